@@ -8,24 +8,25 @@ from app.kit.backoff import GrowingPause
 
 
 class CircuitBreaker:
-    """Opens when something has failed so many times in a row, for a pause; each further failure opens it again.
+    """Opens for a pause after a number of consecutive failures; each further failure opens it again.
 
-    After its pause it is on trial: it is closed, and the next failure opens it at once. A success forgets all failures.
-    Times are seconds of a clock that never goes back. For several threads under a lock.
+    After its pause it is on trial: it is closed, but the next failure opens it at once. A success forgets all failures.
+    Times are seconds of a monotonic clock. Several threads need a lock.
     """
 
     def __init__(self, *, errors: int, pause_s: float, growth: float = 1.0, most_pause_s: float = math.inf) -> None:
-        """
+        """Creates a closed breaker.
+
         Args:
-            errors: Failures in a row that open it.
-            pause_s: For how long.
-            growth: By which the pause is multiplied with each further failure.
-            most_pause_s: The longest pause.
+            errors: consecutive failures that open it.
+            pause_s: seconds that it stays open.
+            growth: factor by which each further failure multiplies the pause.
+            most_pause_s: the longest pause.
         """
         self._errors, self._pause = errors, GrowingPause(pause_s, most_pause_s, growth)
         self._pause_s = 0.0
         self.failures = 0
-        """In a row."""
+        """Consecutive failures."""
         self._closed_at = -math.inf
 
     def failed(self, now: float) -> None:
@@ -36,12 +37,12 @@ class CircuitBreaker:
 
     @property
     def has_opened(self) -> bool:
-        """Since the last success."""
+        """Returns whether it has opened since the last success."""
         return self.failures >= self._errors
 
     def succeeded(self) -> None:
         self.failures, self._pause_s, self._closed_at = 0, 0.0, -math.inf
 
     def left_s(self, now: float) -> float:
-        """Seconds until it closes; 0: it is closed."""
+        """Returns the seconds until it closes; 0 if it is closed."""
         return max(0.0, self._closed_at - now)

@@ -26,7 +26,11 @@ HINT = "Send multipart/form-data with a part picture, as curl -F picture=@file.j
 
 
 def json_of(part: Part | None, name: str) -> dict[str, Any]:
-    """The JSON object in a part; {} for a missing part. Raises BadRequest."""
+    """Returns the JSON object in a part; {} for a missing part.
+
+    Raises:
+        BadRequest: It is not an object.
+    """
     if part is None:
         return {}
     try:
@@ -39,7 +43,11 @@ def json_of(part: Part | None, name: str) -> dict[str, Any]:
 
 
 def check_bearer(headers: Mapping[str, str], secret: str, *, hint: str = "") -> None:
-    """Raises Unauthorized unless the secret is shown. A server without a secret admits nobody."""
+    """Checks the secret. A server without a secret admits nobody.
+
+    Raises:
+        Unauthorized: The header does not have it.
+    """
     kind, _, shown = headers.get("authorization", "").partition(" ")
     is_right = hmac.compare_digest(shown.strip().encode(), secret.encode())
     if kind.lower() != "bearer" or not secret or not is_right:
@@ -84,7 +92,7 @@ HANDLERS: dict[Any, Any] = {
 
 
 def log_as(environment: Mapping[str, str]) -> tuple[Format, Level]:
-    """Format and level of the log, like those of the agent; unknown values are ignored."""
+    """Returns format and level of the log, like those of the agent; unknown values are ignored."""
     form, level = (environment.get(f"MODELMILL_LOG_{name}", "").lower() for name in ("FORMAT", "LEVEL"))
     return (
         next((name for name in FORMATS if name == form), "auto"),
@@ -93,7 +101,11 @@ def log_as(environment: Mapping[str, str]) -> tuple[Format, Level]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket for `serve`: clients that connect from now on wait until it serves. Raises SystemExit."""
+    """Returns a socket for `serve`: clients that connect from now on wait until it serves.
+
+    Raises:
+        SystemExit: The port is taken.
+    """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
@@ -122,7 +134,7 @@ def serve(
     """
     configure(*log_as(os.environ))
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _is_over)  # uvicorn puts these back and raises the signal once more
+        signal.signal(number, _is_over)  # uvicorn restores these and raises the signal again
     config = uvicorn.Config(
         app,
         host=host,

@@ -40,7 +40,7 @@ JOIN_S = 10.0
 MEANWHILE = "It is tried again and again; what is known here is run meanwhile."
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MOST_REPORT_BYTES = wire.MAX_UP_BYTES * 3 // 4 - 10_000
-"""base64 makes four bytes of three."""
+"""base64 turns three bytes into four."""
 logger = logging.getLogger(__name__)
 
 
@@ -87,7 +87,11 @@ class NodeAgent:
 
     # for drivers: driver.Agent
     async def take(self, order: Order) -> None:
-        """Store an order and act on it. Raises BadRequest for names that could leave the agent's folders."""
+        """Store an order and act on it.
+
+        Raises:
+            BadRequest: A name could lead out of the agent's folders.
+        """
         key = order.key
         if not all(_SAFE.fullmatch(name) for name in (key.kind, key.uid, key.part)):
             raise BadRequest(f"{key} is no key of a worker.")
@@ -100,7 +104,7 @@ class NodeAgent:
                 self._supervisor.apply(stored)
 
     def _take_cameras(self, order: Order) -> None:
-        """What runs is looked at again: a job goes on with another source, or says that it has none."""
+        """Applies the orders again: a job may continue with another source, or find that it has none."""
         self._cameras.replace_added(order.content)
         if order.operation is Operation.DELETE:
             self.store.forget(order)
@@ -134,7 +138,11 @@ class NodeAgent:
 
     # life cycle
     async def run(self) -> None:
-        """Run until SIGTERM, or SIGINT, which ends the workers, too. Raises TokenRefused, NameTaken at the start."""
+        """Run until SIGTERM, or SIGINT, which also ends the workers.
+
+        Raises:
+            TokenRefused, NameTaken: At the start.
+        """
         stop = _stop_signals()
         await self._join_first(stop)
         cameras = self.store.order(CAMERAS_KEY)
@@ -156,12 +164,16 @@ class NodeAgent:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await self._shut_down(tasks, is_interrupted=stop.done() and stop.result() == signal.SIGINT)
-        for task in tasks:  # one that ended by itself has failed, and so has the agent
+        for task in tasks:  # if one of them ends by itself, it has failed, and so has the agent
             if task.done() and not task.cancelled():
                 task.result()
 
     async def _join_first(self, stop: asyncio.Future[int]) -> None:
-        """Wait at most JOIN_S: workers run without the web, too. Raises TokenRefused, NameTaken."""
+        """Wait at most JOIN_S, since workers run without the web, too.
+
+        Raises:
+            TokenRefused, NameTaken: The web refuses this node.
+        """
         joining = asyncio.create_task(self.join())
         futures: set[asyncio.Future[Any]] = {stop, joining}
         await asyncio.wait(futures, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -212,7 +224,7 @@ class NodeAgent:
     def _offers(self, driver: WorkloadDriver) -> Mapping[str, Any]:
         try:
             return driver.offers(self)
-        except Exception:  # a capability's code, without which the node goes on
+        except Exception:  # an error in a capability's code does not stop the node
             logger.exception("What this node offers of %s is not known", driver.kind)
             return {}
 
@@ -247,7 +259,7 @@ class NodeAgent:
 
 
 def _stop_signals() -> asyncio.Future[int]:
-    """A future of the number of the first signal."""
+    """Returns a future that the first signal completes with its number."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
 

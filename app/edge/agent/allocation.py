@@ -21,37 +21,37 @@ PASSED = re.compile(
     rf"PATH|HOME|USER|LOGNAME|SHELL|TZ|TMPDIR|LANG|LANGUAGE|LC_\w+|VIRTUAL_ENV|PYTHON\w+|LD_LIBRARY_PATH|XDG_RUNTIME_DIR"
     rf"|SSL_CERT_(FILE|DIR)|(CUDA|NVIDIA|LIBVA|OMP|OPENBLAS|MKL)_\w+|{LOGS}\w+"
 )
-"""Variables of the agent that programs need to run at all, to find libraries and devices, and to log."""
+"""Variables of the agent that programs need to run, to find libraries and devices, and to log."""
 DEFAULTS = {f"{LOGS}FORMAT": "console", "OPENBLAS_NUM_THREADS": "1"}
-"""What workers are started with unless the agent has other values. numpy's library of linear algebra starts a thread
-for each processor, which is a tenth of what a worker's start costs, and models run in onnxruntime."""
+"""Defaults for workers if the agent has no other values. numpy's linear algebra library starts a thread for each
+processor, which takes a tenth of a worker's start, though models run in onnxruntime."""
 WORK = "work"
 """The folder of the workers' folders."""
 
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """The process to run for an order, and where."""
+    """The process to run for an order, and its folder."""
 
     order: Order
     program: ProcessSpec
     port: int
     folder: Path
     digest: str
-    """A running process of another digest has to be restarted."""
+    """A running process with another digest has to be restarted."""
 
 
 @dataclass(frozen=True)
 class NodeContext:
-    """What the workers of a node have in common."""
+    """What all workers of a node have in common."""
 
     node: str
     bind: str
-    """The address that workers listen on."""
+    """The address on which workers listen."""
     address: str
-    """The address by which others reach them."""
+    """The address at which others reach them."""
     agent_url: str
-    """Of the agent's own server."""
+    """URL of the agent's own server."""
     data: Path
     """The agent's folder."""
     store: AgentStore
@@ -63,11 +63,11 @@ class NodeContext:
         return self.data / WORK / f"{key.part}-{key.uid}"
 
     async def plan(self, order: Order, driver: WorkloadDriver, *, port: int) -> WorkerPlan:
-        """What to run for an order; downloads the files that are missing.
+        """Prepare what to run for an order; missing files are downloaded.
 
         Raises:
-            WorkRefused: this node will not run it.
-            FileUnavailable, Unreachable, OSError: it cannot be prepared now.
+            WorkRefused: This node will not run it.
+            FileUnavailable, Unreachable, OSError: It cannot be prepared now.
         """
         blobs = driver.blobs(order)
         files = {blob.sha256: await self.blobs.get(blob) for blob in blobs}
@@ -85,7 +85,11 @@ class NodeContext:
         return WorkerPlan(order, program, port, folder, _digest(order, program, sorted(files), port))
 
     def port(self, preferred: int) -> int:
-        """The preferred port if it is free, else any free one that no other worker has. preferred 0: any."""
+        """Returns the preferred port if it is free, otherwise any free one that no other worker has.
+
+        Args:
+            preferred: 0 for any port.
+        """
         if preferred and _is_free(self.bind, preferred):
             return preferred
         used = self.store.ports()
@@ -98,7 +102,7 @@ class NodeContext:
 
 
 def environment_for_workers(ours: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
-    """The agent's variables that workers inherit: those in PASSED, and those passed on by name.
+    """Returns the agent's variables that workers inherit: those in PASSED, and those passed on by name.
 
     Workers may run users' scripts, so no token is among them. Workers log for people unless told otherwise.
     """

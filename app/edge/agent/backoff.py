@@ -1,4 +1,4 @@
-"""Delays between attempts, and when a worker that keeps ending has failed. Pure."""
+"""Delays between attempts, and the number of ends after which a worker has failed. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from app.kit.backoff import GrowingPause
 
 PAUSE, LINK_PAUSE = GrowingPause(1.0, 60.0), GrowingPause(1.0, 30.0)
-"""Of a worker, and of the connection to the web."""
+"""Pauses of a worker, and of the connection to the web, in seconds."""
 SETTLED_S = 60.0
-"""A worker that ran this long starts over with the first pause."""
+"""After a worker has run this long, in seconds, the next pause is the first one again."""
 WITHIN_S = 60.0
 TOO_OFTEN = 3
 """This many ends within WITHIN_S make a worker FAILED."""
@@ -19,20 +19,25 @@ JITTER = 0.3
 
 @dataclass(frozen=True)
 class FailureCounter:
-    """The recent ends of one worker."""
+    """Counts the recent ends of one worker."""
 
     times: tuple[float, ...] = ()
-    """When it ended within the last WITHIN_S, in monotonic seconds."""
+    """When it has ended within the last WITHIN_S, in monotonic seconds."""
     pause_s: float = 0.0
-    """How long to wait before the next start."""
+    """Seconds to wait before the next start."""
 
     def after(self, *, started: float, now: float) -> FailureCounter:
-        """The counter after an end. started, now: monotonic seconds."""
+        """Returns the counter after an end.
+
+        Args:
+            started: when the process was started, in monotonic seconds.
+            now: the same clock.
+        """
         recent = tuple(time for time in (*self.times, now) if now - time < WITHIN_S)
         return FailureCounter(recent, PAUSE.after(0.0 if now - started >= SETTLED_S else self.pause_s))
 
     def after_refusal(self) -> FailureCounter:
-        """The counter after a start that failed: longer pauses, but no end."""
+        """Returns the counter after a start that failed, which makes pauses longer, but counts as no end."""
         return replace(self, pause_s=PAUSE.after(self.pause_s))
 
     @property
@@ -41,7 +46,8 @@ class FailureCounter:
 
 
 class Backoff:
-    """Pauses between attempts to reach the web: 1 s, doubling to 30 s, plus jitter, lest all nodes come at once."""
+    """Pauses between attempts to reach the web: 1 s, doubling to 30 s, with jitter, so that not all nodes connect at
+    once."""
 
     def __init__(self) -> None:
         self._pause_s = 0.0

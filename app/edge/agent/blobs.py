@@ -1,6 +1,7 @@
-"""Files that workers need, each stored once under its sha256: downloaded, verified, deleted when no order names them.
+"""Files that workers need, each stored once under its sha256: downloaded, verified, and deleted when no order names
+them.
 
-An interrupted download is resumed. A file is handed out only after it was verified since the agent started.
+An interrupted download is resumed. A file is used only after it was verified since the agent's start.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ logger = logging.getLogger(__name__)
 
 
 class FileUnavailable(ModelmillError):
-    """A file that a worker needs cannot be had now."""
+    """A file that a worker needs is not available now."""
 
     code = "NODE_NOT_NOW"
     can_retry = True
 
     def __init__(self, message: str, *, reason: str) -> None:
-        """reason: CamelCase, for a condition."""
+        """Args:
+        reason: CamelCase, for a condition.
+        """
         super().__init__(message)
         self.reason = reason
 
@@ -55,12 +58,12 @@ class BlobCache:
         return blob.sha256 in self._checked and self._file(blob).exists()
 
     async def get(self, blob: Blob) -> Path:
-        """The verified file, downloaded first if it is missing.
+        """Returns the verified file; a missing one is downloaded first.
 
         Raises:
-            WorkRefused: its name is not a sha256.
-            FileUnavailable: the disk is full, the web does not have the file, or it arrived damaged.
-            Unreachable: the web does not answer, or the transfer broke off.
+            WorkRefused: Its name is not a sha256.
+            FileUnavailable: The disk is full, the web does not have the file, or it arrived damaged.
+            Unreachable: The web does not answer, or the transfer broke off.
         """
         if SHA256.fullmatch(blob.sha256) is None:
             raise WorkRefused(f"{blob.sha256!r} is no sha256.", reason="BadFile")
@@ -97,7 +100,7 @@ class BlobCache:
 
     async def _download(self, blob: Blob, draft: Path) -> None:
         start = draft.stat().st_size if draft.exists() else 0
-        if start >= blob.size_bytes:  # nothing is missing: it is complete, or wrong
+        if start >= blob.size_bytes:  # no bytes are missing: it is complete, or wrong
             start = 0
         if shutil.disk_usage(self.folder).free < blob.size_bytes - start:
             raise _no_room(blob)
@@ -119,11 +122,11 @@ class BlobCache:
 
 
 async def _save(answer: httpx.Response, draft: Path, most_bytes: int) -> None:
-    """Append a partial response (206), replace the file by a whole one. Stops when more arrives than should."""
+    """Appends a partial response (206), or replaces the file by a whole one. Stops when more arrives than expected."""
     is_rest = answer.status_code == HTTPStatus.PARTIAL_CONTENT
     with draft.open("ab" if is_rest else "wb") as file:
         try:
-            async for chunk in answer.aiter_bytes():  # as it arrives, so that what breaks off is not lost
+            async for chunk in answer.aiter_bytes():  # written as it arrives, so that an interruption loses nothing
                 if file.tell() + len(chunk) > most_bytes:
                     file.truncate(0)
                     return

@@ -28,7 +28,7 @@ EVERY_S = 60.0
 MOST = 200
 MOST_BYTES, MOST_TEXT = 65_507, 100
 HOPS = 1
-"""Of the question: it does not leave this network."""
+"""Time to live of the query, which keeps it in this network."""
 SOAP = "http://www.w3.org/2003/05/soap-envelope"
 ADDRESSING = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
 DISCOVERY = "http://schemas.xmlsoap.org/ws/2005/04/discovery"
@@ -73,10 +73,14 @@ class CameraDiscovery:
 
 
 def discover(interface: str, listen_s: float = LISTEN_S) -> tuple[DiscoveredCamera, ...]:
-    """Those that answer in time, by address, each once. Raises OSError where nothing can be sent.
+    """Returns those that answer in time, by address, each once.
 
     Args:
-        interface: address of this machine on their network.
+        interface: address of this machine on the cameras' network.
+        listen_s: seconds to wait for answers.
+
+    Raises:
+        OSError: The query cannot be sent.
     """
     seen = dict[str, DiscoveredCamera]()
     question = f"urn:uuid:{uuid.uuid4()}"
@@ -93,10 +97,10 @@ def discover(interface: str, listen_s: float = LISTEN_S) -> tuple[DiscoveredCame
 
 
 def cameras_in(answer: bytes, question: str) -> list[DiscoveredCamera]:
-    """What an answer names; what is none, or one to another question, names nothing.
+    """Returns the cameras in an answer; none if it is invalid, or answers another query.
 
     Args:
-        question: the MessageID that was asked with.
+        question: MessageID of the query.
     """
     root = _root(answer)
     if root is None or root.findtext(f".//{{{ADDRESSING}}}RelatesTo", "").strip() != question:
@@ -116,7 +120,8 @@ def _answers(sender: socket.socket, listen_s: float) -> Iterator[bytes]:
 
 
 def _root(answer: bytes) -> ET.Element | None:
-    """None for what is no XML, and for a document that declares something: entities could grow without end."""
+    """Returns None for anything but XML, and for a document with declarations, since entities could grow without
+    limit."""
     try:
         root: ET.Element = fromstring(answer, forbid_dtd=True)
     except (ET.ParseError, DefusedXmlException):
@@ -125,7 +130,7 @@ def _root(answer: bytes) -> ET.Element | None:
 
 
 def _camera(match: ET.Element) -> DiscoveredCamera | None:
-    """None if it does not say by what URL it is reached."""
+    """Returns None if it has no URL."""
     services = [url for url in match.findtext(f"{{{DISCOVERY}}}XAddrs", "").split() if _host(url)]
     if not services:
         return None
@@ -136,14 +141,14 @@ def _camera(match: ET.Element) -> DiscoveredCamera | None:
 
 
 def _scope(scope: str) -> tuple[str, str]:
-    """onvif://www.onvif.org/name/Front%20door → name, Front door; of other scopes nothing."""
+    """Splits onvif://www.onvif.org/name/Front%20door into name and Front door; other scopes are ignored."""
     kind, _, value = scope.removeprefix(SCOPE).partition("/") if scope.startswith(SCOPE) else ("", "", "")
     text = unquote(value)[:MOST_TEXT]
     return (kind, text) if text.isprintable() else ("", "")
 
 
 def _host(url: str) -> str:
-    """Empty for what is no URL of HTTP."""
+    """Returns the host; empty for anything but a URL of HTTP."""
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and len(url) <= MOST_TEXT * 2 and url.isprintable()

@@ -1,4 +1,4 @@
-"""The videos and cameras of this node: those that its agent was started with, and those that the web added since."""
+"""The videos and cameras of this node: those given at the agent's start, and those added in the web since."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.inference.sources.allow_list import resolved
 from app.nodes.cameras import Camera, CameraList
 
 SOURCE_NOT_OFFERED = "SourceNotOffered"
-"""Why a node does not run what reads a source that it does not offer."""
+"""Reason why a node refuses work that reads a source which it does not offer."""
 
 
 class Cameras:
@@ -20,9 +20,10 @@ class Cameras:
     """
 
     def __init__(self, given: Sequence[tuple[str, str]] = (), sources: Sequence[str] = ()) -> None:
-        """
+        """Creates the list.
+
         Args:
-            given: (type, path or URL) of --video; the id of each is its place.
+            given: (type, path or URL) of each --video; its id is its position.
             sources: of --source.
         """
         self.sources = tuple(sources)
@@ -33,9 +34,17 @@ class Cameras:
         return {**self._given, **self._added}
 
     def replace_added(self, content: Mapping[str, Any]) -> None:
-        """content: of the web's order, see CameraList.to_json; without any: there are none."""
+        """Replaces the cameras added in the web.
+
+        Args:
+            content: of the order, see CameraList.to_json; empty for none.
+        """
         self._added = {camera.id: camera for camera in CameraList.from_json(content).cameras}
 
     def source_of(self, camera: Camera) -> str:
-        """What may be opened. Of an added one: only what --source offers. Raises SourceNotOffered."""
+        """Returns the path or URL to open; for an added camera, only what --source offers.
+
+        Raises:
+            SourceNotOffered: It is not offered.
+        """
         return camera.source if camera.id in self._given else resolved(camera.source, self.sources)

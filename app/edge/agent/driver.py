@@ -15,12 +15,14 @@ from app.nodes.model import Order, WorkerReport, WorkKey
 
 
 class WorkRefused(BadInput):
-    """This node will not run that."""
+    """This node refuses to run that."""
 
     code = "WORK_REFUSED"
 
     def __init__(self, message: str, *, reason: str, hint: str = "") -> None:
-        """reason: CamelCase, for a condition."""
+        """Args:
+        reason: CamelCase, for a condition.
+        """
         super().__init__(message, hint=hint, detail={"reason": reason})
         self.reason = reason
 
@@ -35,27 +37,27 @@ class Blob:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Where a worker is to run, and what it gets there."""
+    """Where a worker runs, and what it gets."""
 
     node: str
     """The name of this node."""
     host: str
     """The address to listen on."""
     port: int
-    """Free on this machine, and the same after a restart."""
+    """Free on this machine, and the same after restarts."""
     folder: Path
-    """The worker's own, kept over restarts."""
+    """The worker's own folder, kept over restarts."""
     blobs: Mapping[str, Path]
-    """The file of each sha256."""
+    """Files by sha256."""
     agent_url: str
-    """Of the agent's own server."""
+    """URL of the agent's own server."""
     scripts: Sequence[Path] = ()
-    """Folders below which users' programs may lie."""
+    """Folders that may contain users' programs."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The web's answer, of any status."""
+    """The web's answer, with any status."""
 
     status: int
     body: bytes
@@ -68,50 +70,55 @@ class ProcessSpec:
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
-    """In addition to the agent's own."""
+    """Variables in addition to the agent's own."""
     health_url: str = ""
     """Polled until it answers 200, which makes the worker RUNNING."""
     listens: bool = False
-    """Without a health_url: it is RUNNING once it accepts connections at its port; False: once it has lived a while."""
+    """Without a health_url: True if it is RUNNING once its port accepts connections; False if once it has run for a
+    while."""
     restarts: bool = True
-    """False: it is not started again after it has ended."""
+    """False if it is not started again after its end."""
     depends_on: Mapping[str, Any] | None = None
-    """The part of the order and of its files that the process is started from, JSON: it is restarted when this changes,
-    and otherwise finds what was written for it again. None: all of it."""
+    """The part of the order and its files that the process depends on, as JSON: it is restarted only when this changes.
+    None: all of it."""
 
 
 class Agent(Protocol):
-    """What a driver's endpoints may do with the agent, from its event loop."""
+    """What a driver's endpoints can do with the agent, in its event loop."""
 
     node: str
 
     @property
     def own_address(self) -> str:
-        """host:port of the agent's own server, as others may call it."""
+        """Returns host:port of the agent's own server, as others reach it."""
 
     async def take(self, order: Order) -> None:
-        """Store an order and act on it, as if it had come from the web."""
+        """Stores an order and acts on it, as if the web had sent it."""
 
     def find(self, kind: str, namespace: str, name: str) -> list[Order]:
-        """The stored orders of a resource."""
+        """Returns the stored orders of a resource."""
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
-        """The stored order whose worker has this name."""
+        """Returns the stored order whose worker has this name."""
 
     def reports(self, kind: str) -> list[WorkerReport]:
-        """Of the workers of this kind, as they are now."""
+        """Returns the current reports of the workers of this kind."""
 
     def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
-        """A worker has reported itself. detail is merged into the node's report of it."""
+        """Notes that a worker has reported itself.
+
+        Args:
+            detail: merged into the node's report of it.
+        """
 
     def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
-        """POST this to the web, in order. It is stored until the web has taken it; the newest 1000 are.
+        """POST this to the web, in order. It is stored until the web has accepted it; at most the newest 1000 are.
 
         Args:
             path: of the web, with a leading slash.
             body: of the POST.
             content_type: of the body.
-            replaces: an unsent report with the same word is dropped; empty: none.
+            replaces: an unsent report with the same key is dropped; empty: none.
         """
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
@@ -129,22 +136,30 @@ class Agent(Protocol):
 
 
 class WorkloadDriver(Protocol):
-    """Runs the orders of one kind."""
+    """Turns the orders of one kind into processes."""
 
     kind: str
-    """Of its orders, e.g. jointinferenceservices."""
+    """Kind of its orders, e.g. jointinferenceservices."""
 
     def blobs(self, order: Order) -> list[Blob]:
-        """The files that must be there before the order can run. Raises WorkRefused."""
+        """Returns the files that the order needs.
+
+        Raises:
+            WorkRefused: The order cannot be run.
+        """
 
     def worker_name(self, order: Order) -> str:
-        """What the resource calls its worker."""
+        """Returns the name of the worker in the resource."""
 
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
-        """The process to run. May write into the worker's folder. Raises WorkRefused."""
+        """Returns the process to run. May write into the worker's folder.
+
+        Raises:
+            WorkRefused: This node will not run it.
+        """
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
-        """What the agent's own server answers for this kind."""
+        """Returns the endpoints for this kind in the agent's own server."""
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
-        """What this node offers to this kind of work, JSON; part of every report."""
+        """Returns what this node offers for this kind of work, as JSON; part of every report."""

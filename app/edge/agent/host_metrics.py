@@ -21,11 +21,11 @@ _CHIPS = {
     0x630: "Kneron KL630",
     0x732: "Kneron KL730",
 }
-"""By USB product id."""
+"""Names by USB product id."""
 
 
 def host_report(data: Path) -> NodeReport:
-    """A report of this machine without its workers. The share of the CPU is that since the last call.
+    """Returns a report of this machine without its workers. The CPU's share is that since the last call.
 
     Args:
         data: a folder on the disk whose free bytes are reported.
@@ -44,16 +44,16 @@ def host_report(data: Path) -> NodeReport:
 
 @lru_cache(maxsize=1)
 def accelerators() -> tuple[str, ...]:
-    """Names of the devices that could run a model instead of the CPU, as of the start of the agent."""
+    """Returns the names of devices that could run a model instead of the CPU, as of the agent's start."""
     return (*_kneron(), *_nvidia(NVIDIA))
 
 
 def _kneron() -> tuple[str, ...]:
-    """From Kneron's own package, where it is installed and may look at USB."""
+    """Asks Kneron's own package, if it is installed and has access to USB."""
     if importlib.util.find_spec("kp") is None:
         return ()
     try:
-        kp = importlib.import_module("kp")  # the vendor's package, which is on no index
+        kp = importlib.import_module("kp")  # the vendor's package, which no package index has
         devices = kp.core.scan_devices().device_descriptor_list
         return tuple(_CHIPS.get(int(device.product_id), "Kneron NPU") for device in devices)
     except Exception:  # noqa: BLE001  # a vendor's native library, of any version
@@ -61,7 +61,7 @@ def _kneron() -> tuple[str, ...]:
 
 
 def _nvidia(folder: Path) -> tuple[str, ...]:
-    """From the driver's `information` files."""
+    """Reads the driver's `information` files."""
     cards = list[str]()
     for file in sorted(folder.glob("gpus/*/information")):
         with contextlib.suppress(OSError):

@@ -28,18 +28,18 @@ from app.nodes.model import HEARTBEAT_S, Order
 
 MOST_DOWN_BYTES = 16 << 20
 SOCKET_AGAIN_S = 300.0
-"""How long it polls before a socket is tried again."""
+"""Seconds of polling before a socket is tried again."""
 BRIEF_S = 5.0
-"""Two sockets in a row that are closed sooner are taken for a proxy's doing."""
+"""If two sockets in a row are closed sooner, a proxy is assumed to close them."""
 SUPERSEDED = 4409
 """The web closes a socket with this code when the same node has connected again."""
 GATHER_S = 0.05
-"""Changes within this time share one heartbeat."""
+"""Changes within this time, in seconds, share one heartbeat."""
 logger = logging.getLogger(__name__)
 
 
 class SocketBlocked(Exception):
-    """No socket can be opened; plain HTTP might work."""
+    """No socket can be opened; plain HTTP may work."""
 
 
 class WebLink:
@@ -83,11 +83,11 @@ class WebLink:
         self._changed.set()
 
     def mark_reported(self, error: Exception) -> None:
-        """The user was already told of this error: do not log it again."""
+        """Suppresses the log of this error, which the user has seen already."""
         self._last_error = type(error).__name__
 
     async def run(self) -> None:
-        """For ever."""
+        """Run forever."""
         while True:
             try:
                 if not self._web.token:
@@ -98,13 +98,14 @@ class WebLink:
                 if isinstance(error, ApiError) and error.status == HTTPStatus.UNAUTHORIZED and self._web.token:
                     await self._wait_as_evicted()
                 if isinstance(error, ConnectionClosed) and error.rcvd and error.rcvd.code == SUPERSEDED:
-                    await asyncio.sleep(LINK_PAUSE.longest_s)  # or two agents would evict each other forever
+                    await asyncio.sleep(LINK_PAUSE.longest_s)  # otherwise two agents would evict each other forever
             finally:
                 self.is_connected = False
             await asyncio.sleep(self._backoff.next_s())
 
     async def _wait_as_evicted(self) -> None:
-        """Failed log-ins are counted by address: retries with a dead token would lock out the whole machine."""
+        """Waits: failed log-ins are counted by address, and retries with an invalid token would lock out the whole
+        machine."""
         if not self._is_evicted:
             logger.error(
                 "%s takes the token of the node %s no more: it was registered anew elsewhere, or removed. To take the "
@@ -122,7 +123,11 @@ class WebLink:
             await self._by_poll(str(error))
 
     async def _by_socket(self) -> None:
-        """Run until it is closed. Raises SocketBlocked, OSError, TimeoutError."""
+        """Runs until the socket is closed.
+
+        Raises:
+            SocketBlocked, OSError, TimeoutError: It cannot be opened.
+        """
         if self._brief_sockets >= 2:
             self._brief_sockets = 0
             raise SocketBlocked("it is closed at once")
@@ -143,7 +148,12 @@ class WebLink:
 
     @asynccontextmanager
     async def _socket(self) -> AsyncIterator[ClientConnection]:
-        """Raises SocketBlocked where it is refused or broken, OSError and TimeoutError where nothing answers."""
+        """Opens a socket.
+
+        Raises:
+            SocketBlocked: It is refused or broken.
+            OSError, TimeoutError: Nothing answers.
+        """
         connecting = connect(
             self._web.socket_url,
             additional_headers=self._web.headers,
@@ -163,7 +173,11 @@ class WebLink:
             await socket.close()
 
     async def _by_poll(self, why: str) -> None:
-        """Run for SOCKET_AGAIN_S. Raises Unreachable, ApiError."""
+        """Polls for SOCKET_AGAIN_S.
+
+        Raises:
+            Unreachable, ApiError: The web does not answer, or refuses.
+        """
         await self._web.report(self._heartbeat(True))
         self._mark_connected()
         logger.info("It is asked by long poll, for there is no WebSocket: %s", why)
@@ -178,7 +192,11 @@ class WebLink:
                     await asyncio.sleep(1)
 
     async def _receive(self, frame: object) -> int | None:
-        """Store an order. Returns the number to acknowledge; None: it could not be stored."""
+        """Stores an order.
+
+        Returns:
+            The number to acknowledge; None if it could not be stored.
+        """
         try:
             order = wire.parse_order(frame if isinstance(frame, Mapping) else {}, self._node)
             await self._store_order(order)
@@ -197,7 +215,7 @@ class WebLink:
 
     @asynccontextmanager
     async def _heartbeats(self, send: Callable[[wire.Heartbeat], Awaitable[None]]) -> AsyncIterator[None]:
-        """Meanwhile heartbeats are sent: periodically, and at once when something has changed."""
+        """Sends heartbeats within the block: periodically, and at once after a change."""
         task = asyncio.create_task(self._send_heartbeats(send))
         try:
             yield
@@ -228,7 +246,7 @@ class WebLink:
         logger.info("Connected to %s.", self._web.url)
 
     def _warn_once(self, error: Exception) -> None:
-        """Log an error once, until another one comes or the web was reached in between."""
+        """Logs an error once, until another one occurs or the web was reached."""
         text = str(error) or type(error).__name__
         if type(error).__name__ != self._last_error:
             self._last_error = type(error).__name__

@@ -19,7 +19,7 @@ _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """The arguments of `modelmill node`, checked."""
+    """The checked arguments of `modelmill node`."""
 
     name: str
     side: Side
@@ -28,41 +28,46 @@ class AgentOptions:
     data: Path
     """The agent's folder."""
     token: str = ""
-    """Of the node; empty: that of its last run, or it registers itself."""
+    """Token of the node; empty: that of its last run, or it registers itself."""
     admin_token: str = ""
-    """An administrator's, to register with."""
+    """An administrator's token, for registration."""
     listen_host: str = "127.0.0.1"
     listen_port: int = 9100
-    """Of the agent's own server; 0: any that is free."""
+    """Port of the agent's own server; 0: any free one."""
     bind: str = "127.0.0.1"
-    """The address that workers listen on."""
+    """The address on which workers listen."""
     address: str = "127.0.0.1"
-    """The address by which others reach workers."""
+    """The address at which others reach workers."""
     scripts: tuple[Path, ...] = ()
-    """Folders below which users' programs may lie."""
+    """Folders that may contain users' programs."""
     videos: tuple[tuple[str, str], ...] = ()
     """(type, path or URL), in the order of their ids."""
     sources: tuple[str, ...] = ()
     """Folders, files and URL patterns that services may open, see app.inference.sources.allow_list."""
     discover: str = ""
-    """This machine's address on the network on which cameras are looked for; empty: none are."""
+    """This machine's address on the network where cameras are discovered; empty: no discovery."""
     passed: tuple[str, ...] = ()
     """Names of further environment variables that workers inherit."""
     cpus: frozenset[int] = frozenset()
     stops_workers: bool = False
-    """SIGTERM ends the workers, too."""
+    """SIGTERM also ends the workers."""
     replace: bool = False
     """Take over the name of a node that is already registered."""
 
     @property
     def agent_host(self) -> str:
-        """By what others reach the agent's own server: where it listens, unless only this machine understands that."""
+        """Returns the address at which others reach the agent's own server: where it listens, unless that is valid only
+        on this machine."""
         is_unnamed = self.listen_host in ANY_ADDRESS or is_loopback(self.listen_host)
         return self.address if is_unnamed else self.listen_host
 
 
 def checked_name(text: str) -> str:
-    """Raises BadInput."""
+    """Returns a valid name of a node.
+
+    Raises:
+        BadInput: It is not valid.
+    """
     if re.fullmatch(NAME, text) is None:
         raise BadInput(
             f"{text!r} is no name for a node",
@@ -72,7 +77,11 @@ def checked_name(text: str) -> str:
 
 
 def web_url(text: str) -> str:
-    """ws://host:8080 and http://host:8080 alike, as http. Raises BadInput."""
+    """Returns the http URL for ws://host:8080 and http://host:8080 alike.
+
+    Raises:
+        BadInput: It is not a URL.
+    """
     try:
         parts = urlsplit(text.strip())
         parts.port  # noqa: B018  # is checked when it is read
@@ -88,7 +97,11 @@ def socket_url(url: str) -> str:
 
 
 def listening(text: str) -> tuple[str, int]:
-    """host:port; the port alone means loopback. Raises BadInput."""
+    """Reads host:port; a port alone means loopback.
+
+    Raises:
+        BadInput: It is neither.
+    """
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise BadInput(f"{text!r} is nothing to listen on", hint=f"It should look like {DEFAULT_LISTEN}.")
@@ -96,14 +109,22 @@ def listening(text: str) -> tuple[str, int]:
 
 
 def source(text: str) -> str:
-    """A URL pattern, or an absolute path. Raises BadInput."""
+    """Reads a URL pattern, or an absolute path.
+
+    Raises:
+        BadInput: It is neither.
+    """
     if not text.strip():
         raise BadInput("an empty text offers no source", hint="It should look like /cameras or rtsp://10.0.0.*/*.")
     return text.strip() if "://" in text else str(Path(text.strip()).expanduser().absolute())
 
 
 def interface(text: str) -> str:
-    """An IPv4 address of this machine; empty: none. Raises BadInput."""
+    """Reads an IPv4 address of this machine; empty: none.
+
+    Raises:
+        BadInput: It is not one.
+    """
     try:
         return str(IPv4Address(text.strip())) if text.strip() else ""
     except ValueError:
@@ -113,12 +134,14 @@ def interface(text: str) -> str:
 
 
 def video(text: str) -> tuple[str, str]:
-    """(type, absolute path or URL) from `TYPE=SOURCE` or `SOURCE`. The type defaults to the stem of the source's name.
+    """Reads (type, absolute path or URL) from `TYPE=SOURCE` or `SOURCE`. The type defaults to the stem of the source's
+    name.
 
-    Raises BadInput.
+    Raises:
+        BadInput: The source is not valid.
     """
     kind, equals, source = text.partition("=")
-    if not equals or "/" in kind:  # an equals sign of a URL or of a folder
+    if not equals or "/" in kind:  # an equals sign in a URL or a folder
         kind, source = "", text
     if not source.strip():
         raise BadInput(f"{text!r} names no video", hint="It should look like 'traffic flow=/videos/input.mov'.")
@@ -131,7 +154,11 @@ def video(text: str) -> tuple[str, str]:
 
 
 def cpu_numbers(text: str) -> frozenset[int]:
-    """`0,1` or `0-3`. Raises BadInput."""
+    """Reads `0,1` or `0-3`.
+
+    Raises:
+        BadInput: It is not a list of CPUs.
+    """
     cpus = set[int]()
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part, re.ASCII)
@@ -142,7 +169,11 @@ def cpu_numbers(text: str) -> frozenset[int]:
 
 
 def reachable_address(bind: str, address: str | None) -> str:
-    """By what others reach the workers. Raises BadInput where that cannot be known."""
+    """Returns the address at which others reach the workers.
+
+    Raises:
+        BadInput: It cannot be determined.
+    """
     if not address and bind in ANY_ADDRESS:
         raise BadInput(f"with --bind {bind} others cannot know where to reach the workers", hint="Give --address, too.")
     return address or bind

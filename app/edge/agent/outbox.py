@@ -1,4 +1,4 @@
-"""Sends stored reports to the web, in order, including those left from before the agent was restarted."""
+"""Sends stored reports to the web, in order, including those from before a restart of the agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from app.kit.cli.command import Unreachable
 
 UNAUTHORIZED = 401
 RETRIED = (UNAUTHORIZED, 408, 429)
-"""Errors below 500 that are retried. A 500 itself is not: a report that the web cannot digest would block the rest."""
+"""Errors below 500 that are retried. A 500 itself is not, since a report that the web cannot process would block the
+others."""
 logger = logging.getLogger(__name__)
 
 
@@ -27,11 +28,11 @@ class Outbox:
         self._wake_up = asyncio.Event()
 
     def push(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
-        """Store a report and send it when its turn comes. One that cannot be stored is lost, with an error in the log.
+        """Store a report and send it in its turn. If it cannot be stored, it is lost, with an error in the log.
 
         Args:
             path: of the web, with a leading slash.
-            replaces: an unsent report with the same word is dropped; empty: none.
+            replaces: an unsent report with the same key is dropped; empty: none.
         """
         try:
             self._store.push(path, body, content_type, replaces)
@@ -40,7 +41,7 @@ class Outbox:
         self._wake_up.set()
 
     def wake(self) -> None:
-        """Retry now: the web is there again."""
+        """Retry now, since the web is reachable again."""
         self._wake_up.set()
 
     async def run(self) -> None:
@@ -52,12 +53,16 @@ class Outbox:
                 await self._send_all()
                 backoff.reset()
                 await self._wake_up.wait()
-            except (Unreachable, ApiError, sqlite3.OperationalError) as error:  # the last: a disk that is full
+            except (Unreachable, ApiError, sqlite3.OperationalError) as error:  # the last case: a full disk
                 logger.debug("Reports wait for the web: %s", error)
                 await self._pause(backoff.next_s())
 
     async def _send_all(self) -> None:
-        """Raises Unreachable, ApiError for what has to be retried."""
+        """Sends all reports.
+
+        Raises:
+            Unreachable, ApiError: The rest has to be retried.
+        """
         while self._web.token and not self._web.is_refused and (entry := self._store.oldest()) is not None:
             try:
                 await self._web.post(entry.path, entry.body, entry.content_type)

@@ -24,7 +24,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def identity_of(pid: int) -> str:
-    """Tells processes of one pid apart; empty for one that does not exist or is a zombie."""
+    """Distinguishes processes with the same pid; empty for one that does not exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         boot = BOOT.read_text().strip()
@@ -34,10 +34,10 @@ def identity_of(pid: int) -> str:
 
 
 def end_orphans(folder: Path) -> int:
-    """End all workers whose folders lie in this one, by SIGTERM and then SIGKILL to their groups.
+    """End all workers whose folders are in this one, by SIGTERM and then SIGKILL to their groups.
 
     Returns:
-        How many there were.
+        The number of ended workers.
     """
     processes = [process for process in psutil.process_iter() if _is_of(process, folder)]
     for number, patience_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
@@ -48,7 +48,8 @@ def end_orphans(folder: Path) -> int:
 
 
 def _is_of(process: psutil.Process, folder: Path) -> bool:
-    """Was it started as workers are: as a session leader without a terminal, in a folder below this one?"""
+    """Returns whether it was started like a worker: as a session leader without a terminal, in a folder below this
+    one."""
     try:
         is_first = os.getsid(process.pid) == process.pid and process.terminal() is None
         return is_first and Path(process.cwd()).is_relative_to(folder)
@@ -75,28 +76,28 @@ class WorkerProcess:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str], *, folder: Path, log: Path) -> Self:
-        """Start a command in a session of its own, its input empty.
+        """Start a command in a new session with empty input.
 
         Args:
-            environment: all of it; nothing is inherited.
+            environment: the complete environment; nothing is inherited.
             folder: where it starts.
             log: gets its output and its errors, appended.
 
         Raises:
-            OSError: The program or the folder is not there, or there is no room for a process.
-            ValueError: An argument holds a NUL.
+            OSError: The program or the folder does not exist, or no process can be created.
+            ValueError: An argument contains a NUL.
         """
         child = spawn(command, env=environment, log=log, folder=folder)
         return cls(child.pid, os.pidfd_open(child.pid), child)
 
     @classmethod
     def adopt(cls, pid: int, identity: str) -> Self | None:
-        """The process of this pid and identity; None when it has ended."""
+        """Returns the process with this pid and identity; None if it has ended."""
         try:
             descriptor = os.pidfd_open(pid)
         except (OSError, ValueError):
             return None
-        if not identity or identity_of(pid) != identity:  # read after the pidfd was opened: it cannot change any more
+        if not identity or identity_of(pid) != identity:  # read after the pidfd was opened, so it cannot change anymore
             os.close(descriptor)
             return None
         return cls(pid, descriptor, None)
@@ -117,10 +118,10 @@ class WorkerProcess:
         if self.is_running:
             self._release()
             if self._child is not None:
-                self._child.returncode = 0  # what Popen would otherwise warn of
+                self._child.returncode = 0  # otherwise Popen would warn
 
     def _on_end(self) -> None:
-        """Kill what is left of its group, before reading the exit code frees the pid."""
+        """Kills the rest of its group, before reading the exit code frees the pid."""
         self._signal(signal.SIGKILL)
         self._release()
         self.ended.set_result(self._child.wait() if self._child is not None else None)

@@ -29,17 +29,17 @@ async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver], ca
     """Run the agent of this machine until a signal ends it.
 
     Args:
-        options: of `modelmill node`.
-        drivers: what it can run.
-        cameras: the same that the drivers know; the web's orders change them.
+        options: the arguments of `modelmill node`.
+        drivers: for the kinds of work that it can run.
+        cameras: the same object that the drivers have; the web's orders change it.
 
     Raises:
-        CannotStart: and its subclasses.
+        CannotStart: The agent cannot start on this machine, or a subclass says why.
     """
     _take_cpus(options.cpus)
     with _locked(options):
         store = AgentStore(options.data / "agent.db", options.name)
-        if store.was_damaged:  # or they would run beside those that the web orders again
+        if store.was_damaged:  # otherwise they would run beside those that the web orders again
             logger.warning("%d workers of before are ended.", end_orphans((options.data / WORK).resolve()))
         web = WebClient(options.cloud, options.name, initial_token(options, store))
         try:
@@ -53,7 +53,11 @@ async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver], ca
 
 @contextmanager
 def _locked(options: AgentOptions) -> Iterator[None]:
-    """Locks the data folder: one agent per folder. Raises CannotStart."""
+    """Locks the data folder: one agent per folder.
+
+    Raises:
+        CannotStart: Another agent has it.
+    """
     with (make_private(options.data) / "agent.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,7 +69,11 @@ def _locked(options: AgentOptions) -> Iterator[None]:
 
 
 def _take_cpus(cpus: frozenset[int]) -> None:
-    """Pin this process, and the workers it starts, to these CPUs. Raises CannotStart."""
+    """Pins this process, and the workers it starts, to these CPUs.
+
+    Raises:
+        CannotStart: They are not available.
+    """
     if not cpus:
         return
     try:

@@ -17,20 +17,22 @@ logger = logging.getLogger(__name__)
 
 
 class TokenRefused(CannotStart):
-    """The web does not know the token of this node, or wants an administrator's to register it."""
+    """The web does not know the token of this node, or requires an administrator's to register it."""
 
     code = "NODE_TOKEN_REFUSED"
 
 
 class NameTaken(CannotStart):
+    """The web has another node with this name."""
+
     code = "NODE_NAME_TAKEN"
 
 
 def initial_token(options: AgentOptions, store: AgentStore) -> str:
-    """The token to start with, from the options or from the last run; empty when the node has to register itself.
+    """Returns the token from the options or the last run; empty if the node has to register itself.
 
     Raises:
-        TokenRefused: it is another node's.
+        TokenRefused: It belongs to another node.
     """
     token = options.token or store.setting(TOKEN)
     parts = token.split("_")
@@ -43,10 +45,10 @@ async def join(web: WebClient, options: AgentOptions, store: AgentStore) -> None
     """Make the web accept the node's token, registering the node if there is none, and store it.
 
     Raises:
-        TokenRefused: the web knows neither the token nor this machine.
-        NameTaken: another node has this name.
-        ApiError: the web answers with another error.
-        Unreachable: nothing answers.
+        TokenRefused: The web knows neither the token nor this machine.
+        NameTaken: Another node has this name.
+        ApiError: The web answers with another error.
+        Unreachable: Nothing answers.
     """
     if not web.token:
         await _register(web, options, store, replace=options.replace or store.was_damaged)

@@ -1,6 +1,6 @@
 """The agent's own web server: its health, and the endpoints of the drivers for workers and people on this machine.
 
-Callers from another machine must show the node's token. Browsers are refused: any page could send requests here in its
+Callers from other machines need the node's token. Browsers are refused, since any page could send requests in its
 reader's name.
 """
 
@@ -29,10 +29,12 @@ OF_BROWSERS = ("origin", "sec-fetch-site")
 
 
 class TokenGuard:
-    """Middleware that admits this machine, and others with the node's token."""
+    """Middleware that admits this machine, and others that have the node's token."""
 
     def __init__(self, app: ASGIApp, token: Callable[[], str]) -> None:
-        """token: gives the node's current one; an empty one admits nobody."""
+        """Args:
+        token: gives the node's current one; an empty one admits nobody.
+        """
         self.app = app
         self._token = token
 
@@ -58,10 +60,11 @@ class TokenGuard:
 def build_application(
     routes: Sequence[BaseRoute], *, token: Callable[[], str], health: Callable[[], dict[str, object]]
 ) -> Starlette:
-    """The drivers' routes behind the guard.
+    """Builds the application with the drivers' routes behind the guard.
 
     Args:
-        health: gives the body of GET /healthz.
+        token: returns the node's current token.
+        health: returns the body of GET /healthz.
     """
 
     async def healthz(_: Request) -> JSONResponse:
@@ -75,7 +78,15 @@ def build_application(
 
 
 def listen(host: str, port: int, *, preferred: int = 0) -> socket.socket:
-    """A listening socket. port 0: the preferred one if it is free, else any. Raises CannotStart."""
+    """Returns a listening socket.
+
+    Args:
+        port: 0 for any.
+        preferred: tried first if port is 0.
+
+    Raises:
+        CannotStart: The port is taken.
+    """
     for number in [preferred, 0] if port == 0 and preferred else [port]:
         with contextlib.suppress(OSError):
             return _bind(host, number)
@@ -86,7 +97,7 @@ def listen(host: str, port: int, *, preferred: int = 0) -> socket.socket:
 
 
 class AgentServer(uvicorn.Server):
-    """Runs in the agent's event loop, which handles signals itself."""
+    """Runs in the agent's event loop, which handles signals."""
 
     def __init__(self, app: Starlette) -> None:
         super().__init__(

@@ -23,7 +23,7 @@ VERSION = 1
 OUTBOX_MOST = 1000
 OUTBOX_BYTES = 256 << 20
 RESERVE_BYTES = 256 << 10
-"""SQLite takes a few pages of it for a deletion."""
+"""SQLite needs a few pages of it for a deletion."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -42,22 +42,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """What is known of a worker when the agent comes back."""
+    """What is stored about a worker for the next agent."""
 
     port: int = 0
-    """0: none was chosen yet."""
+    """0 if none was chosen yet."""
     serves: bool = False
-    """Others reach the worker at its port."""
+    """True if others reach the worker at its port."""
     pid: int = 0
-    """0: it has no process."""
+    """0 if it has no process."""
     identity: str = ""
-    """Tells the process from another one of the same pid, see `process.identity_of`."""
+    """Distinguishes the process from others with the same pid, see `process.identity_of`."""
     digest: str = ""
-    """Of the process's program, its files and its content."""
+    """Digest of the process's program, its files and its content."""
     generation: int = 0
-    """Of the newest order."""
+    """Generation of the newest order."""
     runs: int = 0
-    """The generation of the order that the process was started for."""
+    """The generation of the order for which the process was started."""
     started_at: str = ""
     state: WorkerState = WorkerState.STARTING
     restarts: int = 0
@@ -68,7 +68,7 @@ class WorkerRecord:
 
 @dataclass(frozen=True)
 class OutboxEntry:
-    """A POST that the web has not taken yet."""
+    """A POST that the web has not accepted yet."""
 
     number: int
     path: str
@@ -77,13 +77,13 @@ class OutboxEntry:
 
 
 class DiskReserve:
-    """A file of random bytes, which no file system compresses away. Deleting it makes room on a full disk."""
+    """A file of random bytes, which no file system compresses. Deleting it makes room on a full disk."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def fill(self) -> None:
-        """Write the file; silently not, where there is no room."""
+        """Writes the file; does nothing if there is no room."""
         if self._file.exists():
             return
         try:
@@ -94,7 +94,7 @@ class DiskReserve:
                 self._file.unlink(missing_ok=True)
 
     def release(self) -> bool:
-        """Delete it. Returns whether there was something to delete."""
+        """Deletes the file, and returns whether it existed."""
         try:
             self._file.unlink()
         except OSError:
@@ -130,7 +130,7 @@ class AgentStore:
 
     # settings
     def setting(self, name: str) -> str:
-        """Empty when it was never set."""
+        """Returns a setting; empty if it was never set."""
         row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -143,7 +143,7 @@ class AgentStore:
         """Store an order, unless a newer one of the same key is stored. A deletion succeeds on a full disk, too.
 
         Args:
-            order: with seq 0 it did not come from the web: it is stored when its content differs, under the stored seq.
+            order: with seq 0 it is not from the web: it is stored if its content differs, under the stored seq.
 
         Returns:
             Whether anything but the number has changed.
@@ -165,7 +165,7 @@ class AgentStore:
                 raise
             self._put(order, seq)
         else:
-            self._reserve.fill()  # there may be room again
+            self._reserve.fill()  # there may be room again by now
         return current is None or _content(current) != _content(order)
 
     def _put(self, order: Order, seq: int) -> None:
@@ -187,7 +187,7 @@ class AgentStore:
         return next(iter(self._orders(f"WHERE {_OF_KEY}", _key(key))), None)
 
     def orders(self) -> list[Order]:
-        """By seq, including deletions that are not yet carried out."""
+        """Returns all orders by seq, including deletions that are not yet carried out."""
         return self._orders("ORDER BY seq", ())
 
     def forget(self, order: Order) -> None:
@@ -223,6 +223,7 @@ class AgentStore:
 
     # workers
     def worker(self, key: WorkKey) -> WorkerRecord:
+        """Returns what is stored about a worker; an empty record for an unknown one."""
         row = self._db.execute(f"SELECT kept FROM workers WHERE {_OF_KEY}", _key(key)).fetchone()  # noqa: S608
         if row is None:
             return WorkerRecord()
@@ -236,18 +237,18 @@ class AgentStore:
             )
 
     def ports(self) -> set[int]:
-        """All ports that belong to a worker."""
+        """Returns all ports that belong to a worker."""
         return {int(json.loads(row[0])["port"]) for row in self._db.execute("SELECT kept FROM workers")}
 
     # reports to the web
     def push(self, path: str, body: bytes, content_type: str, replaces: str) -> None:
-        """Append a report. The oldest are dropped when there are too many, or too many bytes of them.
+        """Append a report. The oldest are dropped if there are too many, or too many bytes.
 
         Args:
             path: of the web.
             body: of the POST.
             content_type: of the body.
-            replaces: unsent reports pushed with the same word are removed; empty: none.
+            replaces: unsent reports with the same key are removed; empty: none.
         """
         with self._db:
             if replaces:
@@ -275,9 +276,13 @@ class AgentStore:
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """Raises DatabaseError with one of the codes DAMAGED for a file that is not a database of this version."""
+    """Opens the file.
+
+    Raises:
+        DatabaseError: With one of the codes DAMAGED if it is not a database of this version.
+    """
     os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-    file.chmod(0o600)  # it holds the token
+    file.chmod(0o600)  # it contains the token
     database = sqlite3.connect(file, timeout=10)
     try:
         _check(database)
@@ -302,7 +307,8 @@ def _check(database: sqlite3.Connection) -> None:
 
 
 def _move_aside(file: Path) -> None:
-    """Together with SQLite's files beside it, which would corrupt the new one. Only the last damaged file is kept."""
+    """Moves the file together with SQLite's additional files, which would corrupt the new one. Only the last damaged
+    file is kept."""
     for suffix in ("-wal", "-shm"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
     file.replace(file.with_name(file.name + ".damaged"))

@@ -1,4 +1,4 @@
-"""All workers of a node: one Worker for each stored order. Deletes the files that no order needs any longer."""
+"""All workers of a node: one Worker for each stored order. Deletes files that no order needs anymore."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from app.nodes.model import Operation, Order, WorkerReport, WorkKey
 
 LOOK_AT_LOGS_S = 10.0
 TIDY_S = 0.5
-"""How long after the last of several changes unneeded files are deleted."""
+"""Seconds after the last of several changes until unneeded files are deleted."""
 logger = logging.getLogger(__name__)
 
 
 class WorkerSupervisor:
-    """The workers of one agent, for the event loop it was created in."""
+    """The workers of one agent, for the event loop in which it was created."""
 
     def __init__(self, context: NodeContext, drivers: Sequence[WorkloadDriver], on_change: Callable[[], None]) -> None:
         self._context = context
@@ -35,7 +35,7 @@ class WorkerSupervisor:
         self._tidying: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Take up all stored orders; processes that still run are adopted."""
+        """Starts all stored orders; processes that still run are adopted."""
         for order in self._context.store.orders():
             if order.key.kind != CAMERAS:
                 self.apply(order)
@@ -53,7 +53,7 @@ class WorkerSupervisor:
         self._tasks[order.key] = asyncio.create_task(self._live(worker), name=f"worker {order.key}")
 
     def apply_again(self) -> None:
-        """What the orders are carried out with has changed: cameras."""
+        """Carries out all orders again, since the cameras have changed."""
         for worker in self._workers.values():
             worker.change(worker.order)
 
@@ -61,7 +61,7 @@ class WorkerSupervisor:
         return tuple(worker.status.report() for worker in self._workers.values())
 
     def find(self, kind: str, worker_name: str) -> Order | None:
-        """The order whose worker has this name."""
+        """Returns the order whose worker has this name."""
         orders = (
             worker.order
             for worker in self._workers.values()
@@ -85,10 +85,10 @@ class WorkerSupervisor:
                     logger.warning("The log of worker %s cannot be shortened: %s", worker.status.name, error)
 
     async def stop(self, *, ends_workers: bool) -> None:
-        """Stop watching.
+        """Stop watching the processes.
 
         Args:
-            ends_workers: end all processes, too.
+            ends_workers: end all processes as well.
         """
         if self._tidying is not None:
             self._tidying.cancel()

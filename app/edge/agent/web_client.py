@@ -1,6 +1,6 @@
 """The web server's API for nodes: plain HTTP, each call with the node's token, no retries.
 
-All calls raise ApiError if the web server refuses, and Unreachable if nothing, or something else, answered.
+All calls raise ApiError if the web server refuses, and Unreachable if it does not answer, or something else does.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class WebClient:
         self._http = httpx.AsyncClient(
             base_url=url,
             timeout=TIMEOUT,
-            trust_env=not self.is_local,  # no proxy to ourselves
+            trust_env=not self.is_local,  # no proxy for addresses of this machine
         )
 
     async def close(self) -> None:
@@ -70,7 +70,7 @@ class WebClient:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     async def register(self, name: str, side: Side, *, replace: bool, admin_token: str) -> str:
-        """Make this machine a node.
+        """Register this machine as a node.
 
         Args:
             replace: a node of this name loses its token; False: the web refuses.
@@ -88,8 +88,12 @@ class WebClient:
         return token
 
     async def check(self) -> None:
-        """Raises ApiError unless the web knows the token. Asks for a file that no order names: a heartbeat would report
-        workers before they were adopted."""
+        """Checks that the web knows the token, by requesting a file that no order names: a heartbeat would report
+        workers before they are adopted.
+
+        Raises:
+            ApiError: The web does not know it.
+        """
         try:
             async with self.blob("0" * 64, 0):
                 return
@@ -103,7 +107,7 @@ class WebClient:
         await self.post(f"{self._link}/report", wire.dump_frame(heartbeat.to_json()).encode(), JSON)
 
     async def messages(self) -> list[Any]:
-        """The frames this node has not acknowledged; waits up to WAIT_S for some."""
+        """Returns the frames that this node has not acknowledged; waits up to WAIT_S for some."""
         path = f"{self._link}/messages"
         async with self._answer("GET", path, params={"wait": WAIT_S}, timeout=POLL_TIMEOUT) as answer:
             messages = _object(await answer.aread()).get("messages")
@@ -121,7 +125,7 @@ class WebClient:
             await answer.aread()
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str) -> Reply:
-        """POST on behalf of a caller, see `driver.Agent.ask`.
+        """Send a POST on behalf of a caller, see `driver.Agent.ask`.
 
         Args:
             authorization: the caller's header; empty: none is sent.
@@ -138,7 +142,7 @@ class WebClient:
 
     @asynccontextmanager
     async def blob(self, sha256: str, start: int) -> AsyncIterator[httpx.Response]:
-        """A file: the bytes from start on if the status is 206, else all of them."""
+        """Opens a file: the response has the bytes from start on if its status is 206, otherwise all of them."""
         headers = {**self.headers, "Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
         async with self._answer("GET", f"{self._link}/blobs/{sha256}", headers=headers) as answer:
             yield answer
@@ -157,13 +161,13 @@ class WebClient:
             raise Unreachable(f"The connection to {self.url} broke: {error or type(error).__name__}") from error
 
     def _refusal(self, status: int, body: bytes) -> ApiError | Unreachable:
-        """A proxy's own 5xx, or a redirect to its log-in page, is not the web's answer."""
+        """Distinguishes the web's answer from a proxy's own 5xx, or a redirect to its log-in page."""
         error = _object(body).get("error")
         if not isinstance(error, dict) and (status < HTTPStatus.BAD_REQUEST or status >= HTTPStatus.BAD_GATEWAY):
             return Unreachable(f"{self.url} answers HTTP {status} now.")
         refusal = errors.ApiError(status, error if isinstance(error, dict) else {})
         told = ApiError(refusal)
-        told.hint = refusal.hint  # the command line's advice how to sign in is not for nodes
+        told.hint = refusal.hint  # the command line's advice on how to sign in is not for nodes
         return told
 
     def _not_modelmill(self) -> Unreachable:

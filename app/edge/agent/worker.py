@@ -29,7 +29,7 @@ from app.kit.network.addresses import reachable_host
 from app.nodes.model import Operation, Order, WorkerState
 
 LIVED_S = 2.0
-"""How long a worker that cannot be probed must have lived to count as running."""
+"""Seconds that a worker without a probe has to live to count as running."""
 ASK_PAUSE = GrowingPause(0.1, 1.0, growth=1.5)
 ASK_TIMEOUT_S = 2.0
 OK = 200
@@ -81,12 +81,12 @@ class Worker:
             self.status.mark_running()
 
     def detach(self) -> None:
-        """The agent ends; the process continues."""
+        """Stops watching because the agent ends; the process continues."""
         if self.status.process is not None:
             self.status.process.detach()
 
     async def end(self) -> None:
-        """End the process, if there is one."""
+        """Ends the process, if there is one."""
         if self.status.process is not None:
             await self.status.process.end()
             self.status.mark_stopped()
@@ -140,7 +140,7 @@ class Worker:
         return await self._context.plan(order, self._driver, port=port)
 
     async def _bring_up(self, plan: WorkerPlan) -> None:
-        """Make the process run, unless it is to run only once and already has."""
+        """Starts the process, unless it runs only once and already has."""
         status = self.status
         if status.record.digest != plan.digest:
             await self.end()
@@ -157,7 +157,11 @@ class Worker:
         self._start(plan)
 
     def _start(self, plan: WorkerPlan) -> None:
-        """Raises WorkRefused when the process cannot be started."""
+        """Starts the process.
+
+        Raises:
+            WorkRefused: It cannot be started.
+        """
         self.status.begin_log()
         environment = {**self._context.environment, **plan.program.environment}
         try:
@@ -169,7 +173,7 @@ class Worker:
         self.status.mark_started(process, at=clock.to_text(clock.now()), is_again=bool(self._ends.times))
 
     async def _watch(self, plan: WorkerPlan, process: WorkerProcess) -> None:
-        """Wait until it ends or another order arrives."""
+        """Waits until it ends or another order arrives."""
         health = asyncio.create_task(self._until_healthy(plan))
         changed = asyncio.create_task(self._changed.wait())
         futures: set[asyncio.Future[Any]] = {process.ended, changed}
@@ -221,13 +225,13 @@ class Worker:
         await self._pause(self._ends.pause_s)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, at most until another order arrives."""
+        """Waits, at most until another order arrives."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
 
     async def _unless_changed(self, work: Coroutine[Any, Any, Result]) -> Result | None:
-        """The result of the work; None when another order made it pointless."""
+        """Returns the result of the work; None if another order made it pointless."""
         task, changed = asyncio.create_task(work), asyncio.create_task(self._changed.wait())
         try:
             await asyncio.wait({task, changed}, return_when=asyncio.FIRST_COMPLETED)

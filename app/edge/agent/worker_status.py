@@ -1,5 +1,5 @@
-"""The state of a worker: stored for the next agent, sent in reports; and its log files, which it writes itself, so that
-they do not depend on the agent. Starts and ends nothing."""
+"""The status of a worker: stored for the next agent and sent in reports; and its log files, which it writes itself, so
+that they do not depend on the agent. Starts and ends nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WorkerStatus:
 
     @property
     def name(self) -> str:
-        """What its resource calls it."""
+        """The name of the worker in its resource."""
         try:
             return self._driver.worker_name(self.order) if self._driver else self.order.name
         except Exception:  # noqa: BLE001  # a capability's code, about content that anybody may have written
@@ -97,7 +97,8 @@ class WorkerStatus:
 
     # changes
     def update(self, **changes: Any) -> None:
-        """Change fields of the record, store and report it. A full disk ends no worker; the next agent knows less."""
+        """Changes fields of the record, stores and reports it. A full disk ends no worker, but the next agent then
+        knows less."""
         record = replace(self.record, **changes)
         if record != self.record:
             self.record = record
@@ -112,7 +113,7 @@ class WorkerStatus:
         self._notify()
 
     def replace_program(self, plan: WorkerPlan) -> None:
-        """Start over: the order needs another program than the one that ran."""
+        """Starts over, since the order needs another program than the one that ran."""
         self._is_current = False
         self._log_lines, self._detail = (), {}
         self.update(
@@ -127,7 +128,7 @@ class WorkerStatus:
         )
 
     def set_plan(self, plan: WorkerPlan) -> None:
-        """The running process, if any, is that of this plan."""
+        """Notes that the running process, if any, is that of this plan."""
         self._is_current = True
         generation = plan.order.generation
         self.update(
@@ -135,7 +136,7 @@ class WorkerStatus:
         )
 
     def mark_started(self, process: WorkerProcess, *, at: str, is_again: bool) -> None:
-        """A process was started. A FAILED worker stays FAILED until it is running."""
+        """Notes a started process. A FAILED worker stays FAILED until it is running."""
         self.process = process
         is_failed = self.record.state is WorkerState.FAILED
         self.update(
@@ -147,7 +148,7 @@ class WorkerStatus:
         )
 
     def mark_stopped(self) -> None:
-        """The agent has ended the process."""
+        """Notes that the agent has ended the process."""
         self.process = None
         is_running = self.record.state is WorkerState.RUNNING
         self.update(pid=0, identity="", state=WorkerState.STARTING if is_running else self.record.state)
@@ -157,11 +158,18 @@ class WorkerStatus:
         self.update(state=WorkerState.RUNNING, reason="", message="")
 
     def mark_failed(self, reason: str, message: str) -> None:
-        """The newest order failed. A process that still runs is that of an earlier one."""
+        """Notes that the newest order failed. A process that still runs belongs to an earlier one."""
         self._is_current = False
         self.update(state=WorkerState.FAILED, reason=reason, message=message, generation=self.order.generation)
 
     def mark_ended(self, code: int | None, ends: FailureCounter, *, restarts: bool) -> None:
+        """Notes that the process has ended.
+
+        Args:
+            code: its exit code; None if not visible.
+            ends: counts the recent ends.
+            restarts: it is started again.
+        """
         self.process = None
         self._log_lines = last_lines(self.log, self._log_start)
         end = f"{self.name} {exit_text(code)}"
@@ -214,7 +222,8 @@ _BLANK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
 
 
 def log_path(folder: Path, order: Order) -> Path:
-    """Where a worker logs. The id in the name tells services of one name apart, which may be different users'."""
+    """Returns the log file of a worker. The id in its name distinguishes services with the same name, which may belong
+    to different users."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{order.key.part}-{order.name}-{order.key.uid[:8]}")
     return make_private(folder) / f"{name}.log"
 
@@ -227,13 +236,13 @@ def size_of(log: Path) -> int:
 
 
 def rotate(log: Path) -> bool:
-    """Copy and truncate a log that has become long; its process appends, and so continues at the beginning.
+    """Copy and truncate a long log; its process appends, and so continues at the beginning.
 
     Returns whether it was truncated.
     """
     if size_of(log) <= MOST_BYTES:
         return False
-    with contextlib.suppress(OSError):  # a full disk: then without a copy
+    with contextlib.suppress(OSError):  # the disk is full: truncate without a copy
         shutil.copyfile(log, log.with_name(log.name + ".1"))
     with log.open("r+b") as file:
         file.truncate(0)
@@ -241,7 +250,7 @@ def rotate(log: Path) -> bool:
 
 
 def last_lines(log: Path, start: int = 0) -> tuple[str, ...]:
-    """The last lines written after byte `start`; of a log that was rotated since, after its beginning."""
+    """Returns the last lines written after byte `start`; if the log was rotated since, after its beginning."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, 2)

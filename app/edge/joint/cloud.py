@@ -29,7 +29,7 @@ from app.kit.web.forms import small_parts
 from app.kit.web.multipart import Part
 
 WAITING_PER_THREAD = 16
-"""More pictures than that are refused: their edge would give up before their turn."""
+"""More pictures than this are refused, since their edges would give up before their turn."""
 LIMITS = {"meta": MAX_TEXT_BYTES, "picture": MAX_PICTURE_BYTES}
 
 
@@ -109,13 +109,13 @@ def run(work: Work) -> None:
     options = cloud_options(work.content.worker.parameters)
     card = work.content.model
     card = replace(card, labels=options.labels or card.labels)
-    # Pictures side by side are faster than one on all cores.
+    # Several pictures in parallel are faster than one on all cores.
     predictor = open_predictor(card, work.model, work.twin, replace(options.predictor, threads=1))
     predictor.refuse_guess()
     server = CloudServer(
         predictor, service=work.service, model=card.name, secret=work.content.secret, threads=options.predictor.threads
     )
-    listening = listen(work.host, work.port)  # before it reports that it is running
+    listening = listen(work.host, work.port)  # before it reports itself as running
     report = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, **model_of(work)}}
     reporter = StatusReporter(work, lambda: report)
     reporter.start()

@@ -1,4 +1,4 @@
-"""A new small model beside the former one, on some of the same pictures: what a roll-out is judged by."""
+"""A new small model beside the previous one, on some of the same pictures; a roll-out is judged by it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.inference.prediction import Picture, Prediction
 
 EVERY_S = 0.2
 MOST = 1000
-"""Pictures: it is known by then, and the former model need not run for ever."""
+"""Pictures to compare: more would not change the result, and the previous model need not run forever."""
 TOLD_EVERY_S = 2.0
 logger = logging.getLogger(__name__)
 
@@ -40,10 +40,11 @@ class ModelComparison:
         self._told: dict[str, Any] = {}
 
     def add(self, picture: Picture, prediction: Prediction, ms: float) -> None:
-        """Compare, if it is time again.
+        """Compares the models on a picture if it is time again.
 
         Args:
-            prediction: of the new model, which took so many `ms`.
+            prediction: of the new model.
+            ms: its time in milliseconds.
         """
         now = self._clock()
         if self._pictures >= MOST or now - self._compared_at < EVERY_S:
@@ -61,11 +62,11 @@ class ModelComparison:
         self._pictures += 1
 
     def count_error(self) -> None:
-        """The new model could not answer a picture."""
+        """Counts a picture that the new model could not answer."""
         self._errors += 1
 
     def to_json(self) -> dict[str, Any]:
-        """As the roll-out's Comparison; a new one now and then, for each is a report."""
+        """Returns the roll-out's Comparison; a new one only now and then, since each causes a report."""
         now = self._clock()
         if now - self._told_at >= TOLD_EVERY_S:
             count = max(1, self._pictures)

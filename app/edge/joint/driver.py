@@ -29,9 +29,9 @@ from app.nodes.model import Order
 MODULES = {Role.EDGE: "app.edge.joint.edge", Role.CLOUD: "app.edge.joint.cloud"}
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 VIDEO = "video:"
-"""Before the id of a video of the node, as a source."""
+"""Prefix of the id of a video of the node, as a source."""
 PARAMETER = "PARAM_"
-"""Prefix of each name: a parameter never decides which code the interpreter or a library loads."""
+"""Prefix of each name, so that a parameter never decides which code the interpreter or a library loads."""
 SCRIPT_REFUSED, SCRIPT_NOT_FOUND = "ScriptRefused", "ScriptNotFound"
 
 
@@ -41,7 +41,11 @@ class JointDriver:
     kind = PLURAL
 
     def __init__(self, cameras: Cameras) -> None:
-        """cameras: of this node, with what it offers: what services may open as a stream."""
+        """Creates the driver.
+
+        Args:
+            cameras: of this node, with the sources that services may open as a stream.
+        """
         self._cameras = cameras
 
     def blobs(self, order: Order) -> list[Blob]:
@@ -52,7 +56,7 @@ class JointDriver:
         return [Blob(sha256, size_bytes) for sha256, size_bytes in sizes.items()]
 
     def worker_name(self, order: Order) -> str:
-        """As the service names it, even of an order that cannot be run."""
+        """Returns the name in the service, even for an order that cannot be run."""
         try:
             return str(order.content["resource"]["spec"][f"{order.key.part}Worker"]["name"])
         except (KeyError, TypeError):
@@ -98,7 +102,11 @@ class JointDriver:
         )
 
     def _source(self, content: OrderContent) -> str:
-        """What the bundled worker may open as its stream; empty: nothing. Raises WorkRefused."""
+        """Returns what the bundled worker may open as its stream; empty for nothing.
+
+        Raises:
+            WorkRefused: The source is not offered.
+        """
         source = content.worker.parameters.get("source", "").strip()
         if not source or content.role is not Role.EDGE or not content.worker.is_builtin:
             return ""
@@ -110,7 +118,11 @@ class JointDriver:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
     def _source_of_video(self, video_id: str, content: OrderContent) -> str:
-        """Raises WorkRefused, in the same words for one that is withheld from the service's user."""
+        """Returns the source of a video of the node.
+
+        Raises:
+            WorkRefused: It does not exist, or is withheld from the service's user; the words are the same.
+        """
         camera = self._cameras.by_id().get(video_id)
         if camera is None or video_id in content.withheld.get("videos", ()):
             raise WorkRefused(
@@ -119,7 +131,7 @@ class JointDriver:
         return camera.source
 
     def _offered(self, content: OrderContent) -> tuple[list[str], list[str]]:
-        """The sources offered to the user of this service, and those withheld from them."""
+        """Returns the sources offered to the user of this service, and those withheld."""
         offered: list[str] = []
         withheld: list[str] = []
         for source in self._cameras.sources:
@@ -139,7 +151,11 @@ class JointDriver:
 
 
 def content_of(order: Order) -> OrderContent:
-    """The content of an order. Raises WorkRefused for one that cannot be run."""
+    """Reads the content of an order.
+
+    Raises:
+        WorkRefused: It cannot be run.
+    """
     if not order.content.get("model"):
         raise WorkRefused(
             "This node was told of the service by hand, and not where its model is.",
@@ -155,14 +171,15 @@ def content_of(order: Order) -> OrderContent:
 
 
 def _depends_on(content: OrderContent) -> dict[str, Any]:
-    """All but the other worker, for a change of the edge's thresholds does not restart the big model, and the model
-    that it is compared with: when its roll-out is over, it need not start anew."""
+    """Returns everything but the other worker, since a change of the edge's thresholds must not restart the big model;
+    and without the model of a comparison, since its end needs no restart."""
     own = {name: value for name, value in content.resource["spec"].items() if name == f"{content.role}Worker"}
     return {**replace(content, former=None).to_json(), "resource": own}
 
 
 def script_environment(work: Work) -> dict[str, str]:
-    """What a user's script finds: each parameter as PARAM_ and its name in upper case, and Sedna's variables."""
+    """Returns the environment of a user's script: each parameter as PARAM_ and its name in upper case, and Sedna's
+    variables."""
     content = work.content
     specification, worker = content.specification, content.worker
     address = urlsplit(content.big_model.url) if content.big_model else None
@@ -186,7 +203,7 @@ def script_environment(work: Work) -> dict[str, str]:
 
 
 def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Those whose names can be variables."""
+    """Returns the parameters whose names can be variables."""
     return {
         f"{PARAMETER}{key.upper()}": value
         for key, value in parameters.items()

@@ -29,7 +29,7 @@ MAX_BODY_BYTES = 1 << 20
 MAX_PICTURE_BYTES = 256 << 10
 MAX_SAMPLE_BYTES = 128 << 10
 KEPT_SAMPLES = 20
-"""How many unsent samples of a service are stored while the web is unreachable: it shows no more."""
+"""Number of unsent samples of a service that are stored while the web is unreachable; pages show no more."""
 OWNER_KINDS = ("jointinferenceservice", PLURAL, "jis")
 OK = {"Status": 200, "Message": "OK"}
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -42,7 +42,7 @@ class UnknownWorker(NotFound):
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """A worker's report of itself, in the requirement's form."""
+    """A worker's report of itself, in the form of the requirement."""
 
     name: str
     namespace: str
@@ -52,7 +52,7 @@ class WorkerInfo:
     kind: str = "inference"
     taskInfo: dict[str, Any] | None = None  # noqa: N815
     ownerInfo: dict[str, Any] | None = None  # noqa: N815
-    """Sedna's name of taskInfo."""
+    """Sedna's name for taskInfo."""
     uid: str = ""
     """Of the service."""
     detail: dict[str, Any] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class DriverEndpoints:
         self._numbers = count()
 
     async def downstream(self, request: Request) -> Response:
-        """An order by hand: the service as the Kubernetes API has it."""
+        """Accepts an order by hand: the service in the form of the Kubernetes API."""
         path = request.path_params
         if path["operation"] not in {endpoints.value for endpoints in Operation}:
             raise NotFound(f"There is no {path['operation']} here: insert, update and delete.")
@@ -96,7 +96,7 @@ class DriverEndpoints:
         return JSONResponse(OK)
 
     async def service(self, request: Request) -> Response:
-        """The workers of a service on this node, and where they listen: for programs that ask them."""
+        """Sends the workers of a service on this node, and where they listen, for programs that call them."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         reports = [one for one in self.agent.reports(PLURAL) if (one.namespace, one.owner_name) == (namespace, name)]
         if not reports:
@@ -124,7 +124,7 @@ class DriverEndpoints:
         return JSONResponse(OK)
 
     async def sample(self, request: Request) -> Response:
-        """Forward a hard sample unchanged. The query may name its service: namespace, ownerName, uid."""
+        """Forwards a hard sample unchanged. The query may name its service: namespace, ownerName, uid."""
         body = await whole_body(request, MAX_PICTURE_BYTES + MAX_SAMPLE_BYTES + (16 << 10), "A sample")
         content_type = request.headers.get("content-type", "")
         limits = {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}
@@ -143,17 +143,21 @@ class DriverEndpoints:
         return JSONResponse(OK)
 
     async def rows(self, request: Request) -> Response:
-        """Forward rows of what was answered, unchanged. The query names their service as that of a sample does."""
+        """Forwards rows of answers unchanged. The query names their service as for a sample."""
         body = await whole_body(request, MAX_ROWS_BYTES, "Rows")
         self.agent.send(self._path(self._named(request), "rows"), body, "application/json")
         return JSONResponse(OK)
 
     def _path(self, order: Order, what: str) -> str:
-        """Of the web."""
+        """Returns the path of the web."""
         return f"/neptune/link/{quote(self.agent.node)}/{PLURAL}/{quote(order.key.uid)}/{what}"
 
     def _named(self, request: Request) -> Order:
-        """The order of the worker in the path, of the service in the query. Raises UnknownWorker."""
+        """Returns the order of the worker in the path and the service in the query.
+
+        Raises:
+            UnknownWorker: There is none.
+        """
         query = request.query_params
         return self._owner(
             request.path_params["worker"],
@@ -173,7 +177,15 @@ class DriverEndpoints:
         self.agent.send(path, json.dumps(body).encode(), "application/json", replaces=f"status/{order.key.uid}")
 
     def _owner(self, worker: str, *, namespace: str, name: str, uid: str) -> Order:
-        """The order of a worker; name, uid: of its service, as several may have such a worker. Raises UnknownWorker."""
+        """Returns the order of a worker.
+
+        Args:
+            name: of its service.
+            uid: of its service, as several may have such a worker.
+
+        Raises:
+            UnknownWorker: There is none.
+        """
         if not name:
             endpoints = self.agent.owner_of(PLURAL, worker)
             orders = [endpoints] if endpoints is not None else []
@@ -186,7 +198,8 @@ class DriverEndpoints:
         raise UnknownWorker(f"No service of this node has a worker {worker}.")
 
     def _orders(self, namespace: str, name: str, resource: dict[str, Any], operation: Operation) -> list[Order]:
-        """One order for each worker that runs here. The web's choice of the model and of the cloud's address stays."""
+        """Returns an order for each worker that runs here. The web's choice of the model and of the cloud's address
+        stays."""
         current = {order.key.part: order for order in self.agent.find(PLURAL, namespace, name)}
         if operation is Operation.DELETE:
             return [_changed(order, operation, order.content) for order in current.values()]
@@ -235,12 +248,12 @@ def _order(template: Order, part: str, current: Order | None, resource: dict[str
 
 
 def _changed(order: Order, operation: Operation, content: Mapping[str, Any]) -> Order:
-    """A changed order, of seq 0: it did not come from the web."""
+    """Returns a changed order with seq 0, since it is not from the web."""
     return Order(**{**vars(order), "seq": 0, "operation": operation, "content": content, "is_acknowledged": False})
 
 
 def _trimmed(resource: Mapping[str, Any]) -> dict[str, Any]:
-    """Without status and what Kubernetes adds, like the web's orders."""
+    """Removes the status and what Kubernetes adds, as in the web's orders."""
     metadata = resource["metadata"]
     trimmed = {name: metadata[name] for name in ("name", "namespace", "uid", "generation") if name in metadata}
     return {
@@ -274,7 +287,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _with_error_body(endpoint: Endpoint) -> Endpoint:
-    """Errors are answered in the product's form, whatever server this is part of."""
+    """Wraps an endpoint so that errors have the product's form, whatever server it belongs to."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -30,7 +30,7 @@ LIMITS = {"picture": MAX_PICTURE_BYTES, "id": MAX_TEXT_BYTES}
 
 
 class EdgeServer:
-    """Each request holds a thread, at most until the deadline; more than MAX_WAITING requests are refused."""
+    """Each request occupies a thread, at most until the deadline; more than MAX_WAITING requests are refused."""
 
     def __init__(self, joint: JointInference, service: str) -> None:
         self.joint = joint

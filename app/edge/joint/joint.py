@@ -43,13 +43,13 @@ logger = logging.getLogger(__name__)
 
 
 class SmallModel(Protocol):
-    """The small model: one of `app.inference`, or your own. Called by one thread at a time."""
+    """The small model: one of `app.inference`, or a user's own. Called by one thread at a time."""
 
     def predict(self, picture: Picture) -> Prediction: ...
 
 
 class JointInference:
-    """The small model, the algorithm that finds hard samples, and the way to the big model. For any thread."""
+    """The small model, the algorithm that finds hard samples, and the connection to the big model. Thread-safe."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class JointInference:
     def submit(
         self, picture: Picture, *, id: str = "", origin: str = "", waits: bool = False, crop: Crop | None = None
     ) -> Pending:
-        """Let the small model look at a picture, and send it to the big model if it is hard.
+        """Run the small model on a picture, and send the picture to the big model if it is hard.
 
         Args:
             picture: H×W×3, RGB, uint8.
@@ -173,7 +173,11 @@ class JointInference:
         return pending
 
     def infer(self, picture: Picture, *, id: str = "", origin: str = "") -> Outcome:
-        """The final answer; waits for the cloud, at most until the deadline. Raises what the predictor raises."""
+        """Returns the final answer; waits for the cloud, at most until the deadline.
+
+        Raises:
+            Exception: What the predictor raises.
+        """
         pending = self.submit(picture, id=id, origin=origin)
         outcome = pending.wait(max(0.0, pending.at + self.options.deadline_s - time.monotonic()))
         if outcome is None:
@@ -188,10 +192,10 @@ class JointInference:
         return self.counter.snapshot(breaker=breaker, last_error=self._last_error, at=time.monotonic())
 
     def status_report(self) -> dict[str, Any]:
-        """The report to the agent."""
+        """Returns the report to the agent."""
         detail = {**self.detail, "rowsLost": self.rows.lost} if self.rows.lost else dict(self.detail)
         comparison = self._comparison.to_json() if self._comparison is not None else {}
-        detail["comparison"] = comparison  # also none: what was reported of a former comparison is over
+        detail["comparison"] = comparison  # also if there is none, which ends the report of an earlier comparison
         return {"status": self.status, "taskInfo": self.tally().to_task_info(), "detail": detail}
 
     def note(self, error: str) -> None:
@@ -199,7 +203,7 @@ class JointInference:
         self._last_error = error[:300]
 
     def close(self, status: str = COMPLETED) -> None:
-        """Let the edge answer what waits for the cloud, and send the last report."""
+        """Answers what waits for the cloud with the edge's answers, and sends the last report."""
         if self._uploads is not None:
             self._uploads.close()
         self.status = status
@@ -241,7 +245,8 @@ class JointInference:
         return prediction, ms
 
     def _fallback_prediction(self, pending: Pending) -> tuple[Prediction, float]:
-        """For a sample that the cloud left unanswered and the edge has not seen. A failing model predicts nothing."""
+        """Returns the small model's answer for a sample that the cloud left unanswered. A failing model predicts
+        nothing."""
         try:
             with self._decision:
                 return self._predict(pending.picture)

@@ -1,5 +1,5 @@
-"""The instructions of the agent to the video processes that it starts: one JSON file each, rewritten when something
-changes that needs no restart (a plan, a constraint, hosts, stages), and read again by the process."""
+"""The instructions of the agent to the video processes that it starts: a JSON file each. It is rewritten for changes
+that need no restart (a plan, a constraint, hosts, stages), and read again by the process."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from app.kit.files.whole_files import write_whole
 from app.video.model.job import JobContent, ServicesContent
 
 VARIABLE = "MODELMILL_WORK"
-"""Of the environment: path of the file."""
+"""Environment variable with the path of the file."""
 LOOK_S = 0.25
-"""How often a process looks whether its file has been written again."""
+"""Seconds between checks whether the file was written again."""
 Work = TypeVar("Work")
 logger = logging.getLogger(__name__)
 
 
 class NoWork(BadInput):
-    """This process was not started by an agent, or what it was told cannot be read."""
+    """An agent did not start this process, or its instructions cannot be read."""
 
     code = "NO_WORK"
 
 
 @dataclass(frozen=True)
 class RunnerWork:
-    """Of the process that runs one job."""
+    """Instructions for the process that runs one job."""
 
     content: JobContent
     source: str
-    """Path or URL of the video, as this node knows it."""
+    """Path or URL of the video on this node."""
     host: str
-    """What it binds to."""
+    """Address on which it listens."""
     port: int
     folder: Path
-    """The job's own, kept over restarts."""
+    """The job's own folder, kept over restarts."""
     agent_url: str
     node: str
 
@@ -51,23 +51,27 @@ class RunnerWork:
 
     @staticmethod
     def read(path: Path) -> RunnerWork:
-        """Raises NoWork."""
+        """Reads the file.
+
+        Raises:
+            NoWork: It cannot be read.
+        """
         with _reading(path, "runner") as data:
             return RunnerWork(JobContent.from_json(data["content"]), str(data["source"]), *_surroundings(data))
 
 
 @dataclass(frozen=True)
 class ServicesWork:
-    """Of the process that serves the stages of a node."""
+    """Instructions for the process that serves the stages of a node."""
 
     content: ServicesContent
     blobs: Mapping[str, Path]
-    """Files of models, by their sha256."""
+    """Files of models by sha256."""
     host: str
-    """What it binds to."""
+    """Address on which it listens."""
     port: int
     folder: Path
-    """The host's own, kept over restarts."""
+    """The host's own folder, kept over restarts."""
     agent_url: str
     node: str
 
@@ -79,7 +83,11 @@ class ServicesWork:
 
     @staticmethod
     def read(path: Path) -> ServicesWork:
-        """Raises NoWork."""
+        """Reads the file.
+
+        Raises:
+            NoWork: It cannot be read.
+        """
         with _reading(path, "process") as data:
             blobs = {str(sha256): Path(file) for sha256, file in data["blobs"].items()}
             return ServicesWork(ServicesContent.from_json(data["content"]), blobs, *_surroundings(data))
@@ -87,7 +95,11 @@ class ServicesWork:
 
 @contextmanager
 def _reading(path: Path, reader: str) -> Iterator[Any]:
-    """What the file holds. Raises NoWork for one that cannot be read, also by what is done with it."""
+    """Yields the content of the file.
+
+    Raises:
+        NoWork: It cannot be read, or what the block does with it fails.
+    """
     try:
         yield json.loads(path.read_bytes())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, BadInput) as error:
@@ -95,12 +107,12 @@ def _reading(path: Path, reader: str) -> Iterator[Any]:
 
 
 def _surroundings(data: Any) -> tuple[str, int, Path, str, str]:
-    """Host, port, folder, agent_url and node."""
+    """Returns host, port, folder, agent_url and node."""
     return str(data["host"]), int(data["port"]), Path(data["folder"]), str(data["agent_url"]), str(data["node"])
 
 
 class WatchedWork(Generic[Work]):
-    """Looks after the file of a process. For one thread."""
+    """Watches the file of a process. For one thread."""
 
     def __init__(
         self,
@@ -110,19 +122,20 @@ class WatchedWork(Generic[Work]):
         is_read: bool = False,
         unread: str = "What it says last stays in force",
     ) -> None:
-        """
+        """Creates the watcher.
+
         Args:
-            path: Of the file.
-            read: Raises NoWork.
-            is_read: The file is read at once, so only what is written from now on is told. Else the first look reads
-                it: it may be another since this process was told its work.
-            unread: Logged of a file that cannot be read.
+            path: of the file.
+            read: raises NoWork.
+            is_read: read the file now, and report only later changes; otherwise the first check reads it, since it may
+                have changed since the start.
+            unread: logged if the file cannot be read.
         """
         self._path, self._read, self._unread = path, read, unread
         self._mark = self._current() if is_read else None
 
     def changed(self) -> Work | None:
-        """What it says now, if it has been written since. One that cannot be read is ignored."""
+        """Returns the instructions if they were written since the last call. A file that cannot be read is ignored."""
         mark = self._current()
         if mark is None or mark == self._mark:
             return None
@@ -142,7 +155,11 @@ class WatchedWork(Generic[Work]):
 
 
 def path_from_environment() -> Path:
-    """Raises NoWork."""
+    """Returns the path from the environment.
+
+    Raises:
+        NoWork: It is not set.
+    """
     path = os.environ.get(VARIABLE)
     if not path:
         raise NoWork(f"{VARIABLE} is not set.", hint="The agent of a node sets it for the processes it starts.")

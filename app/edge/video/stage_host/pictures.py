@@ -33,26 +33,33 @@ def has_keyframe(packet: bytes) -> bool:
 
 
 class H264Decoder:
-    """Of one stream. For one thread at a time, which holds `turn`."""
+    """Decodes one stream. For one thread at a time, which holds `turn`."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Condition()
-        """To be held, and waited for until the packet is next."""
+        """Held while decoding, and waited for until the packet is next."""
         self._codec: Any = None
         self._seq: int | None = None
 
     def is_next(self, packet: bytes, seq: int | None) -> bool:
-        """Is there nothing to wait for? True also of a packet that has come too late."""
+        """Returns whether the packet can be decoded now; also true for one that is too late."""
         if seq is None or has_keyframe(packet) or self.is_past(seq):
             return True
         return self._codec is not None and self._seq is not None and seq == self._seq + 1
 
     def is_past(self, seq: int) -> bool:
-        """Has it, or one after it, been decoded?"""
+        """Returns whether this packet or a later one was decoded."""
         return self._seq is not None and seq <= self._seq
 
     def picture(self, packet: bytes, seq: int | None) -> Picture:
-        """seq: of the packet, where its sender counts them. Raises KeyframeNeeded, NoDecoder."""
+        """Decodes a packet.
+
+        Args:
+            seq: its number, if the sender counts packets.
+
+        Raises:
+            KeyframeNeeded, NoDecoder: It cannot be decoded.
+        """
         av = _av()
         if has_keyframe(packet):
             self._codec = av.CodecContext.create("h264", "r")
@@ -75,7 +82,7 @@ class H264Decoder:
 
 
 class H264Decoders:
-    """By job and field; the most recently used ones."""
+    """Decoders by job and field; the most recently used ones are kept."""
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = most
@@ -93,7 +100,11 @@ class H264Decoders:
 
 
 def _av() -> Any:
-    """Raises NoDecoder."""
+    """Loads the library.
+
+    Raises:
+        NoDecoder: It is not installed.
+    """
     try:
         import av
     except ImportError as error:
@@ -105,10 +116,10 @@ def _av() -> Any:
 
 MOST_BYTES = 64 << 20
 MOST_FRAMES = 64
-"""Of a job."""
+"""Frames of a job that are kept."""
 ARRIVAL_S = 0.5
-"""How long a call that names a picture waits for the call that brings it, and a packet for the one before it: they come
-at once, each on a connection of its own."""
+"""Seconds that a call naming a picture waits for the call with that picture, and a packet for the one before it: they
+are sent at once, each on its own connection."""
 THREADS = 2
 Pictures = tuple[Picture, ...]
 Key = tuple[str, str, str]
@@ -116,7 +127,7 @@ Key = tuple[str, str, str]
 
 
 class RecentPictures:
-    """Pictures of the newest frames, up to a number of bytes over all jobs and of frames of each."""
+    """Pictures of the newest frames, limited in bytes over all jobs and in frames of each."""
 
     def __init__(self, most_bytes: int = MOST_BYTES, most_frames: int = MOST_FRAMES) -> None:
         self._most_bytes = most_bytes
@@ -147,7 +158,7 @@ class RecentPictures:
 
 
 class PictureCache:
-    """For the event loop; decoding is done by threads. The packets of one stream are decoded one after the other."""
+    """For the event loop; threads decode. The packets of one stream are decoded one after the other."""
 
     def __init__(self) -> None:
         self.kept = RecentPictures()
@@ -159,7 +170,11 @@ class PictureCache:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def of(self, call: Call) -> dict[str, Pictures]:
-        """Raises BadPicture, BadRequest, PictureNotKept, KeyframeNeeded, NoDecoder."""
+        """Returns the pictures of a call by name.
+
+        Raises:
+            BadPicture, BadRequest, PictureNotKept, KeyframeNeeded, NoDecoder: One is not available.
+        """
         return {name: await self._field(call, name, several) for name, several in call.pictures.items()}
 
     async def _field(self, call: Call, name: str, several: Sequence[Encoded]) -> Pictures:

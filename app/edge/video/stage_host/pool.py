@@ -1,4 +1,4 @@
-"""The children of the host, and which call each of them computes next."""
+"""The children of the host, and the order in which they compute calls."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from app.inference.prediction import Picture
 from app.kit.errors import ModelmillError
 
 ENDED_MOST = 3
-"""Processes that a stage may end in a row."""
+"""Processes in a row that a stage may end before it is paused."""
 PAUSE_S = 30.0
-"""In which it is not called then."""
+"""Seconds of that pause."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a child has answered to a call."""
+    """A child's answer to a call."""
 
     outputs: Mapping[str, Any]
     image: bytes
-    """What was drawn, JPEG; empty: nothing."""
+    """The drawing, JPEG; empty for none."""
     server_s: float
-    """Of computing."""
+    """Seconds of computing."""
     queue_s: float
-    """Until a child started with it, opening the model included."""
+    """Seconds until a child started with it, including the time to open the model."""
     runtime: str
-    """What really ran the model, for a reader."""
+    """What really ran the model, for readers."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class StageTask:
     """One call of a stage."""
 
     job: str
-    """Empty for a call that no job makes."""
+    """Empty for a call outside of jobs."""
     variant: StageVariant
     fields: Mapping[str, Any]
     pictures: Mapping[str, tuple[Picture, ...]]
     clips: frozenset[str]
-    """Of the pictures, the fields that are lists."""
+    """The fields of the pictures that are lists."""
     draw: bool
     asked_at: float = field(default_factory=time.monotonic)
 
@@ -60,14 +60,18 @@ _Entry = tuple[StageTask, asyncio.Future[StageResult]]
 
 
 class StageBreakers:
-    """A stage that ends the processes it runs in, again and again, is not called for a while. By a stage's key."""
+    """Pauses a stage that repeatedly ends the processes in which it runs. By a stage's key."""
 
     def __init__(self, *, errors: int = ENDED_MOST, pause_s: float = PAUSE_S) -> None:
         self._errors, self._pause_s = errors, pause_s
         self._breakers: dict[str, CircuitBreaker] = {}
 
     def check(self, key: str, now: float) -> None:
-        """Raises StagePaused."""
+        """Checks that the stage may be called.
+
+        Raises:
+            StagePaused: It is paused.
+        """
         breaker = self._breakers.get(key)
         if breaker is not None and (left_s := breaker.left_s(now)) > 0:
             raise StagePaused(
@@ -88,7 +92,7 @@ class StagePool:
     def __init__(self, processes: int) -> None:
         self.processes = processes
         self.runtimes: dict[str, str] = {}
-        """What runs each stage, by key, as far as that is known."""
+        """What runs each stage, by key, as far as known."""
         self._queue: FairQueue[_Entry] = FairQueue()
         self._breakers = StageBreakers()
         self._workers = [ChildProcess() for _ in range(processes)]
@@ -96,8 +100,8 @@ class StagePool:
         self._woken = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._opening_s: dict[ChildProcess, float] = {}
-        """What opening a model has taken in the call in progress: all later calls have it for nothing, so it is not
-        held against the job that came first."""
+        """Time of opening a model in the current call: later calls benefit from it, so it does not count for the job
+        that came first."""
 
     @property
     def waiting(self) -> int:
@@ -118,21 +122,27 @@ class StagePool:
             await worker.end()
 
     async def serve(self, ids: set[str], keys: set[str]) -> None:
-        """Variants that are not among these are closed wherever they are open."""
+        """Closes variants other than these wherever they are open."""
         self._serving = ids
         self.runtimes = {key: runtime for key, runtime in self.runtimes.items() if key in keys}
         async with self._woken:
             self._woken.notify_all()
 
     def check(self, job: str, key: str) -> None:
-        """To be called before pictures are read, too. Raises TooMany, StagePaused."""
+        """Checks that a call is possible; called before pictures are read, too.
+
+        Raises:
+            TooMany, StagePaused: It is not.
+        """
         self._breakers.check(key, time.monotonic())
         self._queue.check(job)
 
     async def compute(self, task: StageTask) -> StageResult:
-        """A task that is cancelled while it waits is not computed.
+        """Computes a task. One that is cancelled while it waits is not computed.
 
-        Raises TooMany, StagePaused, StageHung, StageDied, and what the stage raises.
+        Raises:
+            TooMany, StagePaused, StageHung, StageDied: It cannot be computed.
+            ModelmillError: What the stage raises.
         """
         self.check(task.job, task.variant.key)
         future: asyncio.Future[StageResult] = asyncio.get_running_loop().create_future()
@@ -146,7 +156,7 @@ class StagePool:
             self._queue.drop(task.job, entry)
 
     async def _work(self, worker: ChildProcess) -> None:
-        """Until it is cancelled."""
+        """Runs until cancelled."""
         while True:
             async with self._woken:
                 await self._woken.wait_for(lambda: len(self._queue) > 0 or self._stale(worker))
@@ -164,7 +174,7 @@ class StagePool:
     async def _answer(
         self, worker: ChildProcess, task: StageTask, future: asyncio.Future[StageResult], began: float
     ) -> None:
-        if future.done():  # its caller has gone
+        if future.done():  # its caller is gone
             return
         try:
             done = await self._computed(worker, task, began)

@@ -22,9 +22,9 @@ class StageVariant:
     """A stage with one of its models."""
 
     key: str
-    """The stage's name, after its job's uid and a slash if it is a job's own."""
+    """The stage's name; for a job's own stage, after the job's uid and a slash."""
     id: str
-    """Changes whenever anything of the variant does."""
+    """Changes whenever anything in the variant does."""
     kind: StageKind
     cards: tuple[ModelCard, ...]
     opening: Mapping[str, Any]
@@ -37,7 +37,7 @@ class StageVariant:
 
 
 class ServedStages:
-    """Found by job and name."""
+    """The stages by job and name."""
 
     def __init__(self, work: ServicesWork) -> None:
         self.stages = work.content.stages
@@ -46,11 +46,15 @@ class ServedStages:
 
     @property
     def names(self) -> list[str]:
-        """Of the catalog's stages, which every job may call."""
+        """Returns the names of the catalog's stages, which every job may call."""
         return sorted(key for key in self.stages if "/" not in key)
 
     def key_of(self, job: str, name: str) -> str:
-        """A job's own stage goes before the catalog's. Raises StageNotFound."""
+        """Returns the key of a stage; a job's own stage takes precedence over the catalog's.
+
+        Raises:
+            StageNotFound: There is none.
+        """
         own = f"{job}/{name}"
         if job and own in self.stages:
             return own
@@ -59,7 +63,11 @@ class ServedStages:
         raise StageNotFound("unregistered services")
 
     def variant(self, key: str, model_id: int) -> StageVariant:
-        """Raises BadRequest, BadStage."""
+        """Returns a variant.
+
+        Raises:
+            BadRequest, BadStage: It does not exist, or is not usable.
+        """
         stage = self.stages[key]
         kind = stage_class(stage.kind).kind
         if model_id not in _model_ids(stage):
@@ -85,7 +93,7 @@ class ServedStages:
 
 
 def _model_ids(stage: Stage) -> range:
-    """A stage without models has one variant."""
+    """Returns the ids of its models; a stage without models has one variant."""
     return range(max(1, len(stage.variants)))
 
 

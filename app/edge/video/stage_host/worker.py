@@ -1,4 +1,4 @@
-"""One child of the host: a process that computes, and is ended when it does not answer in time."""
+"""One child of the host: a process that computes, and is ended if it does not answer in time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.kit.errors import ModelmillError
 from app.kit.process.spawn import python_module
 
 OPEN_S = 60.0
-"""Until a model is open."""
+"""Seconds to open a model."""
 Blobs = Sequence[bytes | memoryview]
 
 
@@ -52,12 +52,20 @@ class ChildProcess:
             )
 
     async def check(self) -> None:
-        """Forgets a process that has ended while it was idle, and what it had opened."""
+        """Forgets a process that has ended while idle, and what it had opened."""
         if self._process is not None and self._process.returncode is not None:
             await self.end()
 
     async def ask(self, header: dict[str, Any], blobs: Blobs = (), *, timeout_s: float) -> ChildReply:
-        """Raises StageHung and StageDied, after which the process has gone; else what the stage raised."""
+        """Calls the child.
+
+        Args:
+            timeout_s: seconds to wait.
+
+        Raises:
+            StageHung, StageDied: The process is gone.
+            ModelmillError: What the stage raised.
+        """
         if self._process is None:
             await self.start()
         assert self._end is not None
@@ -82,10 +90,10 @@ class ChildProcess:
         """Ends the process; the next call starts a fresh one.
 
         Args:
-            is_over: It seems to have ended by itself.
+            is_over: it seems to have ended by itself.
 
         Returns:
-            Its exit code; None: there was none.
+            Its exit code; None if there was no process.
         """
         process, self._process = self._process, None
         end, self._end = self._end, None
@@ -107,7 +115,7 @@ _DIED = "The log of this node's host of stages says more."
 
 
 def _error(data: dict[str, Any]) -> ModelmillError:
-    """As the child raised it; StageFailed for a class that only the child knows."""
+    """Returns the error that the child raised; StageFailed for a class that only the child knows."""
     status = data.pop("status", 500)
     error = ModelmillError.from_dict(data)
     return error if error.status == status else StageFailed(error.message, hint=error.hint, detail=error.detail)

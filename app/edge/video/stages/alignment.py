@@ -25,11 +25,11 @@ from app.video.model.kinds import Metric, StageKind, Type
 SIDE = 64
 PREPARED = Preprocess(color="BGR", scale=1, mean=(127.5,), std=(128.0,))
 WIDENED = 0.4
-"""By so much of its own size a face's box is made larger, half of it on each side."""
+"""Share of its size by which a face's box is enlarged, half of it on each side."""
 UP_ABOVE = -10.0
-"""Degrees of pitch."""
+"""Pitch in degrees above which a face looks up."""
 AXES = ("#e6194b", "#3cb44b", "#0082c8")
-"""To the right, down, and where the nose points."""
+"""Colors of the axes: to the right, down, and where the nose points."""
 
 
 class FaceAlignment:
@@ -83,7 +83,11 @@ class FaceAlignment:
 
 
 def _opened(file: ModelFile) -> Runtime:
-    """Raises ModelUnusable unless it answers three angles for a face of 64 × 64."""
+    """Opens the model.
+
+    Raises:
+        ModelUnusable: It does not answer three angles for a face of 64 × 64.
+    """
     runtime = open_runtime(file.card, file.path, file.twin, 1)
     shape = runtime.input.shape
     if tuple(shape[1:]) != (3, SIDE, SIDE) or shape[0] not in (1, None):
@@ -111,7 +115,7 @@ _PREPROCESSOR = Preprocessor(Layout((1, 3, SIDE, SIDE), "NCHW"), "float32", PREP
 
 
 def _face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """The widened box, as far as it is on the picture, as 1×3×64×64, blue first."""
+    """Returns the enlarged box, cut to the picture, as 1×3×64×64, blue first."""
     x1, y1, x2, y2 = box
     wide, high = (x2 - x1) * WIDENED / 2, (y2 - y1) * WIDENED / 2
     left, top = min(max(0, x1 - wide), image.width - 1), min(max(0, y1 - high), image.height - 1)
@@ -121,7 +125,7 @@ def _face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
 
 
 def _axes(pen: ImageDraw.ImageDraw, corners: Sequence[float], pose: Sequence[float]) -> None:
-    """From the middle of the face, half as long as it is wide."""
+    """Draws from the middle of the face, half as long as it is wide."""
     x1, y1, x2, y2 = corners[:4]
     middle, length = ((x1 + x2) / 2, (y1 + y2) / 2), abs(x2 - x1) / 2
     yaw, pitch, roll = (math.radians(angle) for angle in (-pose[0], pose[1], pose[2]))

@@ -1,6 +1,6 @@
-"""What a kind of stage is, and the checks of what it is given.
+"""The interface of a kind of stage, and checks of its inputs.
 
-One's own is an entry point of the group `modelmill.video_stages`, `name = "module:Class"`.
+A custom one is an entry point of the group `modelmill.video_stages`, `name = "module:Class"`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,24 @@ class ModelFile:
     card: ModelCard
     path: Path
     twin: Path | None = None
-    """The ONNX that a BIE or NEF was made of."""
+    """The ONNX file from which a BIE or NEF was made."""
 
 
 class Stage(Protocol):
-    """Opened once a process and variant; then called with one frame after the other, by one thread."""
+    """Opened once for each process and variant; then called with one frame after the other, by one thread."""
 
     kind: ClassVar[StageKind]
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
-        """Raises ModelUnusable, BadStage."""
+        """Opens the stage.
+
+        Raises:
+            ModelUnusable, BadStage: It cannot be opened.
+        """
 
     @property
     def runtime(self) -> str:
-        """What really runs, for a reader."""
+        """What really runs it, for readers."""
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Compute the stage on one frame.
@@ -50,16 +54,16 @@ class Stage(Protocol):
                 JSON.
 
         Returns:
-            All of the kind's outputs but `image` of a kind that draws.
+            All outputs of the kind, except `image` if the kind draws.
 
         Raises:
-            BadRequest: this is no input.
-            InferenceFailed: the model could not be run on it.
+            BadRequest: An input is not valid.
+            InferenceFailed: The model could not be run on it.
         """
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
-        """Draw what was found, for a kind that draws.
+        """Draw the outputs, for a kind that draws.
 
         Args:
             picture: H×W×3, RGB, uint8.
@@ -89,7 +93,11 @@ def clip_of(inputs: Mapping[str, Any], name: str = "clip") -> list[Picture]:
 
 
 def boxes_of(inputs: Mapping[str, Any], name: str = "bbox") -> npt.NDArray[np.float64]:
-    """N×4, x1 ≤ x2 and y1 ≤ y2."""
+    """Returns boxes as N×4 with x1 ≤ x2 and y1 ≤ y2.
+
+    Raises:
+        BadRequest: They are not boxes.
+    """
     given = inputs.get(name)
     if not isinstance(given, list) or len(given) > MAX_BOXES:
         raise BadRequest(f"The field {name} is to be a list of up to {MAX_BOXES} boxes.")
@@ -101,7 +109,7 @@ def boxes_of(inputs: Mapping[str, Any], name: str = "bbox") -> npt.NDArray[np.fl
 
 
 def scores_of(inputs: Mapping[str, Any], count: int, name: str = "prob") -> list[float]:
-    """So many; ones where there are none."""
+    """Returns this many scores; ones if there are none."""
     given = inputs.get(name)
     if given is None:
         return [1.0] * count

@@ -1,4 +1,4 @@
-"""Parameters of stages: texts, as their user gave them."""
+"""Parameters of stages: texts, as entered by users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.inference.region import Region, read_region
 from app.video.errors import BadStage
 
 TIMEOUT = "timeout_s"
-"""Of every kind: how long one frame may take before its process is ended."""
+"""For every kind: seconds that one frame may take before its process is ended."""
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 10.0, 600.0
 PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", "region", TIMEOUT})
 
@@ -19,12 +19,12 @@ def number(parameters: Mapping[str, str], name: str, default: float, least: floa
     """A stage's parameter as a number.
 
     Args:
-        default: where the parameter is missing or empty.
+        default: used if the parameter is missing or empty.
         least: included.
         most: included.
 
     Raises:
-        BadStage: It is no number, or none in this range.
+        BadStage: It is not a number in this range.
     """
     text = parameters.get(name, "").strip()
     if not text:
@@ -39,7 +39,7 @@ def number(parameters: Mapping[str, str], name: str, default: float, least: floa
 
 
 def words(parameters: Mapping[str, str], name: str) -> frozenset[str]:
-    """Of a list with commas; empty when it is not given."""
+    """Returns the items of a list with commas; empty if not given."""
     return frozenset(word.strip().lower() for word in parameters.get(name, "").split(",") if word.strip())
 
 
@@ -48,10 +48,10 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
 
     Args:
         parameters: of the stage.
-        score: the threshold unless another is given, 0..1.
+        score: default threshold, 0..1.
 
     Raises:
-        BadStage: a parameter is none of ours.
+        BadStage: A parameter is not valid.
     """
     threshold = number(parameters, "score_threshold", score, 0, 1)
     named = parameters.get("decoder", "").strip().lower() or Decoder.AUTO.value
@@ -66,7 +66,11 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
 
 
 def region_of(parameters: Mapping[str, str]) -> Region | None:
-    """The part of each picture that is looked at; None: all of it. Raises BadStage."""
+    """Returns the part of each picture that is used; None for all of it.
+
+    Raises:
+        BadStage: It is not a region.
+    """
     text = parameters.get("region", "")
     try:
         return read_region(text) if text.strip() else None
@@ -75,5 +79,9 @@ def region_of(parameters: Mapping[str, str]) -> Region | None:
 
 
 def timeout_of(parameters: Mapping[str, str]) -> float:
-    """Seconds. Raises BadStage."""
+    """Returns seconds.
+
+    Raises:
+        BadStage: It is not a number.
+    """
     return number(parameters, TIMEOUT, DEFAULT_TIMEOUT_S, 0.05, MAX_TIMEOUT_S)

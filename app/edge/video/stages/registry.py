@@ -1,4 +1,4 @@
-"""Which kinds of stages there are, by name."""
+"""The kinds of stages, by name."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ logger = logging.getLogger(__name__)
 
 
 def kinds() -> dict[str, StageKind]:
-    """Of the product and of entry points; one of those that cannot be loaded is left out and logged."""
+    """Returns the product's kinds and those of entry points; one that cannot be loaded is omitted and logged."""
     return {name: stage_class.kind for name, stage_class in _classes().items()}
 
 
 def stage_class(kind: str) -> type[Stage]:
-    """Raises BadStage, naming those there are."""
+    """Returns the class of a kind.
+
+    Raises:
+        BadStage: There is none; the message names the others.
+    """
     try:
         return _classes()[kind]
     except KeyError:
@@ -36,7 +40,7 @@ def stage_class(kind: str) -> type[Stage]:
 
 @cache
 def _classes() -> Mapping[str, type[Stage]]:
-    """Entry points are read once a process."""
+    """Entry points are read once per process."""
     classes: dict[str, type[Stage]] = {each.kind.name: each for each in BUNDLED}
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         problem = _problem(point, loaded := _loaded(point), classes)
@@ -55,7 +59,7 @@ def _loaded(point: EntryPoint) -> Any:
 
 
 def _problem(point: EntryPoint, loaded: Any, classes: Mapping[str, type[Stage]]) -> str:
-    """Empty when it can be used."""
+    """Returns why it cannot be used; empty if it can."""
     if isinstance(loaded, str):
         return loaded
     if point.name in classes:
