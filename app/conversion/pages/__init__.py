@@ -1,4 +1,4 @@
-"""The HTML pages of conversion: endpoints parse, call one use case, render. ROUTES is their table.
+"""The HTML pages of conversion: each endpoint parses the request, calls one use case and renders. `ROUTES` lists them.
 
 Order matters: fixed paths (/ui/jobs/new, /ui/jobs/compare) come before /ui/jobs/{job_id}.
 """

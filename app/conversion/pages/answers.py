@@ -1,4 +1,4 @@
-"""Float and int8 answers over the worst pictures of a job: the fragment that makes them, and the pictures."""
+"""Float and int8 answers drawn over the worst pictures of a job: the fragment that makes them, and the pictures."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FOR_EVER = "private, max-age=31536000, immutable"
 
 
 def answers_context(request: Request, record: JobRecord, quality: Quality, *, make: bool = False) -> dict[str, Any]:
-    """What the templates of the pictures need.
+    """Returns what the templates of the pictures need.
 
     Args:
-        make: Now, where they were not made before; it may take most of a minute.
+        make: Make the answers now if they do not exist yet; this can take most of a minute.
     """
     conversion = conversion_of(request)
     can = service.may_answer(record, quality)
@@ -32,7 +32,7 @@ def answers_context(request: Request, record: JobRecord, quality: Quality, *, ma
 
 
 def picture(request: Request) -> Response:
-    """A picture without its answers, which the page draws over it."""
+    """Sends a picture without its answers, which the page draws over it."""
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     data = service.picture(conversion, job, request.path_params["place"])

@@ -1,4 +1,5 @@
-"""The archive: its list, a job of it, and what can be done there: compare, download, convert again, keep, delete."""
+"""The archive: the list, the page of an archived job, and its actions: compare, download, convert again, keep,
+delete."""
 
 from __future__ import annotations
 
@@ -27,12 +28,14 @@ PAGE_JOBS = 40
 
 
 class ArchiveListQuery(ListQuery):
+    """The filter and the position in the list of archived jobs."""
+
     PAGE: ClassVar[str] = "/ui/archive"
     tag: Annotated[str, Field(max_length=50)] | None = None
     model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
     verdict: Verdict | None = None
     snr: Annotated[float, Field(ge=-1000, le=1000)] | None = None
-    """Least SNR of the worst output, in dB."""
+    """Lowest SNR of the worst output, in dB."""
     since: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     until: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
@@ -51,10 +54,13 @@ class ArchiveListQuery(ListQuery):
 
 
 class KeepForm(BaseModel):
+    """Whether the files of an archived job are kept permanently."""
+
     is_kept: bool
 
 
 def archive(request: Request) -> Response:
+    """Renders the list of archived jobs."""
     params = query(request, ArchiveListQuery)
     rows, older = archive_of(request).page(params.criteria(), user_of(request), limit=PAGE_JOBS, cursor=params.cursor)
     return render(
@@ -70,6 +76,7 @@ def archive(request: Request) -> Response:
 
 
 def archived_job(request: Request) -> Response:
+    """Renders an archived job."""
     job = archive_of(request).get(request.path_params["job_id"], user_of(request))
     return render(
         request,
@@ -97,7 +104,7 @@ def delete(request: Request) -> Response:
 
 
 def all_files(request: Request) -> Response:
-    """Every file of the job as one zip, streamed."""
+    """Streams every file of the job as one zip."""
     archived = archive_of(request)
     record = archived.get(request.path_params["job_id"], user_of(request)).record
     members = ((name, archived.read(artifact)) for name, artifact in sorted(record.artifacts.items()))

@@ -1,4 +1,4 @@
-"""Two to eight jobs side by side. The address names them all, so it is a permalink; as CSV, too."""
+"""Two to eight jobs side by side, as a page and as CSV. The URL names them all, so it is a permalink."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.templates import render
 
 LETTERS = "abcdefgh"
-"""Of the parameters of the address: as many jobs can be compared."""
+"""Names of the URL's parameters; there can be as many jobs as letters."""
 RECENT = 30
 LAYERS_SHOWN = 14
 OUTPUTS_SHOWN = 8
@@ -39,14 +39,14 @@ PICTURES_SHOWN = 4
 
 @dataclass(frozen=True)
 class ComparedJob:
-    """One of them."""
+    """One of the compared jobs."""
 
     letter: str
-    """Of its parameter."""
+    """Name of its parameter in the URL."""
     job_id: str
-    """As the address names it; empty when none is chosen."""
+    """As given in the URL; empty when none is chosen."""
     job: JobRecord | None
-    """None when no such job is here."""
+    """None if the job does not exist here."""
 
     @property
     def is_missing(self) -> bool:
@@ -54,6 +54,7 @@ class ComparedJob:
 
 
 def page(request: Request) -> Response:
+    """Renders the comparison; with fewer than two jobs, the form that chooses them."""
     conversion, user = conversion_of(request), user_of(request)
     sides = _sides(conversion, request, user)
     recent, _ = conversion.jobs.page(JobFilter(), user, limit=RECENT, cursor=None)
@@ -84,7 +85,7 @@ def page(request: Request) -> Response:
 
 
 def as_csv(request: Request) -> Response:
-    """What the page shows, a line for each number and a column for each job."""
+    """Sends the comparison as CSV, with a line for each number and a column for each job."""
     conversion, user = conversion_of(request), user_of(request)
     jobs = [side.job for side in _sides(conversion, request, user) if side.job is not None]
     if len(jobs) < 2:
@@ -98,7 +99,7 @@ def as_csv(request: Request) -> Response:
 
 
 def lines(comparison: JobsComparison) -> Iterator[Sequence[object]]:
-    """Of the CSV: section, name, and the value of each job."""
+    """Yields the lines of the CSV: section, name, and the value of each job."""
     yield ["section", "name", *(job.name or job.job_id for job in comparison.jobs)]
     yield ["job", "job_id", *(job.job_id for job in comparison.jobs)]
     yield ["job", "status", *(job.status.value for job in comparison.jobs)]
@@ -120,12 +121,12 @@ def _option(value: object) -> object:
 
 
 def compare_url(job_ids: Sequence[str], ending: str = "") -> str:
-    """The permalink of a comparison."""
+    """Returns the permalink of a comparison."""
     return f"/ui/jobs/compare{ending}?{urlencode(dict(zip(LETTERS, job_ids, strict=False)))}"
 
 
 def candidates(comparison: JobsComparison, letters: Sequence[str]) -> list[Candidate]:
-    """The jobs as points of the plots; none is taken."""
+    """Returns the jobs as points of the plots; none of them is the chosen one."""
     matching = []
     for place, (job, quality) in enumerate(zip(comparison.jobs, comparison.qualities, strict=True)):
         size, latency = quality.size_bytes, quality.latency_ms
@@ -142,13 +143,13 @@ def candidates(comparison: JobsComparison, letters: Sequence[str]) -> list[Candi
 
 
 def _pareto(comparison: JobsComparison, letters: Sequence[str]) -> ParetoView:
-    """Of different models none beats another, so no line joins them."""
+    """Plots the jobs. If they have different models, no front is drawn, since their quality cannot be compared."""
     front = None if comparison.is_same_model else frozenset[int]()
     return view_of(candidates(comparison, letters), SNR_DB_MIN, front=front)
 
 
 def points(pairs: Sequence[LayerPair]) -> list[charts.ChartPoint]:
-    """Layers by their SNR in both jobs."""
+    """Returns the layers as points: their SNR in one job against that in the other."""
     return [
         charts.ChartPoint(
             x=pair.a.snr_db.shown or 0.0,
@@ -170,7 +171,7 @@ class PicturePair:
 
 
 def picture_pairs(comparison: JobsComparison, first: Answers, second: Answers) -> list[PicturePair]:
-    """Pictures that both jobs of one model were asked about, the worst of the first job first."""
+    """Pairs the pictures for which both jobs of one model have answers, the first job's worst pictures first."""
     places = [
         {quality.worst_samples[one.place].name: one for one in answers.pictures}
         for quality, answers in zip(comparison.qualities, (first, second), strict=True)
@@ -179,7 +180,7 @@ def picture_pairs(comparison: JobsComparison, first: Answers, second: Answers) -
 
 
 def _pictures(conversion: Conversion, comparison: JobsComparison) -> list[PicturePair]:
-    """Of two jobs whose answers have been drawn already; nothing is run for a comparison."""
+    """Returns pairs only if the answers of both jobs exist already; a comparison runs no model."""
     if len(comparison.jobs) != 2 or not (comparison.is_same_model and comparison.is_same_images):
         return []
     first, second = (stored_answers(conversion, job) for job in comparison.jobs)
@@ -187,7 +188,7 @@ def _pictures(conversion: Conversion, comparison: JobsComparison) -> list[Pictur
 
 
 def _sides(conversion: Conversion, request: Request, user: str) -> list[ComparedJob]:
-    """Two at least, chosen or not, and every other that the address names."""
+    """Returns at least two sides, even if nothing is chosen for them, and every further job that the URL names."""
     criteria = {letter: request.query_params.get(letter, "").strip() for letter in LETTERS}
     return [
         _side(conversion, letter, criteria[letter], user) for letter in LETTERS if letter in "ab" or criteria[letter]

@@ -1,4 +1,4 @@
-"""From the data home to a new conversion: choose the pictures that go with a model, and a look at single pictures."""
+"""Starts a conversion from the data home: the page that chooses pictures for a model, and single pictures."""
 
 from __future__ import annotations
 
@@ -34,17 +34,23 @@ PathText = Annotated[str, Field(max_length=4096)]
 
 
 class FolderQuery(BaseModel):
+    """The model and the folder that are shown."""
+
     model: PathText
     folder: PathText = DATASETS
-    """The folder that is shown, to choose pictures from."""
+    """The folder in which pictures are chosen."""
 
 
 class HomeSelection(BaseModel):
+    """The chosen model and pictures."""
+
     model: PathText
     images: PathText = ""
 
 
 class PictureQuery(BaseModel):
+    """The picture to show."""
+
     path: PathText
 
 
@@ -85,7 +91,7 @@ def _url(home: Home, model: HomePath, folder: HomePath) -> str:
 
 
 async def convert(request: Request) -> Response:
-    """Copy what was chosen and go on with the form of a new conversion, filled in."""
+    """Copies the chosen files and opens the form of a new conversion with them."""
     choice = await form(request, HomeSelection)
     return await run_in_threadpool(_take, request, choice)
 
@@ -110,6 +116,7 @@ def _take(request: Request, choice: HomeSelection) -> Response:
 
 
 def picture(request: Request) -> Response:
+    """Sends a picture of the data home as a small JPEG."""
     home = home_of(request)
     location = home.locate(query(request, PictureQuery).path)
     data = small_picture(conversion_of(request).uploads.intake, home.tree(location), location.inner)

@@ -1,7 +1,7 @@
-"""The graph viewer: Netron's static page, served from its package and kept from asking anything of other hosts.
+"""The graph viewer: Netron's static page, served from its package and kept from contacting other hosts.
 
-Its page would look up the reader's country, send usage reports and after half a year refuse to open; it does none of
-that for a version of 0.0.0 without a date and with its consent cookie set, and the policy below forbids it besides.
+By default, its page looks up the reader's country, sends usage reports and refuses to open after half a year. With
+version 0.0.0, no date and the consent cookie set it does none of this, and the policy below forbids it as well.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from app.kit.web.templates import render
 
 PATH = "/ui/netron"
 SERVED = (".js", ".json", ".css", ".png", ".ico")
-"""The package carries Python files too."""
+"""Only these files of the package are served; it contains Python files, too."""
 FRAMING_POLICY = f"{POLICY}; frame-src 'self'"
 VIEWER_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""Netron styles itself inline; its scripts are files."""
+"""Netron uses inline styles; its scripts are files."""
 _VERSION = re.compile(r'<meta name="version" content="[^"]*">')
 _DATE = re.compile(r'<meta name="date" content="[^"]*">\n?')
 
 
 def show(request: Request) -> Response:
-    """The viewer in a frame, with a tab for each graph of the job."""
+    """Renders the viewer in a frame, with a tab for each graph of the job."""
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     file = graph_file(job, request.path_params["artifact"])
@@ -58,7 +58,7 @@ def show(request: Request) -> Response:
 
 
 def model(request: Request) -> Response:
-    """The graph's bytes, for the viewer."""
+    """Sends the graph's file to the viewer."""
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     file = graph_file(job, request.path_params["artifact"])
@@ -73,6 +73,8 @@ def viewer_url(job_id: str, file: GraphFile) -> str:
 
 
 class NetronFiles(StaticFiles):
+    """Netron's static files; everything else in its package is not found."""
+
     def __init__(self) -> None:
         super().__init__(directory=netron_folder())
 
@@ -91,13 +93,14 @@ class NetronFiles(StaticFiles):
 
 @cache
 def viewer_page() -> str:
-    """Netron's index.html without what makes it call home."""
+    """Returns Netron's index.html without the parts that contact other hosts."""
     text = (netron_folder() / "index.html").read_text("utf-8")
     return _DATE.sub("", _VERSION.sub('<meta name="version" content="0.0.0">', text))
 
 
 def netron_folder() -> Path:
-    spec = find_spec("netron")  # found, not imported: only its files are wanted
+    """Returns the folder of the netron package."""
+    spec = find_spec("netron")  # located without importing it: only its files are needed
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent

@@ -1,5 +1,5 @@
-"""Our own drawing of a job's graphs, beside Netron's: nodes colored by what was measured of them, each a link to its
-row among the layers; and graphs side by side with what a step did. Pure but for reading the outlines."""
+"""Draws a job's graphs: nodes are colored by what was measured of them and link to their row in the table of layers;
+graphs side by side show what each step changed. Pure, except for reading the outlines."""
 
 from __future__ import annotations
 
@@ -21,36 +21,40 @@ from app.kit.errors import ModelmillError
 GraphFileName = Literal["", "model.onnx", "out.onnx", "out.bie"]
 GraphColour = Literal["snr", "alone", "bits", "time"]
 STEPS_DB = (10.0, 20.0, 30.0, 40.0)
-"""Between the five colors of SNR."""
+"""Limits between the five colors of SNR."""
 STEPS_TIME = (0.2, 0.4, 0.6, 0.8)
-"""Between the five colors of time, as shares of the slowest node's."""
+"""Limits between the five colors of time, as shares of the slowest node's time."""
 NAME_LETTERS = 19
-"""Of a name, in a node."""
+"""Longest name that fits in a node."""
 
 
 @dataclass(frozen=True)
 class DrawnNode:
+    """A node of the drawing."""
+
     x: float
     y: float
     op: str
     name: str
-    """Short enough for the node."""
+    """Shortened to fit in the node."""
     tip: str
     kind: str
-    """Classes of its color and mark."""
+    """CSS classes for its color and mark."""
     layer: int | None
-    """Position of its row among the layers."""
+    """Index of its row in the table of layers."""
     value: str
-    """The number its color stands for."""
+    """The number that its color represents."""
 
 
 @dataclass(frozen=True)
 class DrawnGraph:
+    """One graph of the drawing, laid out."""
+
     name: str
     layout: Layout
     nodes: tuple[DrawnNode, ...]
     difference: GraphDifference | None
-    """To the graph before it; None for the first."""
+    """From the graph before it; None for the first."""
     is_too_large: bool
     total: int
 
@@ -58,12 +62,12 @@ class DrawnGraph:
 def graph_context(
     request: Request, record: JobRecord, quality: Quality, *, file: GraphFileName, colour: GraphColour, beside: bool
 ) -> dict[str, Any]:
-    """What the template of the graphs needs. A graph that cannot be read is said, not raised.
+    """Returns what the template of the graphs needs; a graph that cannot be read is reported in it.
 
     Args:
         quality: of the job.
-        file: which graph to draw; the last where it is not there.
-        colour: by what the nodes are colored.
+        file: the graph to draw; the last one if this one does not exist.
+        colour: what the colors of the nodes show.
         beside: draw all graphs, side by side.
     """
     context: dict[str, Any] = {
@@ -85,7 +89,7 @@ def graph_context(
 
 
 def colours(quality: Quality) -> list[GraphColour]:
-    """What nodes can be colored by here."""
+    """Returns what the colors of the nodes can show for this job."""
     given: tuple[tuple[GraphColour, Any], ...] = (
         ("snr", quality.layers),
         ("alone", quality.sensitivity),
@@ -96,7 +100,7 @@ def colours(quality: Quality) -> list[GraphColour]:
 
 
 def draw(outlines: Sequence[GraphOutline], quality: Quality, colour: GraphColour) -> list[DrawnGraph]:
-    """One or several graphs in the order of the conversion; each is compared with the one before it."""
+    """Draws graphs in the order of the conversion, and compares each with the one before it."""
     layers = {layer.name: layer for layer in quality.layers}
     times = node_times(quality)
     pairs = zip([None, *outlines], outlines, strict=False)
@@ -109,7 +113,7 @@ def draw(outlines: Sequence[GraphOutline], quality: Quality, colour: GraphColour
 
 
 def node_times(quality: Quality) -> dict[str, float]:
-    """ms by node, where a toolchain tells them."""
+    """Returns milliseconds by node, if the toolchain measured them."""
     slowest = quality.chip.slowest if quality.chip else ()
     return {node.origin or node.node: node.runtime_ms for node in slowest if node.runtime_ms is not None}
 
@@ -125,16 +129,16 @@ def _drawn(outline: GraphOutline, renderer: _NodeRenderer, step: GraphDifference
 
 @dataclass(frozen=True)
 class _NodeRenderer:
-    """Gives a node its color and its mark."""
+    """Determines a node's color and mark."""
 
     quality: Quality
     layers: Mapping[str, LayerQuality]
     times: Mapping[str, float]
     colour: GraphColour
     step: GraphDifference | None
-    """That led to this graph."""
+    """The step that led to this graph."""
     after: GraphDifference | None
-    """That leads on to the next one."""
+    """The step that leads to the next graph."""
 
     def node(self, index: int, op: str, key: str, outputs: tuple[str, ...], bits: str, x: float, y: float) -> DrawnNode:
         layer = next((self.layers[name] for name in (key, *outputs) if name in self.layers), None)
@@ -146,7 +150,7 @@ class _NodeRenderer:
         return DrawnNode(x, y, op, short, tip, classes, layer.position if layer else None, value)
 
     def _value(self, layer: LayerQuality | None, key: str, bits: str) -> tuple[str, str]:
-        """The number, and the class of its color."""
+        """Returns the number and the CSS class of its color."""
         if self.colour == "bits":
             return bits, f"bits-{bits}"
         if self.colour == "time":
@@ -175,5 +179,5 @@ class _NodeRenderer:
 
 
 def _step(value: float, steps: Sequence[float]) -> int:
-    """How many of the steps the value reaches."""
+    """Returns how many of the steps the value reaches."""
     return sum(value >= step for step in steps)

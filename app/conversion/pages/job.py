@@ -1,7 +1,7 @@
-"""The page of one job, the fragments that keep it current, and what can be done there: cancel, delete, take all files.
+"""The page of one job, the fragments that keep it current, and its actions: cancel, delete, download all files.
 
-Page, poll and stream render the same templates. The stream of /jobs/{job_id}/events only signals; what the browser
-then fetches is `live`.
+The page, the poll and the stream render the same templates. The stream of /jobs/{job_id}/events only signals a change;
+the browser then fetches `live`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ from app.settings import settings_of
 FAILURE_LINES = 12
 RUNNING_LINES = 3
 REDRAWN_S = 20
-"""A fragment whose job stands still is drawn again this often, for its estimate grows old."""
+"""Even if the job has not changed, a fragment is rendered again after this time, since its estimate becomes
+outdated."""
 
 
 def job(request: Request) -> Response:
+    """Renders the page of a job."""
     try:
         record = _record(request)
     except NotFound:
@@ -54,7 +56,7 @@ def job(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """What changes while a job runs. 204 when that is what the page shows already (`seen`)."""
+    """Sends what changes while a job runs, or 204 if the page shows this version (`seen`) already."""
     try:
         record = _record(request)
     except NotFound:
@@ -73,7 +75,11 @@ def _record(request: Request) -> JobRecord:
 
 
 def _context(request: Request, record: JobRecord, criteria: JobTabQuery, *, has_panel: bool = True) -> dict[str, Any]:
-    """What the page, or the answer to its poll, is made of. has_panel: with what is behind the open tab."""
+    """Returns the context of the page, or of the answer to its poll.
+
+    Args:
+        has_panel: include the content of the open tab.
+    """
     reports, is_unread = _reports(request, record)
     quality = reports.quality(record.options.toolchain.value)
     parameters = view_models.parameters(record.options)
@@ -95,7 +101,7 @@ def _context(request: Request, record: JobRecord, criteria: JobTabQuery, *, has_
 
 
 def _reports(request: Request, record: JobRecord) -> tuple[Reports, bool]:
-    """What was measured, and whether that could not be read: the job's state is worth a page all the same."""
+    """Returns the reports, and whether they could not be read: the page is useful without them."""
     try:
         return reports_of(conversion_of(request), record), False
     except (ModelmillError, ValueError):
@@ -125,7 +131,8 @@ def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
 
 
 def _version(record: JobRecord, outlook: Outlook | None) -> str:
-    """Names what is shown: equal while nothing would look different. Its end counts the stages that were measured."""
+    """Returns an identifier of what is shown, which is equal as long as the page would look the same. Its last part
+    counts the measured stages."""
     what = f"{record.status} {record.updated_at}"
     if outlook is not None:
         what += f" {outlook.ahead} {outlook.workers} {int(now().timestamp() // REDRAWN_S)}"
@@ -139,7 +146,7 @@ def _measured(record: JobRecord) -> str:
 
 
 def _last_lines(request: Request, record: JobRecord) -> list[str]:
-    """What the failed or the running stage wrote last."""
+    """Returns the last lines of the log of the failed or running stage."""
     is_running = not record.is_terminal and record.current.state is StageState.RUNNING
     if not is_running and (record.error is None or record.error.code == CANCELLED):
         return []
@@ -148,7 +155,7 @@ def _last_lines(request: Request, record: JobRecord) -> list[str]:
 
 
 def cancel(request: Request) -> Response:
-    """A job that ended before the click arrived needs no cancelling: its page says how it ended."""
+    """Cancels a job. If it has ended in the meantime, its page just shows how it ended."""
     job_id = request.path_params["job_id"]
     try:
         conversion_of(request).jobs.cancel(job_id, user_of(request))
@@ -163,7 +170,7 @@ def delete(request: Request) -> Response:
 
 
 def all_files(request: Request) -> Response:
-    """Every file of the job as one zip, streamed."""
+    """Streams every file of the job as one zip."""
     jobs = conversion_of(request).jobs
     record = jobs.get(request.path_params["job_id"], user_of(request))
     members = ((name, jobs.read(artifact)) for name, artifact in sorted(record.artifacts.items()))
@@ -175,7 +182,7 @@ def all_files(request: Request) -> Response:
 
 
 async def apply(request: Request) -> Response:
-    """Carry out a next action: convert again with what it changes."""
+    """Carries out a recommended action: converts again with the changed options."""
     fields = await sent_fields(request, most_bytes=1024, what="An action")
     made = await run_in_threadpool(applied, request, fields.get("action", ""))
     return see_other(f"/ui/jobs/{made.job_id}?note=applied")

@@ -1,4 +1,4 @@
-"""The next action of a job's page: which it is, and carrying it out."""
+"""The recommended next action of a job, and how it is carried out."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from app.conversion.service.reconversion import convert_again, patched
 from app.kit.web.auth import user_of
 
 SATURATION = "saturation"
-"""Not one that lifts quality: it measures how many pictures are enough."""
+"""This action does not raise the quality: it measures how many pictures are enough."""
 
 
 @dataclass(frozen=True)
 class ShownAction:
+    """A recommended action, as the page shows it."""
+
     action: Action
     can_apply: bool
-    """Else it is for the reader to carry out."""
+    """False if only the reader can carry it out."""
 
     @property
     def name(self) -> str:
-        """Tells it from the other actions of the job."""
+        """Identifies it among the actions of the job."""
         return action_name(self.action)
 
 
@@ -39,7 +41,7 @@ def action_name(action: Action) -> str:
 
 
 def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | None) -> dict[str, Any]:
-    """The first action, those after it, and what else can be done with a good result."""
+    """Returns the first action, the following ones, and what else can be done with a good result."""
     shown = [ShownAction(one, _can_apply(record, one)) for one in actions_of(record, bie)]
     is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts
     has_passed = quality.verdict is None or quality.verdict.passed
@@ -56,7 +58,12 @@ def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | No
 
 
 def applied(request: Request, name: str) -> JobRecord:
-    """The new job. Raises ResultNotFound where the job has no such action (any more), and what submitting raises."""
+    """Carries out an action and returns the new job.
+
+    Raises:
+        ResultNotFound: The job has no such action (any more).
+        ModelmillError: What submitting a job raises.
+    """
     conversion = conversion_of(request)
     record = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     if name == SATURATION:

@@ -1,4 +1,4 @@
-"""Forms that change a job that exists: its name, tags and notes, and whether it is kept."""
+"""Forms that change an existing job: its name, tags and notes, and whether it is kept."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from app.kit.web.http import checked, form
 
 
 class WordsForm(BaseModel):
+    """The name, tags and notes of a job."""
+
     name: str = ""
     tags: Annotated[str, StringConstraints(max_length=2000)] = ""
     """Separated by commas."""
@@ -26,11 +28,13 @@ class WordsForm(BaseModel):
 
 
 class KeepJobForm(BaseModel):
+    """Whether the files of a job are kept permanently."""
+
     keep: bool = False
 
 
 async def edit(request: Request) -> Response:
-    """Name, tags and notes, all three as the form has them."""
+    """Replaces the name, tags and notes by those of the form."""
     words = await form(request, WordsForm)
     tags, notes = tags_of({"tags": words.tags}), words.notes.replace("\r\n", "\n")
     change = checked(lambda: JobChange.model_validate({"name": words.name, "tags": tags, "notes": notes}))
@@ -38,7 +42,7 @@ async def edit(request: Request) -> Response:
 
 
 async def keep(request: Request) -> Response:
-    """Keep its files for good, or let them go when their time is over."""
+    """Keeps the job's files permanently, or lets them expire."""
     chosen = await form(request, KeepJobForm)
     return await _changed(request, JobChange(keep=chosen.keep), "")
 

@@ -1,4 +1,4 @@
-"""What the list of jobs is asked for, and where its links lead: filter, order, page, saved views."""
+"""The parameters of the list of jobs (filter, order, page, saved views) and the URLs of its links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.kit.web.http import FilterForm
 
 LIST = "/ui/jobs"
 TABLE = "/ui/sweeps/jobs"
-"""Of the jobs that its address names, `job=…` each: a page of sweeps."""
+"""The list of the jobs that its URL names, `job=…` each: a page of sweeps."""
 PAGE_JOBS = 50
 UUID_CHARS = 36
 TEXT_MAX = 200
@@ -28,41 +28,43 @@ TABS = (
     ("below", "verdict:below"),
     ("failed", "status:failed"),
 )
-"""A tab is a filter; its number is the number of jobs with this label."""
+"""Each tab is a filter; the number on it counts the jobs with this label."""
 ASCENDING_FIRST = frozenset({Sort.NAME, Sort.TARGET, Sort.SNR, Sort.LATENCY, Sort.SIZE, Sort.STATUS})
-"""Columns whose first click shows the least: there lies what one looks for, the worst SNR or the fastest model."""
+"""Columns that a first click sorts in ascending order, since the lowest values matter: the worst SNR, the fastest
+model."""
 UNDO = {"tagged": "untag", "untagged": "tag", "kept": "unkeep", "unkept": "keep"}
-"""What takes back what a note says was done."""
+"""The action that reverses the one which a note reports."""
 COOKIE = "job_views"
 VIEWS_MAX = 8
 NAME_MAX = 40
 
 
 class JobListQuery(FilterForm):
-    """The list can be sorted by every column and opened at any page, so its pages have numbers: a cursor names a place
-    in one order alone."""
+    """The parameters of the list. Its pages have numbers instead of cursors, since the list can be sorted by every
+    column."""
 
     q: Annotated[str, Field(max_length=TEXT_MAX)] = ""
     status: Annotated[str, Field(max_length=40)] = ""
-    """As `status:…` in the filter, where old links and programs have it; so has owner."""
+    """Same as `status:…` in the filter, for old links and programs; likewise for owner."""
     owner: Annotated[str, Field(max_length=100)] = ""
     sort: Sort = Sort.CREATED
     order: Literal["asc", "desc"] | None = None
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
     seen: Annotated[str, Field(max_length=40)] = ""
-    """When the newest job of the first page was created: later pages go on from it, whatever came meanwhile."""
+    """When the newest job of the first page was created: later pages continue from it, even if newer jobs have come
+    since."""
     note: Literal["cancelled", "deleted", "restarted", "tagged", "untagged", "kept", "unkept", "undone"] | None = None
     count: Annotated[int, Field(ge=0)] = 1
     left: Annotated[int, Field(ge=0)] = 0
-    """To how many it could not be done."""
+    """For how many jobs the action was not possible."""
     tag: Annotated[str, Field(max_length=50)] = ""
-    """Which was added or removed."""
+    """The tag that was added or removed."""
     done: Annotated[str, Field(max_length=PAGE_JOBS * (UUID_CHARS + 1))] = ""
-    """The ids of the jobs that were changed, by commas: for the button that takes it back."""
+    """Ids of the changed jobs, separated by commas, for the button that reverses the change."""
 
     @property
     def text(self) -> str:
-        """The filter as a whole."""
+        """Returns the whole filter as text."""
         terms = [f"{key}:{value}" for key, value in (("status", self.status), ("owner", self.owner)) if value]
         return " ".join([*self.q.split(), *terms])
 
@@ -72,7 +74,7 @@ class JobListQuery(FilterForm):
 
     @property
     def undo(self) -> str:
-        """What takes back what was done just now; '' where nothing was, or nothing does."""
+        """Returns the action that reverses the last one; empty if there is none."""
         return UNDO.get(self.note or "", "") if self.done else ""
 
     @property
@@ -85,7 +87,7 @@ class JobListQuery(FilterForm):
 
     @property
     def tab(self) -> str:
-        """Which tab is open; '' when the filter is another one."""
+        """Returns the open tab; empty if the filter is not that of a tab."""
         return next((name for name, text in TABS if text == self.text), "")
 
     @property
@@ -96,7 +98,7 @@ class JobListQuery(FilterForm):
         return self._url(self.sort, self.order, page, seen)
 
     def sorted_by(self, sort: Sort) -> str:
-        """Where the click on a column leads: sorts by it, or the other way round."""
+        """Returns the URL behind a column's heading: sorts by it, or reverses its order."""
         if sort is not self.sort:
             return self._url(sort, None, 1)
         return self._url(sort, "asc" if self.is_descending else "desc", 1)
@@ -119,14 +121,14 @@ def list_url(**fields: str) -> str:
 
 @dataclass(frozen=True)
 class SavedView:
-    """A filter that a user gave a name. They lie in a cookie of this browser."""
+    """A filter that a user has named. Saved views are stored in a cookie of the browser."""
 
     name: str
     text: str
 
 
 def saved_views(request: Request) -> list[SavedView]:
-    """Those of this browser; none if the cookie is not one of ours."""
+    """Returns the saved views of this browser; none if the cookie is not valid."""
     try:
         pairs = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")) or b"[]")
         views = [SavedView(str(name)[:NAME_MAX], str(text)[:TEXT_MAX]) for name, text in pairs]
@@ -136,6 +138,6 @@ def saved_views(request: Request) -> list[SavedView]:
 
 
 def cookie_text(views: Sequence[SavedView]) -> str:
-    """What saved_views reads."""
+    """Returns the cookie's text, which `saved_views` reads."""
     text = json.dumps([(view.name, view.text) for view in views], ensure_ascii=False)
     return base64.urlsafe_b64encode(text.encode()).decode()

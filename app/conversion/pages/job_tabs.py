@@ -1,4 +1,4 @@
-"""The tabs of a job's page: plain links, each with what its panel needs beside the head's context."""
+"""The tabs of a job's page: plain links, each with what its panel needs in addition to the page's context."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from app.kit.web.public_address import reached_url
 
 TAIL_BYTES = 32 << 10
 SATURATION_SAMPLES = 8
-"""With fewer, what is measured of their number says little."""
+"""With fewer samples the number of samples has little influence that could be measured."""
 
 
 class Tab(StrEnum):
+    """The tabs, as they are named in the URL."""
+
     OVERVIEW = "overview"
     LAYERS = "layers"
     OUTPUTS = "outputs"
@@ -39,7 +41,7 @@ class Tab(StrEnum):
 
 
 class JobTabQuery(BaseModel):
-    """What the address of a job's page may say beside the job."""
+    """The parameters of a job's page."""
 
     tab: Tab = Tab.OVERVIEW
     note: str = ""
@@ -49,22 +51,29 @@ class JobTabQuery(BaseModel):
     picture: int | None = Field(default=None, ge=0)
     zoom: int = Field(default=1, ge=1, le=4)
     draw: bool = False
-    """Make the answers now, though it takes a while."""
+    """Make the answers now, even though it takes some time."""
     file: GraphFileName = ""
     colour: GraphColour = "snr"
     beside: bool = False
-    """All graphs side by side."""
+    """Show all graphs side by side."""
 
 
 @dataclass(frozen=True)
 class TabLink:
+    """The link of a tab."""
+
     tab: Tab
     count: int | None
-    """Of what is behind it; None if there is nothing to count."""
+    """Number of items behind the tab; None if there is nothing to count."""
 
 
 def tab_links(record: JobRecord, quality: Quality, changed: int) -> list[TabLink]:
-    """All tabs; one whose subject does not exist (yet) says so behind the link."""
+    """Returns all tabs, including those that have nothing to show yet.
+
+    Args:
+        quality: of the job.
+        changed: number of parameters that are not the default.
+    """
     counts = {
         Tab.LAYERS: len(quality.layers),
         Tab.OUTPUTS: len(quality.boundaries[1].outputs),
@@ -76,7 +85,7 @@ def tab_links(record: JobRecord, quality: Quality, changed: int) -> list[TabLink
 
 
 def panel(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
-    """The context of the tab's template.
+    """Returns the context of the tab's template.
 
     Args:
         quality: of the job.

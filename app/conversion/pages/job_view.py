@@ -1,5 +1,5 @@
-"""What the first screen of a job's page says: figures, stages in proportion, the next action. Pure; words are the
-templates'."""
+"""The first screen of a job's page: figures, stages in proportion, the next action. Pure; the texts are in the
+templates."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.conversion.service.quality.views import Boundary, OutputQuality, Qualit
 from app.conversion.toolchains.base import SNR_DB_MIN
 
 BAR_PARTS = 24
-"""The widths of the stages are told in so many parts of the whole."""
+"""The widths of the stages are whole multiples of this part of the bar."""
 LEAST_PARTS = 4
-"""Of a stage that took next to nothing: its name still has to be read."""
+"""Width of a very short stage: its name has to be readable."""
 NEAR_DB = 5.0
-"""An output this much above its rule is still worth a line."""
+"""An output that exceeds its rule by at most this much, in dB, is still listed."""
 OUTPUTS_SHOWN = 4
 VERDICT_AGAIN = "the worst output has an SNR of"
-"""How the host toolchain starts the warning that repeats its verdict."""
+"""Beginning of the host toolchain's warning that repeats its verdict."""
 
 
 @dataclass(frozen=True)
@@ -31,23 +31,23 @@ class StageSpan:
     record: StageRecord
     ran_s: float | None
     parts: int
-    """Of BAR_PARTS, more or less."""
+    """Width; those of all stages add up to about BAR_PARTS."""
     kind: str
     """done, busy, failed or wait."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The figures of the strip; None if nothing is known."""
+    """The figures at the top of the page; None where nothing is known."""
 
     snr_db: float | None
-    """Of the worst output; the lower mean, where it was also judged on pictures that set no range."""
+    """Of the worst output; the lower of two means if held-out pictures were measured, too."""
     output: str
-    """The worst output; empty if the toolchain does not tell them apart."""
+    """The worst output; empty if the toolchain reports only one number for all."""
     outputs: int
     below: int
     rule_db: float
-    """What an output must reach: the goal in dB, if there is one, else the vendor's rule."""
+    """What an output has to reach: the goal in dB, if there is one, else the vendor's rule."""
     cosine_worst: float | None
     cosine_mean: float | None
     layers: int
@@ -55,7 +55,7 @@ class Headline:
     quantised: Boundary
     compiled: Boundary
     is_uneven: bool = False
-    """A single picture that set no range is below the floor."""
+    """True if a single held-out picture is below the limit."""
 
     @property
     def is_below(self) -> bool:
@@ -64,15 +64,16 @@ class Headline:
 
 @dataclass(frozen=True)
 class OutputRows:
-    """The outputs after quantization that are worth a line at first sight, worst first, and the rest in one number."""
+    """The quantized outputs that are listed at first sight, worst first, and a summary of the others."""
 
     shown: tuple[OutputQuality, ...]
     others: int
     others_from_db: float | None
-    """The lowest of the others."""
+    """Lowest SNR of the others, in dB."""
 
 
 def headline(quality: Quality) -> Headline:
+    """Returns the figures at the top of the page."""
     quantised, compiled = quality.boundaries[1], quality.boundaries[2]
     measured = [(output.snr_db.shown, output.name) for output in quantised.outputs if output.snr_db.shown is not None]
     snr_db, name = min(measured, default=(None, ""))
@@ -98,13 +99,13 @@ def headline(quality: Quality) -> Headline:
 
 
 def rule_of(quality: Quality) -> float:
-    """dB that every output must reach."""
+    """Returns the SNR in dB that every output has to reach."""
     goal = quality.goal
     return goal.threshold if goal and goal.kind == "snr" and goal.threshold is not None else SNR_DB_MIN
 
 
 def notable_outputs(outputs: Sequence[OutputQuality], rule_db: float) -> OutputRows:
-    """Those below or near the rule, and of the others so many that the worst few are there; none of equal tensors."""
+    """Selects the outputs below or near the rule, or else a few of the worst ones; equal tensors are never listed."""
     ranked = sorted((one for one in outputs if one.snr_db.shown is not None), key=lambda one: one.snr_db.shown or 0.0)
     near = [one for one in ranked if (one.snr_db.shown or 0.0) < rule_db + NEAR_DB]
     shown = ranked[: max(len(near), min(OUTPUTS_SHOWN, len(ranked)))]
@@ -113,7 +114,7 @@ def notable_outputs(outputs: Sequence[OutputQuality], rule_db: float) -> OutputR
 
 
 def stage_spans(record: JobRecord) -> list[StageSpan]:
-    """All three stages; what has not run yet takes the least width."""
+    """Returns all three stages; one that has not run yet gets the least width."""
     times = {stage: ran_s(record.stages[stage.step]) for stage in Stage}
     total = sum(value for value in times.values() if value is not None) or 1.0
     return [
@@ -138,13 +139,13 @@ def _kind(record: JobRecord, own: StageRecord) -> str:
 
 
 def waited_s(record: JobRecord) -> float:
-    """Seconds from submission to end in which no stage ran."""
+    """Returns the seconds between submission and end in which no stage ran."""
     ran = sum(ran_s(own) or 0.0 for own in record.stages.values())
     return max(0.0, (took_s(record) or 0.0) - ran)
 
 
 def saturating_groups(outputs: Sequence[OutputQuality]) -> list[tuple[str, list[OutputQuality]]]:
-    """Outputs that an operator flatters, by that operator: one notice for all of them."""
+    """Groups the outputs whose numbers an operator embellishes, by that operator, for one notice each."""
     groups: dict[str, list[OutputQuality]] = {}
     for output in outputs:
         if output.saturates:
@@ -153,17 +154,17 @@ def saturating_groups(outputs: Sequence[OutputQuality]) -> list[tuple[str, list[
 
 
 def remarks(quality: Quality) -> list[str]:
-    """The warnings of the reports, each once, but for the one that the verdict says already."""
+    """Returns the warnings of the reports, each once, without the one that repeats the verdict."""
     return [text for text in dict.fromkeys(quality.warnings) if not text.startswith(VERDICT_AGAIN)]
 
 
 def told_once(reason: str, facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The facts of a failure that do not repeat its reason."""
+    """Returns the facts of a failure that do not repeat its reason."""
     return [(name, value) for name, value in facts if not _repeats(reason, value)]
 
 
 def new_lines(told: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The lines of a log that do not repeat what is told of the failure: its reason, its hint."""
+    """Returns the lines of a log that do not repeat what is shown of the failure: its reason and its hint."""
     return [line for line in lines if not any(_repeats(text, line) for text in told)]
 
 
@@ -173,7 +174,7 @@ def _repeats(reason: str, text: str) -> bool:
 
 
 def state_icon(record: JobRecord) -> str:
-    """Which of static/favicon-*.svg the tab of the browser shows."""
+    """Returns which static/favicon-*.svg the browser's tab shows."""
     if not record.is_terminal:
         return "running"
     if record.error is not None:

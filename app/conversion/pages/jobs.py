@@ -41,12 +41,12 @@ from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 
 WORDS = {"status": STATES, "verdict": VERDICTS, "target": ("host",), "created": ("<1h", "<1d", "<7d")}
-"""What completes a key; names, models and tags are completed from the user's own jobs."""
+"""Completions by key; those of names, models and tags come from the user's own jobs."""
 COMPLETIONS = 8
 
 
 class ViewForm(BaseModel):
-    """A view to save, or to forget."""
+    """A view to save, or to delete."""
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
     q: Annotated[str, Field(max_length=TEXT_MAX)] = ""
@@ -54,6 +54,7 @@ class ViewForm(BaseModel):
 
 
 def jobs(request: Request) -> Response:
+    """Renders the list of jobs."""
     params, conversion, user = query(request, JobListQuery), conversion_of(request), user_of(request)
     matching, problem = _found(conversion, user, params)
     records = conversion.jobs.several(matching.job_ids, user)
@@ -80,7 +81,7 @@ def jobs(request: Request) -> Response:
 
 
 def _found(conversion: Conversion, user: str, params: JobListQuery) -> tuple[Found, BadFilter | None]:
-    """The page of jobs, or why the filter is none."""
+    """Returns the page of jobs, and what is wrong with the filter if it is not valid."""
     try:
         required = parse(params.text, now=now())
     except BadFilter as error:
@@ -94,18 +95,18 @@ def _found(conversion: Conversion, user: str, params: JobListQuery) -> tuple[Fou
 
 
 def _newest(params: JobListQuery, records: Sequence[JobRecord]) -> str:
-    """When the first job of the first page was created, where the newest are shown; '' elsewhere."""
+    """Returns when the newest job was created if this is the first page of the newest jobs; empty otherwise."""
     return records[0].created_at if params.is_newest_first and params.page == 1 and records else ""
 
 
 def live(request: Request) -> Response:
-    """The cells of those rows that were not finished, and which of them to ask for again; how many jobs are newer than
-    the page. After a reset the page is loaded again."""
+    """Sends the cells of those rows that had not finished, which of them to ask for again, and how many newer jobs
+    there are. After a reset, the page is loaded again."""
     conversion, user = conversion_of(request), user_of(request)
     began = conversion.jobs.store.began_at()
     if (
         request.query_params.get("began", began) != began
-    ):  # the rows of the open page are of jobs that there are no more
+    ):  # the open page lists jobs that no longer exist
         return Response(headers={"HX-Redirect": "/ui/jobs?note=restarted"})
     ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
     rows = _rows(conversion, conversion.jobs.several(ids, user))
@@ -116,7 +117,7 @@ def live(request: Request) -> Response:
 
 
 def events(request: Request) -> Response:
-    """Tells open pages that some job has changed."""
+    """Signals to open pages that some job has changed."""
     return change_stream(request, any_of("job"))
 
 
@@ -130,13 +131,13 @@ def _count_newer(conversion: Conversion, user: str, text: str, newest: str) -> i
 
 
 def running(request: Request) -> Response:
-    """How many of the user's jobs have not ended, for the navigation of every page."""
+    """Sends the number of the user's unfinished jobs, for the navigation of every page."""
     counts = conversion_of(request).index.counts(user_of(request), ["status:running"])
     return render(request, "conversion/_running.html", count=counts["status:running"])
 
 
 def completions(request: Request) -> Response:
-    """What completes the word that is being written in the filter, as options of its list."""
+    """Sends completions of the word that is being typed in the filter, as options of its list."""
     text = request.query_params.get("q", "")[-TEXT_MAX:]
     before, _, word = text.rpartition(" ")
     key, colon, beginning = word.partition(":")
@@ -152,7 +153,7 @@ def completions(request: Request) -> Response:
 
 
 async def view(request: Request) -> Response:
-    """Save the filter under a name, or forget one: in a cookie of this browser."""
+    """Saves the filter under a name, or deletes a saved one, in a cookie of this browser."""
     given = await form(request, ViewForm)
     others = [saved for saved in saved_views(request) if saved.name != given.name]
     kept = [*others, SavedView(given.name, given.q)] if given.action == "save" else others

@@ -1,4 +1,4 @@
-"""The page of a new conversion: files are sent and stored, previewed, options chosen, a job submitted."""
+"""The page of a new conversion: stores the files, shows their preview and the options, and submits the job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from app.settings import settings_of
 SAMPLE_MODEL, SAMPLE_IMAGES = samples.ALL[0].model, samples.ALL[0].images
 FORM_BYTES = 1 << 22
 FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
-"""What a link may fill in; whose uploads these are is checked where they are looked at."""
+"""Fields that a link may fill in; whether the uploads belong to the user is checked when they are read."""
 FILLED_IN_MAX = 300
 Errors = dict[str, FormProblem]
 
@@ -47,7 +47,7 @@ def previews_of(request: Request) -> Previews:
 
 
 async def new_job(request: Request) -> Response:
-    """The empty form; with ?from={job} the one that job was submitted with; with keys the one for these uploads."""
+    """Renders the form: empty; with ?from={job} as that job was submitted; with keys for these uploads."""
     earlier = request.query_params.get("from", "")
     values, errors = await run_in_threadpool(_first_values, request, earlier)
     if not earlier:
@@ -97,10 +97,10 @@ def _unserved(request: Request) -> list[ToolchainName]:
 
 
 async def _page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
-    """Render the form.
+    """Renders the form.
 
     Args:
-        status: The answer's status when there are errors.
+        status: of the response, if there are errors.
     """
     view = await run_in_threadpool(_foot_view, request, values, errors)
     view |= {"has_sample": SAMPLE_MODEL.exists(), "has_cache": conversion_of(request).cache.is_on}
@@ -108,14 +108,14 @@ async def _page(request: Request, values: Values, errors: Errors, *, status: int
 
 
 async def _full(request: Request, values: Values, error: TooManyJobs) -> Response:
-    """The form as it was sent, with the message that no more jobs are accepted now."""
+    """Renders the form as it was sent, with the message that no more jobs are accepted now."""
     response = await _page(request, values, {"form": problem_of(error)}, status=error.status)
     response.headers.update(retry_after(error))
     return response
 
 
 async def create(request: Request) -> Response:
-    """Submit. What is wrong comes back beside its field, and what was uploaded is kept."""
+    """Submits the form. Errors are shown beside their fields, and uploaded files are kept."""
     values, errors, _ = await _received(request)
     try:
         address = "" if errors else await run_in_threadpool(_submit, request, values, errors)
@@ -127,7 +127,7 @@ async def create(request: Request) -> Response:
 
 
 async def _received(request: Request) -> tuple[Values, Errors, SentForm]:
-    """The form, its files brought into the store, and what is wrong with them."""
+    """Returns the form after storing its files, and the errors of these."""
     settings, uploads, user = settings_of(request), conversion_of(request).uploads, user_of(request)
     max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
     async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
@@ -141,7 +141,7 @@ async def _values(request: Request, sent: SentForm) -> Values:
 
 
 def _submit(request: Request, values: Values, errors: Errors) -> str:
-    """Where to go: the page of the new job, or of the sweep; or "" with the reasons added to errors."""
+    """Submits the job or the sweep and returns the URL of its page; empty if errors were added."""
     user = user_of(request)
     open_inputs = _checked_inputs(previews_of(request), user, values, errors)
     options, wrong = new_form.options_of(values, open_inputs)
@@ -155,7 +155,7 @@ def _submit(request: Request, values: Values, errors: Errors) -> str:
         )
     except ModelmillError as error:
         if error.status >= 500 or isinstance(error, TooManyJobs):
-            raise  # no change of the form mends that
+            raise  # no change of the form can help
         errors[place_of(error)] = problem_of(error)
         return ""
 
@@ -186,7 +186,11 @@ def _begin_sweep(request: Request, job: schemas.NewJob, values: Values, errors: 
 
 
 def _checked_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
-    """Both inputs are there; returns those of the model's inputs whose shape is asked for."""
+    """Checks that both inputs exist.
+
+    Returns:
+        The inputs of the model whose shape has to be given.
+    """
     missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
     for field, place, text in missing:
         if not values[field]:
@@ -218,7 +222,7 @@ def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob
 
 
 async def apply(request: Request) -> Response:
-    """The form with what one of its buttons suggests filled in; for browsers without JavaScript."""
+    """Renders the form with the suggestion of one of its buttons filled in, for browsers without JavaScript."""
     values, errors, sent = await _received(request)
     patch = sent.fields.get("apply", [""])[-1]
     return await _page(request, suggestions.patched(values, patch), errors)
@@ -238,7 +242,7 @@ def _foot_view(request: Request, values: Values, errors: Errors | None = None) -
 
 
 def _sets_view(request: Request) -> dict[str, Any]:
-    """Pictures of earlier jobs, and what draws their saturation curves."""
+    """Returns the pictures of earlier jobs, and the data of their saturation curves."""
     sets = calibration_sets(conversion_of(request).jobs, user_of(request))
     return {"sets": sets, "charts": charts, "saturation_columns": saturation_columns, "rule_db": SNR_DB_MIN}
 
@@ -261,7 +265,7 @@ async def images_part(request: Request) -> Response:
 async def options_part(request: Request) -> Response:
     values = await _sent_values(request)
     _, errors = new_form.options_of(values)
-    errors.pop("platform", None)  # it is asked for at submission, not while one is choosing
+    errors.pop("platform", None)  # it is required at submission, not while options are being chosen
     unserved = await run_in_threadpool(_unserved, request)
     view = new_view.options_view(values, errors, settings_of(request).toolchains, unserved)
     return render(request, "conversion/_options.html", **view)
@@ -273,7 +277,7 @@ async def _sent_values(request: Request) -> Values:
 
 
 def thumbnail(request: Request) -> Response:
-    """A small JPEG of a reference picture; 404 for another user's input."""
+    """Sends a small JPEG of a reference picture; 404 for another user's input."""
     kind, source_id = request.path_params["kind"], request.path_params["source_id"]
     make = {"upload": object_keys.upload, "job": object_keys.input_}.get(kind)
     try:
@@ -288,7 +292,7 @@ def thumbnail(request: Request) -> Response:
 
 
 async def convert_sample(request: Request) -> Response:
-    """Submit a bundled sample, so that a newcomer sees a conversion at one click."""
+    """Submits a bundled sample, so that newcomers see a conversion with one click."""
     try:
         job_id = await run_in_threadpool(_submit_sample, request)
     except TooManyJobs as error:

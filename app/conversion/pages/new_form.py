@@ -1,8 +1,8 @@
-"""The form of a new conversion as flat text fields, the options they mean, and the problems to tell beside them.
+"""The form of a new conversion as flat text fields, the options they stand for, and the problems shown beside them.
 
-Pure. A field's name is the path of its option ("preprocess.scale"); beside them "preset" and "pre" name a set of
-values, and "preset_was", "pre_was" what the page showed, so that a change of the set is told from a change of a value.
-Texts of problems are gettext keys, English being the key.
+Pure. A field's name is the path of its option ("preprocess.scale"). In addition, "preset" and "pre" name a set of
+values, and "preset_was" and "pre_was" are the sets that the page showed, so that choosing another set is distinguished
+from changing a value. Texts of problems are gettext keys in English.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from app.kit.text.json_form import FormError
 
 Values = dict[str, str]
 GROUPS = ("preprocess", "quantization", "kneron")
-"""Fields of the options that have fields."""
+"""Groups of options that have fields."""
 NOT_SHOWN = {"quantization": {"steps"}}
-"""How a candidate of a search was made: there is a button for it, and nobody types it."""
+"""Options without a field: how a search made its candidate is set by a button, not by hand."""
 DEFAULTS: Mapping[str, Mapping[str, Any]] = Options().model_dump(include=set(GROUPS), exclude=NOT_SHOWN)
 PLAIN = (
     "name",
@@ -50,14 +50,14 @@ PLAIN = (
 )
 OPTION_FIELDS = tuple(f"{group}.{name}" for group in GROUPS for name in DEFAULTS[group])
 ALSO = "also."
-"""Beginning of the fields that tick further presets; each of them becomes a conversion of its own."""
+"""Prefix of the fields that select additional presets; each of them becomes a separate conversion."""
 SHAPE_FIELD = re.compile(r"shape\.\d{1,3}(\.\d{1,2})?")
 TEXT_MAX = 20_000
 OpenInputs = Sequence[Mapping[str, Any]]
 
 
 def values_of(options: Options) -> Values:
-    """The fields that show these options."""
+    """Returns the fields that represent these options."""
     values = {"toolchain": options.toolchain.value, "platform": options.platform.value if options.platform else ""}
     for group, chosen in options.model_dump(include=set(GROUPS), exclude=NOT_SHOWN).items():
         for name, value in chosen.items():
@@ -71,13 +71,13 @@ def values_of(options: Options) -> Values:
 
 
 def merged(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
-    """The fields as sent over those of the page; unknown names are omitted."""
+    """Returns the fields of the page, replaced by those that were sent; unknown names are omitted."""
     fields = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
     return {**base, **fields}
 
 
 def settled(values: Mapping[str, str]) -> Values:
-    """After a change: a newly chosen set fills its values; values that left their set make it "custom"."""
+    """Applies a change: a newly chosen set fills in its values; values that differ from their set make it "custom"."""
     fields = dict(values)
     toolchain, chip = target_of(values)
     offered = presets.quantization_presets(toolchain, chip)
@@ -96,7 +96,7 @@ def settled(values: Mapping[str, str]) -> Values:
 
 
 def variants_of(values: Values) -> dict[str, Values]:
-    """The fields of each conversion to be made, by the name of its preset: what is chosen, then what is ticked."""
+    """Returns the fields of each conversion by its preset's name: first the chosen one, then the additional ones."""
     variants = {values["preset"]: values}
     for name in quantization_presets_of(values):
         if values.get(f"{ALSO}{name}") == "1" and name not in variants:
@@ -105,12 +105,12 @@ def variants_of(values: Values) -> dict[str, Values]:
 
 
 def quantization_presets_of(values: Mapping[str, str]) -> list[str]:
-    """Names of the presets that the target of the form can do."""
+    """Returns the names of the presets that the chosen target supports."""
     return list(presets.quantization_presets(*target_of(values)))
 
 
 def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
-    """What is chosen; a chip only with the toolchain that has chips."""
+    """Returns the chosen toolchain, and the chip if the toolchain has chips."""
     toolchain = ToolchainName.KNERON if values["toolchain"] == ToolchainName.KNERON else ToolchainName.HOST
     chips = {chip.value: chip for chip in Chip}
     return toolchain, chips.get(values["platform"]) if toolchain is ToolchainName.KNERON else None
@@ -119,7 +119,14 @@ def target_of(values: Mapping[str, str]) -> tuple[ToolchainName, Chip | None]:
 def options_of(
     values: Mapping[str, str], open_inputs: OpenInputs = ()
 ) -> tuple[Options | None, dict[str, FormProblem]]:
-    """The options, or what is wrong by field. Of the two toolchains only the chosen one's fields count."""
+    """Reads the options. Of the fields of the two toolchains only those of the chosen one count.
+
+    Args:
+        open_inputs: inputs whose shape has to be given.
+
+    Returns:
+        The options, or None and the problems by field.
+    """
     toolchain, chip = target_of(values)
     groups = ("preprocess", "quantization" if toolchain is ToolchainName.HOST else "kneron")
     data: dict[str, Any] = {
@@ -138,6 +145,7 @@ def options_of(
 
 
 def preprocess_of(values: Mapping[str, str]) -> Preprocess | None:
+    """Returns the preprocessing of the form; None if its fields are not valid."""
     try:
         return read_preprocess(_typed(values, "preprocess"))
     except FormError:
@@ -145,7 +153,7 @@ def preprocess_of(values: Mapping[str, str]) -> Preprocess | None:
 
 
 def shapes_of(values: Mapping[str, str], open_inputs: OpenInputs) -> dict[str, tuple[int, ...]]:
-    """Shapes of the open inputs for which every axis was given as a number above 0."""
+    """Returns the shapes of those open inputs for which every axis is a number above 0."""
     shapes = {}
     for index, entry in enumerate(open_inputs):
         texts = _axes(values, index, entry["shape"])
@@ -156,7 +164,7 @@ def shapes_of(values: Mapping[str, str], open_inputs: OpenInputs) -> dict[str, t
 
 
 def shape_values(shapes: Mapping[str, Sequence[int]], open_inputs: OpenInputs) -> Values:
-    """The fields that show these shapes."""
+    """Returns the fields that represent these shapes."""
     fields = {}
     for index, entry in enumerate(open_inputs):
         shape = shapes.get(str(entry["name"]), ())
@@ -190,7 +198,7 @@ def as_text(value: Any) -> str:
 
 
 def _number_text(value: float) -> str:
-    """1/255 and 1/127.5 as people write them."""
+    """Writes 1/255 and 1/127.5 as people do."""
     inverse = 1 / value if value else 0.0
     if 2 < inverse < 1000 and abs(2 * inverse - round(2 * inverse)) < 1e-6 and f"{value:.6g}" != f"{value:.4g}":
         return f"1/{inverse:.6g}"
@@ -212,7 +220,7 @@ def _axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> list[s
 
 
 def _typed(values: Mapping[str, str], group: str) -> dict[str, Any]:
-    """The texts of a group as the types of its fields, where they can be read so; else as they are."""
+    """Returns the values of a group, converted to the types of their fields where possible."""
     return {name: _read(values.get(f"{group}.{name}"), default) for name, default in DEFAULTS[group].items()}
 
 
@@ -238,7 +246,7 @@ def _read_several(text: str, *, are_numbers: bool) -> tuple[float | str, ...]:
 
 
 def _number(text: str) -> float | str:
-    """A decimal number or a quotient such as 1/255."""
+    """Reads a decimal number or a quotient such as 1/255."""
     try:
         above, _, below = text.partition("/")
         value = float(above) / float(below) if below else float(above)
@@ -266,14 +274,16 @@ def _problems(error: ValidationError) -> dict[str, FormProblem]:
 
 @dataclass(frozen=True)
 class FormProblem:
+    """A problem that the form shows beside a field."""
+
     text: str
-    """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
+    """What is wrong, as a gettext key with %(name)s for the entries of detail."""
     english: str = ""
-    """The same in English only, with names and numbers; where there is more to say than a key can."""
+    """The same in English with names and numbers, if a key cannot say all of it."""
     hint: str = ""
-    """What is wrong and what to do, as keys with %(name)s for the entries of detail."""
+    """What to do, as a gettext key with %(name)s for the entries of detail."""
     english_hint: str = ""
-    """The same in English only, with names and numbers; where there is more to say than a key can."""
+    """The same in English with names and numbers, if a key cannot say all of it."""
     detail: dict[str, Any] = field(default_factory=dict)
 
 
@@ -310,14 +320,14 @@ TITLES = {
     "IMAGES_WRONG_TYPE": ("The samples hold values that cannot be used.", "Send finite numbers of the input's type."),
     "KEY_NOT_FOUND": ("This file is no longer here.", "Send it again: uploads are kept for a day."),
 }
-"""Error code → what it means in one sentence, what to do."""
+"""By error code: what it means in one sentence, and what to do."""
 
 _TOO_MANY = {
     True: "You have %(limit)s unfinished jobs, and more are not accepted.",
     False: "There are %(limit)s unfinished jobs here, and more are not accepted.",
 }
 _TOO_MANY_HINT = "Nothing is lost: try again in about %(retry_after_s)s seconds, or cancel a job that is not needed."
-"""Is it the user's own limit? → what to say."""
+"""What to say; the key is whether it is the user's own limit."""
 
 _BY_TYPE = {
     "greater_than": "This must be greater than %(gt)s.",
@@ -335,18 +345,25 @@ _BY_TYPE = {
 
 
 def problem_of(error: ModelmillError) -> FormProblem:
+    """Returns an error of a submission in the words of the form."""
     text, hint = TITLES.get(error.code, ("", ""))
     if isinstance(error, TooManyJobs):
         return FormProblem(_TOO_MANY[error.detail["is_own"]], hint=_TOO_MANY_HINT, detail=error.detail)
     if not text:
         return FormProblem(error.message.replace("%", "%%"), hint=error.hint.replace("%", "%%"))
     if error.code == "MODEL_DYNAMIC_SHAPE" and "given" not in error.detail:
-        return FormProblem(text, hint=hint)  # the form asks for every axis by itself
+        return FormProblem(text, hint=hint)  # the form has a field for each axis
     return FormProblem(text, english=error.message, hint=hint, english_hint=error.hint)
 
 
 def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> FormProblem:
-    """What pydantic found, in our words."""
+    """Returns an error of pydantic in our words.
+
+    Args:
+        kind: pydantic's type of the error.
+        message: pydantic's message, used if the kind is not known.
+        context: its values, by name.
+    """
     if kind == "value_error":
         return FormProblem(message.removeprefix("Value error, "))
     if kind in ("float_parsing", "int_parsing", "float_type", "int_type", "int_from_float"):
@@ -359,7 +376,7 @@ PARTS = {"MODEL_DYNAMIC_SHAPE": "shape", "IMAGES": "images", "MODEL": "model"}
 
 
 def place_of(error: ModelmillError) -> str:
-    """The part of the form beside which an error of a submission is shown; "form" when it belongs to none."""
+    """Returns the part of the form beside which an error of a submission is shown; "form" if it belongs to none."""
     for start, place in PARTS.items():
         if error.code.startswith(start):
             return place

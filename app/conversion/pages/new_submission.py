@@ -1,6 +1,6 @@
-"""What the form of a new conversion would make: a job, or a sweep of several models or presets. Its files, brought into
-the store; what speaks against it, how long it takes, and the same by curl, Python and the command line.
-"""
+"""What the form of a new conversion creates: a job, or a sweep over several models or presets. Stores its files,
+collects what prevents the submission, estimates how long it takes, and shows the same as curl, Python and command
+line."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from app.kit.errors import ModelmillError
 from app.kit.web.forms import SentFile, SentForm
 
 MODEL, IMAGES = "model.onnx", "images.zip"
-"""Names in the commands of what is not chosen yet."""
+"""Placeholders in the commands for files that are not chosen yet."""
 NAME_MAX = 80
 MODELS_MAX = 50
 REPORT_FOLDER = "report"
-"""Where pictures to report on lie in the zip; static/upload.js puts them there, too."""
+"""Folder of the zip with the pictures to report on; static/upload.js puts them there, too."""
 NO_PICTURES_BESIDE = FormProblem(
     "Pictures to report on go into one zip with the reference pictures: choose both as files, not as a zip."
 )
 
 
 def store_files(uploads: Uploads, user: str, sent: SentForm, values: Values) -> dict[str, FormProblem]:
-    """Bring sent files into the store and note their keys among the values.
+    """Stores the files that were sent and enters their keys in the values.
 
     Args:
-        values: of the form, by field; those about files are set.
+        values: of the form, by field; those of the files are set.
 
     Returns:
         Problems by part of the form.
@@ -67,12 +67,18 @@ def store_files(uploads: Uploads, user: str, sent: SentForm, values: Values) -> 
 
 
 def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
-    """Key and name of what was sent. Raises what Uploads raises; nothing is kept then.
+    """Stores one upload; on an error nothing is kept.
 
     Args:
-        user: whose upload it is.
+        user: the owner of the upload.
         part: `model` or `images`.
-        files: what was sent, in its order.
+        files: the files that were sent, in order.
+
+    Returns:
+        Key and name of the upload.
+
+    Raises:
+        ModelmillError: What `Uploads` raises.
     """
     upload_id = uploads.begin(user)
     try:
@@ -85,10 +91,10 @@ def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) ->
 
 
 def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
-    """Store a model and name it.
+    """Stores a model and returns its key and name.
 
     Args:
-        files: The model and the files that its weights lie in; or a zip of them.
+        files: the model and the files with its weights, or a zip of them.
     """
     model, beside = split_model(files)
     key = uploads.store_model(upload_id, model.chunks()).key
@@ -108,31 +114,34 @@ def _with(files: Sequence[SentFile], reporting: Sequence[SentFile]) -> list[Sent
 
 @dataclass(frozen=True)
 class FurtherModel:
-    """A model beside the first, as the form shows it."""
+    """A model in addition to the first, as the form shows it."""
 
     key: str
     name: str
     title: str
-    """Of its family; empty if none is known."""
+    """Name of its family; empty if unknown."""
     summary: str
-    """How its pictures are prepared where each model has its own; empty for as the form says."""
+    """Its own preprocessing, if each model has its own; empty if that of the form applies."""
     problem: FormProblem | None
     removal: Suggestion
 
 
 @dataclass(frozen=True)
 class Batch:
+    """The conversions that a form creates."""
+
     models: Sequence[BatchModel]
     variants: Sequence[Variant]
 
 
 def is_batch(values: Values) -> bool:
-    """Does the form mean more than one conversion?"""
+    """Returns whether the form creates more than one conversion."""
     return bool(further_keys(values)) or len(new_form.variants_of(values)) > 1
 
 
 def further_keys(values: Mapping[str, str]) -> dict[str, str]:
-    """Name by key of the models beside the first: a line each, key and name with a tab between."""
+    """Returns the names of the additional models by key; the field has a line for each, with a tab between key and
+    name."""
     lines = [line.partition("\t") for line in values["more_models"].splitlines()[:MODELS_MAX]]
     return {key.strip(): name.strip() for key, _, name in lines if key.strip()}
 
@@ -142,7 +151,7 @@ def further_lines(names: Mapping[str, str]) -> str:
 
 
 def grouped_models(files: Sequence[SentFile]) -> list[list[SentFile]]:
-    """The files by model: its weights are those whose names begin like its own, else the first model's."""
+    """Groups the files by model: weights whose name begins like a model's belong to it, others to the first model."""
     models = [[file] for file in files if file.name.lower().endswith((*MODEL_ENDINGS, ".zip"))]
     if len(models) < 2:
         return [list(files)]
@@ -154,12 +163,13 @@ def grouped_models(files: Sequence[SentFile]) -> list[list[SentFile]]:
 
 
 def name_of(values: Values) -> str:
-    """Of what has no name of its own: its first model and how many go with it."""
+    """Returns a name for a batch without one: its first model, and the number of others."""
     further = len(further_keys(values))
     return PurePath(values["model_name"]).stem + (f" + {further}" if further else "")
 
 
 def further_models(previews: Previews, values: Values, user: str) -> list[FurtherModel]:
+    """Returns the models in addition to the first, with what was recognized of them."""
     toolchain, _ = new_form.target_of(values)
     names = further_keys(values)
     shown = []
@@ -174,7 +184,7 @@ def further_models(previews: Previews, values: Values, user: str) -> list[Furthe
 
 
 def batch_of(previews: Previews, values: Values, user: str, errors: dict[str, FormProblem]) -> Batch | None:
-    """What is to be converted; None if there are problems.
+    """Returns what is to be converted; None if there are problems.
 
     Args:
         values: of the form, by field.
@@ -201,7 +211,11 @@ def batch_of(previews: Previews, values: Values, user: str, errors: dict[str, Fo
 def _options_by_preset(
     previews: Previews, values: Values, user: str, key: str, name: str, errors: dict[str, FormProblem]
 ) -> dict[str, Options]:
-    """Of one model."""
+    """Returns the options of one model, by preset.
+
+    Args:
+        errors: by field; problems are added.
+    """
     toolchain, _ = new_form.target_of(values)
     preview, problem = _preview(previews, key, user, toolchain)
     if preview is None or problem:
@@ -222,7 +236,7 @@ def _options_by_preset(
 
 
 def _with_own(options: Options, values: Values, preview: ModelPreview) -> Options:
-    """Of several models each has the preprocessing that is recognized of it, unless the form shall hold for all."""
+    """With several models, uses the preprocessing recognized for each, unless the form's shall apply to all."""
     known = preview.recognition
     if not known or not further_keys(values) or not _has_own(values, known):
         return options
@@ -246,24 +260,27 @@ def _preview(
 
 @dataclass(frozen=True)
 class Foot:
+    """The last part of the form: what a submission would do."""
+
     jobs: int
-    """How many conversions it would be."""
+    """Number of conversions."""
     warnings: int
     blocks: int
-    """How many findings make it impossible."""
+    """Number of findings that prevent the submission."""
     ahead: int
-    """Jobs that wait for the first stage."""
+    """Number of jobs waiting for the first stage."""
     forecast_s: float | None
-    """Seconds to the end of one job that was submitted now."""
+    """Seconds until a job that is submitted now is finished."""
     commands: Mapping[str, str]
-    """By "curl", "python" and "cli"; empty while the options cannot be."""
+    """By "curl", "python" and "cli"; empty while the options are not valid."""
 
 
 def foot_of(conversion: Conversion, user: str, view: Mapping[str, Any], url: str) -> Foot:
-    """
+    """Returns the last part of the form.
+
     Args:
-        view: Of the whole form, see new_view.page_view.
-        url: Of this service, as the reader reaches it.
+        view: the whole form, see new_view.page_view.
+        url: of this service, as the reader reaches it.
     """
     values: Values = view["values"]
     toolchain, _ = new_form.target_of(values)
@@ -299,7 +316,7 @@ def _commands(
 
 
 def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
-    # The preprocessing is named even where it is the usual one: else what is recognized would be taken.
+    # The default preprocessing is named as well, since otherwise the recognized one would be used.
     preprocess = options.preprocess.to_json()
     chosen = {**options.model_dump(mode="json", exclude_defaults=True), "preprocess": preprocess}
     tags = new_form.tags_of(values)

@@ -1,4 +1,4 @@
-"""What the templates of a new conversion show, gathered from the fields and the previews of the inputs."""
+"""What the templates of a new conversion show, collected from the fields and the previews of the inputs."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ Errors = Mapping[str, FormProblem]
 
 @dataclass(frozen=True)
 class ChosenInput:
-    """An input that is there: from an upload or from an earlier job."""
+    """An input that exists, from an upload or from an earlier job."""
 
     key: str
     name: str
-    """The file's name if known, else empty."""
+    """The file's name; empty if unknown."""
     size_bytes: int
     job_id: str
     link: str
-    """Where its thumbnails are: this and a file name."""
+    """URL prefix of its thumbnails; a file name follows."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """How a pixel becomes a number, for people."""
+    """How pixels are converted to numbers, for readers."""
 
     color: str
     expression: str
     low: str
-    """What a pixel of 0 or 255 becomes at least."""
+    """Lowest result for a pixel of 0 or 255."""
     high: str
-    """What a pixel of 0 or 255 becomes at most."""
+    """Highest result for a pixel of 0 or 255."""
 
 
 def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
-    """What the form's part about the model shows.
+    """Returns what the part of the form about the model shows.
 
     Args:
         values: of the form, by field.
@@ -75,7 +75,7 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
 
 
 def images_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
-    """What the form's part about the reference samples shows.
+    """Returns what the part of the form about the reference samples shows.
 
     Args:
         values: of the form, by field.
@@ -117,7 +117,7 @@ def _pad_value(values: Values) -> int:
 
 
 def _seen_size(model: ModelPreview | None, values: Values) -> tuple[int, int] | None:
-    """Width and height of the input that takes pictures; None while it is not known."""
+    """Returns width and height of the input that takes pictures; None while unknown."""
     if model is None or model.facts is None:
         return None
     shapes = new_form.shapes_of(values, model.open_inputs)
@@ -129,10 +129,13 @@ def _seen_size(model: ModelPreview | None, values: Values) -> tuple[int, int] | 
 def options_view(
     values: Values, errors: Errors, toolchains: tuple[ToolchainName, ...], unserved: Collection[ToolchainName] = ()
 ) -> dict[str, Any]:
-    """The options of the form, as far as they apply to the chosen toolchain and chip.
+    """Returns the options of the form that apply to the chosen toolchain and chip.
 
     Args:
-        unserved: Those of the toolchains that no worker has now.
+        values: of the form, by field.
+        errors: by field.
+        toolchains: those of this installation.
+        unserved: those of them that no worker serves now.
     """
     toolchain, chip = new_form.target_of(values)
     preprocess = new_form.preprocess_of(values)
@@ -164,12 +167,12 @@ def page_view(
     toolchains: tuple[ToolchainName, ...],
     unserved: Collection[ToolchainName] = (),
 ) -> dict[str, Any]:
-    """What the whole form shows.
+    """Returns what the whole form shows.
 
     Args:
         values: of the form, by field.
         errors: by field.
-        toolchains: those that this installation has.
+        toolchains: those of this installation.
         unserved: those of them that no worker serves now.
     """
     parts = (model_view(previews, values, errors, user), images_view(previews, values, errors, user))
@@ -177,6 +180,7 @@ def page_view(
 
 
 def formula(options: Preprocess) -> Formula:
+    """Returns how the preprocessing converts a pixel, with the range of its results."""
     channels = max(len(options.mean), len(options.std))
     ends = [
         (pixel * options.scale - options.mean[c % len(options.mean)]) / options.std[c % len(options.std)]
@@ -195,7 +199,7 @@ def formula(options: Preprocess) -> Formula:
 
 
 def compact(value: float) -> str:
-    """3504872 → 3.50 M."""
+    """Shortens a number: 3504872 becomes 3.50 M."""
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.3g} {unit}"
@@ -222,12 +226,13 @@ def _chosen(previews: Previews, key: str, name: str, user: str) -> tuple[ChosenI
 
 
 def _for_checks(values: Values) -> Values:
-    """The checks judge pictures, for which only the preprocessing counts; a missing chip must not silence them."""
+    """Makes the values valid for the checks of pictures, which need only the preprocessing: a missing chip must not
+    prevent them."""
     return {**values, "toolchain": ToolchainName.HOST.value, "platform": ""}
 
 
 def _with_batch(values: Values, preview: ModelPreview | None) -> Values:
-    """Axis 0 is nearly always the batch: 1 is offered for it. Other sizes are not guessed."""
+    """Offers 1 for axis 0, which is nearly always the batch. Other sizes are not guessed."""
     fields = dict(values)
     for index, entry in enumerate(preview.open_inputs if preview else ()):
         is_open = bool(entry["shape"]) and not isinstance(entry["shape"][0], int)
@@ -260,7 +265,7 @@ class OptionField:
     kind: Kind
     choices: tuple[str, ...] = ()
     is_idle: bool = False
-    """Does it have no effect with what is chosen now?"""
+    """True if it has no effect with the current choices."""
 
 
 _Applies = Callable[[Mapping[str, str]], bool]
@@ -337,7 +342,7 @@ _APPLIES: Mapping[str, _Applies] = {
 
 
 def advanced_fields(values: Values) -> list[OptionField]:
-    """Of the chosen toolchain, in the order of the table above."""
+    """Returns the fields of the chosen toolchain, in the order of the table above."""
     toolchain, chip = target_of(values)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
     return [_field(name, label, hint, values, chip) for name, (label, hint) in _TEXTS.items() if name.startswith(group)]
@@ -365,7 +370,7 @@ def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:
 
 
 def _allowed(choices: tuple[str, ...], name: str, chip: Chip | None) -> tuple[str, ...]:
-    """KL520 knows int8 only, KL720 no int4 weights (vendor manual v0.33.1)."""
+    """Removes what the chip does not support: KL520 knows int8 only, KL720 no int4 weights (vendor manual v0.33.1)."""
     if not name.endswith("bitwidth_mode"):
         return choices
     if chip is Chip.KL520:

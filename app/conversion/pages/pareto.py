@@ -1,7 +1,7 @@
-"""What a search tried, as two plots: signal to noise against size and against latency. Pure; words are the templates'.
+"""What a search tried, as two plots: SNR against size and against latency. Pure; the texts are in the templates.
 
-Used for the candidates of one conversion and for conversions side by side. A plot is drawn by the template; colors
-and both themes are the stylesheet's. Each point leads to its row in the table, by its anchor.
+Used for the candidates of one conversion and for conversions side by side. The template draws the plot; colors and
+themes are in the stylesheet. Each point links to its row in the table.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from app.kit.web.line_plot import Tick
 WIDTH, HEIGHT = 420, 250
 LEFT, RIGHT, TOP, BOTTOM = 44, 16, 14, 42
 MARGIN = 0.08
-"""Of an axis beyond its lowest and highest value, as a share of what lies between."""
+"""Margin beyond the lowest and highest value of an axis, as a share of their distance."""
 LEAST_MARGIN = 0.02
-"""Likewise, as a share of the highest value: next to equal values are drawn next to each other."""
+"""Least margin, as a share of the highest value, so that nearly equal values are drawn near each other."""
 CAP_DB = 60.0
-"""Above it more is no better to an eye; what is beyond is drawn here, with its number in words."""
+"""Above it a higher SNR makes no visible difference; higher values are drawn here, with their number as text."""
 Axis = Literal["size", "latency"]
 
 
 @dataclass(frozen=True)
 class PlotPoint:
+    """A candidate in a plot."""
+
     id: int
     name: str
     x: float
     y: float
     label: str
-    """What it is, with its numbers."""
+    """Its description, with its numbers."""
     kind: str
     """taken, front or other."""
 
 
 @dataclass(frozen=True)
 class TradePlot:
-    """In pixels of a box of WIDTH × HEIGHT."""
+    """A plot; coordinates are pixels of a box of WIDTH × HEIGHT."""
 
     axis: Axis
     """size in KiB, latency in ms."""
     points: tuple[PlotPoint, ...]
     front: str
-    """Path of the line through those that nothing beats; empty for fewer than two."""
+    """Path of the Pareto front; empty for fewer than two points."""
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     rule_y: float | None
@@ -60,27 +62,34 @@ class TradePlot:
 
 @dataclass(frozen=True)
 class ParetoView:
+    """The plots and the table of a search."""
+
     plots: tuple[TradePlot, ...]
-    """One for each axis of which two candidates are known."""
+    """One for each axis for which at least two candidates have values."""
     rows: tuple[Candidate, ...]
-    """Of the table: the one that was taken first, then by their SNR."""
+    """Rows of the table: the chosen candidate first, then by SNR."""
     front: frozenset[int]
-    """Ids of those that nothing beats."""
+    """Ids of the candidates on the Pareto front."""
     elapsed_s: float | None = None
     ended_by: str = ""
 
 
 def plots(search: Search, rule_db: float) -> ParetoView:
-    """The view of one conversion's search."""
+    """Returns the view of one conversion's search.
+
+    Args:
+        rule_db: SNR that an output has to reach, in dB.
+    """
     view = view_of(search.candidates, rule_db)
     return ParetoView(view.plots, view.rows, view.front, search.elapsed_s, search.ended_by)
 
 
 def view_of(candidates: Sequence[Candidate], rule_db: float, *, front: frozenset[int] | None = None) -> ParetoView:
-    """
+    """Returns the plots and the table of candidates.
+
     Args:
-        rule_db: What an output must reach, drawn as a line.
-        front: Ids of those that nothing beats where the candidates are of several models, so that no line joins them.
+        rule_db: SNR in dB that an output has to reach, drawn as a line.
+        front: ids on the Pareto front if the candidates have several models, so that no line connects them.
     """
     has_line = front is None
     front = frozenset(one.id for one in pareto(candidates)) if front is None else front
@@ -129,7 +138,7 @@ def _scale(values: Sequence[float], start: float, stop: float) -> Scale:
 
 
 def _front_path(points: Sequence[PlotPoint]) -> str:
-    """Steps from left to right: between two points nothing better is known."""
+    """Returns a staircase from left to right, since nothing better is known between two points."""
     best = sorted(points, key=lambda point: (point.x, point.y))
     kept: list[PlotPoint] = []
     for point in best:

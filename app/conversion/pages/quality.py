@@ -1,4 +1,4 @@
-"""The quality section of a job: a fragment for the job page, a page of its own without JavaScript, CSV and JSON."""
+"""The quality section of a job: a fragment of the job's page, a page for browsers without JavaScript, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="96" height="96">'
     '<path d="M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4" fill="none" stroke="#8a948e" stroke-width="1"/></svg>'
 )
-"""Stands in for a sample that is not a picture."""
+"""Placeholder for a sample that is not a picture."""
 
 
 class LayersQuery(Strict):
-    """How to show the layers."""
+    """How the layers are sorted and filtered."""
 
     order: Literal["worst", "graph", "alone"] = "worst"
     precision: Literal["all", "int8", "float"] = "all"
@@ -41,7 +41,7 @@ class LayersQuery(Strict):
 
 
 def fragment(request: Request) -> Response:
-    """The section alone when htmx asks, else as a page."""
+    """Renders the section alone for htmx, or as a page otherwise."""
     chosen = query(request, LayersQuery)
     conversion, user = conversion_of(request), user_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user)
@@ -54,7 +54,7 @@ def fragment(request: Request) -> Response:
 
 
 def measured_context(quality: Quality) -> dict[str, Any]:
-    """What every template that shows measurements needs."""
+    """Returns what every template that shows measurements needs."""
     return {
         "quality": quality,
         "charts": charts,
@@ -71,12 +71,12 @@ def measured_context(quality: Quality) -> dict[str, Any]:
 
 
 def layers_context(quality: Quality, order: service.Order, precision: service.Precision, rows: str) -> dict[str, Any]:
-    """What the table and the chart of the layers need.
+    """Returns what the table and the chart of the layers need.
 
     Args:
         order: of the layers.
-        precision: only layers of this one.
-        rows: `all`, or else the first ROWS_SHOWN.
+        precision: show only layers of this precision.
+        rows: `all`, or anything else for the first ROWS_SHOWN.
     """
     layers = service.chosen_layers(quality, order, precision)
     shown = layers if rows == "all" else layers[:ROWS_SHOWN]
@@ -95,7 +95,7 @@ def as_json(request: Request) -> Response:
 
 
 def picture(request: Request) -> Response:
-    """One of the worst samples, small."""
+    """Sends one of the worst samples as a small picture."""
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     data = thumbnail(conversion, job, service.quality_of(conversion, job), request.path_params["index"])
@@ -105,11 +105,11 @@ def picture(request: Request) -> Response:
 
 
 def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> list[charts.Column]:
-    """The two series of the layers' chart.
+    """Returns the two series of the layers' chart.
 
     Args:
-        snr: What the reader's language calls the first series.
-        weights: What it calls the second.
+        snr: label of the first series.
+        weights: label of the second series.
     """
     return [
         charts.Column(
@@ -123,7 +123,7 @@ def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> lis
 
 
 def saturation_columns(curve: SaturationCurve) -> list[charts.Column]:
-    """One place for each number of pictures."""
+    """Returns a column for each number of pictures."""
     return [
         charts.Column(
             label=str(point.samples),

@@ -1,4 +1,4 @@
-"""What a reset leaves: the page of stored results, and the page of a job that is not known, with a way on."""
+"""What remains after a reset: the page of stored results, and the page of an unknown job, with a way to go on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from app.settings import settings_of
 
 PAGE_RESULTS = 12
 NEWS_FOR = timedelta(days=1)
-"""How long the list of jobs tells of a reset; the link to the stored results stays as long as they do."""
+"""How long the list of jobs mentions a reset; the link to the stored results remains as long as these do."""
 
 
 class PageQuery(BaseModel):
@@ -40,6 +40,7 @@ class PageQuery(BaseModel):
 
 
 def results(request: Request) -> Response:
+    """Renders the list of stored results."""
     params, ttl_s = query(request, PageQuery), settings_of(request).record_ttl_s
     jobs, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=params.cursor)
     rows = [(job, *view_models.stored(job.files)) for job in jobs]
@@ -55,9 +56,9 @@ def results(request: Request) -> Response:
 
 
 def reset_view(request: Request) -> dict[str, Any]:
-    """What the list of jobs shows of the last reset.
+    """Returns what the list of jobs shows about the last reset.
 
-    `forgotten` is how many jobs it ended whose files are stored; 0 while the object store is unreachable.
+    `forgotten` is the number of jobs that it ended and whose files are stored; 0 while the object store is unreachable.
     """
     conversion, began = conversion_of(request), conversion_of(request).jobs.store.began_at()
     forgotten = 0
@@ -68,10 +69,10 @@ def reset_view(request: Request) -> dict[str, Any]:
 
 
 def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
-    """404, but a helpful one: the inputs usually outlive the record, then one click submits them again.
+    """Renders a helpful 404: the inputs usually outlive the record, and then one click submits them again.
 
     Args:
-        refused: Why that click could not be obeyed yet.
+        refused: why that click could not be carried out yet.
     """
     job_id = request.path_params["job_id"]
     outputs, others = view_models.stored(_stored(request, job_id))
@@ -92,7 +93,7 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
 
 
 async def resubmit(request: Request) -> Response:
-    """Submit what was once submitted as this job; a new job results."""
+    """Submits the inputs of this job again, as a new job."""
     job_id = request.path_params["job_id"]
     submission = await run_in_threadpool(_remembered, request, job_id)
     if submission is None:

@@ -1,4 +1,4 @@
-"""The bundled samples: models with their pictures that a first visitor converts with one click."""
+"""The bundled samples: models with pictures that a newcomer converts with one click."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ DIGITS, DRAWN = data_folder("ops/samples/digits"), data_folder("ops/samples/draw
 
 @dataclass(frozen=True)
 class SampleCard:
+    """A bundled sample, as the page shows it."""
+
     name: str
     model: Path
     images: Path
@@ -34,7 +36,11 @@ def installed() -> list[SampleCard]:
 
 
 def sample_of(name: str) -> SampleCard:
-    """Raises NotFound for one that there is not, or that is not installed."""
+    """Returns a bundled sample.
+
+    Raises:
+        NotFound: It does not exist, or is not installed.
+    """
     matching = next((sample for sample in installed() if sample.name == name), None)
     if matching is None:
         raise NotFound(f"The sample {name!r} is not installed here.", hint="Start from a copy of the repository.")

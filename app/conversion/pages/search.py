@@ -1,4 +1,4 @@
-"""Search and jump: pages by their names, jobs by the filter language. A page of its own, and the palette's fragment."""
+"""Search for pages by name, and for jobs by the filter language: a page, and the fragment of the palette."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ JOBS_SHOWN = 8
 
 @dataclass(frozen=True)
 class SearchResults:
+    """What a search has found."""
+
     places: list[tuple[str, str]]
-    """(name in the reader's language, URL)."""
+    """(name in the reader's language, URL) of each page."""
     jobs: list[JobRecord]
     total: int
-    """Of the jobs that match."""
+    """Number of jobs that match."""
     lists: list[tuple[str, str]]
     problem: BadFilter | None
 
 
 def page(request: Request) -> Response:
+    """Renders the search page, or the fragment of the palette."""
     text = _text(request)
     return render(
         request, "conversion/search.html", text=text, matches=_search(request, text), all_url=list_url(q=text)

@@ -1,5 +1,5 @@
-"""What is done to several jobs of the list at once: compare, tag, keep, cancel, delete; taken back where nothing is
-lost."""
+"""Actions on several jobs of the list at once: compare, tag, keep, cancel, delete. What loses nothing can be
+reversed."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ ActionName = Literal["compare", "table", "tag", "untag", "keep", "unkeep", "canc
 
 
 class Selection(BaseModel):
-    """What was ticked, and what to do with it."""
+    """The selected jobs, and the action."""
 
     id: Annotated[Several, Field(max_length=500)] = ()
     action: ActionName
     tag: Annotated[str, StringConstraints(strip_whitespace=True, max_length=50)] = ""
-    """Of tag and untag."""
+    """The tag to add or remove."""
     confirmed: bool = False
-    """cancel and delete ask before."""
+    """cancel and delete ask for confirmation first."""
     is_undo: bool = False
-    """Does it take back what was done just now?"""
+    """True if it reverses the last action."""
     view: Annotated[str, Field(pattern=rf"^{LIST}(\?[^#\s]*)?$", max_length=2000)] = LIST
-    """The list as it was open, where its user goes back to."""
+    """URL of the list as it was open, to which the user returns."""
 
 
 @dataclass(frozen=True)
 class ListAction:
-    """Something that is done to each of the ticked jobs."""
+    """An action on each of the selected jobs."""
 
     verb: Verb
     note: str
-    """By which the list says that it was done."""
+    """The word by which the list reports it."""
 
 
 ACTIONS: Mapping[str, ListAction] = {
@@ -63,11 +63,12 @@ ACTIONS: Mapping[str, ListAction] = {
     "delete": ListAction("delete", "deleted"),
 }
 ASKED_BEFORE = ("cancel", "delete")
-"""What cannot be taken back."""
+"""Actions that cannot be reversed."""
 
 
 async def selected(request: Request) -> Response:
-    """Compare and table go to their pages; cancel and delete ask first, on one of their own; the rest is done now."""
+    """Compare and table redirect to their pages; cancel and delete show a page that asks for confirmation; other
+    actions are carried out."""
     selection = await form(request, Selection)
     if selection.action == "compare":
         return _compare(selection.id)
@@ -94,7 +95,7 @@ def _compare(ids: Sequence[str]) -> Response:
 
 
 def _does_fit(job: JobRecord, selection: Selection) -> bool:
-    """Would it change anything about this job? What takes it back is then done to those that it did change."""
+    """Returns whether the action changes this job. Its reversal is then applied only to the jobs that it changed."""
     match selection.action:
         case "tag":
             return selection.tag not in job.tags
@@ -121,7 +122,8 @@ def _do(conversion: Conversion, user: str, selection: Selection, job_ids: Sequen
 
 
 def _told(selection: Selection, result: BulkResult) -> str:
-    """The list as it was open, with what was done and to how many; and to which, where that can be taken back."""
+    """Returns the URL of the list with a report: the action, the number of jobs, and their ids if it can be
+    reversed."""
     fields = {
         "note": "undone" if selection.is_undo else ACTIONS[selection.action].note,
         "count": len(result.done),

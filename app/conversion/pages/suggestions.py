@@ -1,4 +1,5 @@
-"""What the form of a new conversion offers at a button: fields that answer a finding or a recognition. Pure."""
+"""Suggestions in the form of a new conversion: buttons that fill in fields for a finding or a recognized model.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,30 +17,32 @@ from app.conversion.pages.new_form import Values, as_text
 from app.inference.preprocess_options import read_preprocess
 
 LIKELY = 0.5
-"""Probability from which a recognized preprocessing is offered where another does not fit."""
+"""A recognized preprocessing is offered from this probability on, if the chosen one does not fit."""
 
 
 @dataclass(frozen=True)
 class Suggestion:
+    """A button that fills in fields."""
+
     text: str
-    """Of the button, a gettext key with %(name)s for the entries of detail."""
+    """Text of the button, a gettext key with %(name)s for the entries of detail."""
     fields: Values
     detail: Mapping[str, Any] = field(default_factory=dict)
     is_taken: bool = False
-    """Do the fields say so already?"""
+    """True if the fields have these values already."""
 
     @property
     def value(self) -> str:
-        """Of the button: see patched."""
+        """Value of the button; `patched` reads it."""
         return json.dumps(self.fields)
 
 
 @dataclass(frozen=True)
 class RecognizedModel:
-    """What a model is taken for."""
+    """What a model was recognized as."""
 
     title: str
-    """Of its family; empty if none is known."""
+    """Name of its family; empty if unknown."""
     reason: str
     """A gettext key."""
     detail: Mapping[str, Any]
@@ -49,7 +52,7 @@ class RecognizedModel:
 
 
 def patched(values: Values, text: str) -> Values:
-    """The fields with those of a suggestion; what is no field of the form is omitted, as is what is no suggestion."""
+    """Returns the fields with those of a suggestion filled in. Unknown fields and invalid suggestions are ignored."""
     try:
         fields = json.loads(text)
     except ValueError:
@@ -61,9 +64,10 @@ def patched(values: Values, text: str) -> Values:
 
 
 def recognized_model(recognition: Mapping[str, Any] | None, values: Values) -> RecognizedModel | None:
-    """
+    """Returns what was recognized, and whether the fields agree with it.
+
     Args:
-        recognition: Recognition.to_json.
+        recognition: made by Recognition.to_json.
     """
     if not recognition or not recognition["confidence"]:
         return None
@@ -79,7 +83,7 @@ def recognized_model(recognition: Mapping[str, Any] | None, values: Values) -> R
 
 
 def of_finding(finding: Finding, recognition: Mapping[str, Any] | None, values: Values) -> Suggestion | None:
-    """What answers a finding at once; None if only other pictures do."""
+    """Returns the suggestion that resolves a finding; None if only other pictures can."""
     detail = finding.detail
     match finding.code:
         case "STRETCHED":
@@ -101,7 +105,8 @@ def of_finding(finding: Finding, recognition: Mapping[str, Any] | None, values: 
 
 
 def preprocess_fields(chosen: Mapping[str, Any]) -> Values:
-    """The fields that show it. How pictures are fitted is left as it is where it does not say."""
+    """Returns the fields of a preprocessing; the fit of pictures stays as it is if the preprocessing does not name
+    one."""
     preprocess = read_preprocess(chosen)
     preset = presets.preprocess_preset_of(preprocess)
     shown = {f"preprocess.{name}": as_text(getattr(preprocess, name)) for name in chosen}
@@ -115,5 +120,5 @@ def _recognized(each: Mapping[str, Any], values: Values) -> Suggestion:
 
 
 def _is_same(name: str, have: str, want: str) -> bool:
-    """ "auto" is RGB for three channels and GRAY for one."""
+    """Compares two values of a field; "auto" is RGB for three channels and GRAY for one."""
     return have == want or (name == "preprocess.color" and "auto" in (have, want) and "BGR" not in (have, want))

@@ -1,5 +1,5 @@
-"""The system page: its one fragment renews itself when jobs change, and every five seconds: workers come and go in
-silence."""
+"""The system page. Its fragment is reloaded when jobs change, and every five seconds, since workers do not announce
+themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job looks to a reader: its parameters, its files, its expiry. Pure; words are the templates'."""
+"""How pages show a job: its parameters, its files, its expiry. Pure; the texts are in the templates."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from app.kit.web.formatting import file_size
 OUTPUTS = tuple(f"out.{stage.step}" for stage in Stage)
 INPUTS = (object_keys.MODEL, object_keys.IMAGES)
 TASK = "task"
-"""What an origin starts with that is a training task."""
+"""Prefix of the origin of a model that a training task made."""
 
 
 @dataclass(frozen=True)
 class Parameter:
+    """An option and its value."""
+
     name: str
     value: str
     is_default: bool
@@ -29,6 +31,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class FileView:
+    """A file of the job."""
+
     name: str
     kind: str
     """output, report, log, input or other."""
@@ -37,7 +41,7 @@ class FileView:
 
 
 def parameters(options: Options) -> list[Parameter]:
-    """Every option that applies to the job's toolchain; those that are not the default come first."""
+    """Returns every option that applies to the job's toolchain, those that differ from the default first."""
     chosen = dict(_leaves(options.model_dump(mode="json")))
     usual = dict(_leaves(Options.model_construct(toolchain=options.toolchain).model_dump(mode="json")))
     own, other = "quantization.", "kneron."
@@ -73,14 +77,14 @@ def _text(value: Any) -> str:
 
 
 def files(artifacts: Mapping[str, Artifact]) -> list[FileView]:
-    """Outputs first in the order of the stages, then reports, logs and what else there is, then the inputs."""
+    """Returns the outputs in the order of the stages, then reports, logs and other files, then the inputs."""
     order = ("output", "report", "other", "log", "input")
     rows = [FileView(name, _kind(name), artifact.size_bytes, artifact.sha256) for name, artifact in artifacts.items()]
     return sorted(rows, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
 
 
 def stored(files: Iterable[StoredArtifact]) -> tuple[list[StoredArtifact], list[StoredArtifact]]:
-    """The outputs in the order of the stages, and what else there is."""
+    """Returns the outputs in the order of the stages, and the other files."""
     in_order = sorted(files, key=lambda file: (_place(file.name), file.name))
     return [f for f in in_order if _kind(f.name) == "output"], [f for f in in_order if _kind(f.name) != "output"]
 
@@ -102,7 +106,7 @@ def _place(name: str) -> int:
 
 
 def trained_by(record: JobRecord) -> str:
-    """Id of the training task that made the model; empty if none did."""
+    """Returns the id of the training task that made the model; empty if none did."""
     kind, _, task_id = record.origin.partition(":")
     return task_id if kind == TASK else ""
 
@@ -112,7 +116,7 @@ def expires_at(record: JobRecord, ttl_s: int) -> datetime | None:
 
 
 def took_s(record: JobRecord) -> float | None:
-    """From submission to end."""
+    """Returns the seconds from submission to end."""
     if record.finished_at is None:
         return None
     return max(0.0, (from_text(record.finished_at) - from_text(record.created_at)).total_seconds())
@@ -125,7 +129,7 @@ def ran_s(stage: StageRecord) -> float | None:
 
 
 def log_stage(record: JobRecord) -> Stage:
-    """Whose log to open: the stage that runs or broke; of a finished job the first, where a reader starts."""
+    """Returns the stage whose log to open: the running or failed one; for a finished job the first."""
     if record.error is not None or not record.is_terminal:
         started = [stage for stage in Stage if record.stages[stage.step].state is not StageState.WAITING]
         return started[-1] if started else Stage.ONNX
@@ -133,7 +137,7 @@ def log_stage(record: JobRecord) -> Stage:
 
 
 def facts(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """An error's details, as far as a reader can use them: names and short values, sizes as sizes."""
+    """Returns the details of an error that a reader can use: names and short values, sizes with their unit."""
     return [
         (name.removesuffix("_bytes").replace("_", " "), file_size(value) if name.endswith("_bytes") else _text(value))
         for name, value in detail.items()
