@@ -36,13 +36,6 @@ class TransferFailed(ModelmillError):
     code = "TRANSFER_FAILED"
 
 
-class ExtraMissing(ModelmillError):
-    """A library that this kind of source or target needs is not installed here."""
-
-    status = 501
-    code = "EXTRA_MISSING"
-
-
 class TransferNotFound(NotFound):
     code = "TRANSFER_NOT_FOUND"
 

@@ -42,7 +42,7 @@ def server(url: str, token: str) -> Any:
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
-        from app.exchange.errors import ExtraMissing
+        from app.kit.errors import ExtraMissing
 
         raise ExtraMissing("The package mcp is not installed here.", hint="pip install 'modelmill[mcp]'") from error
     made = MCPServer("modelmill", instructions=INSTRUCTIONS, version=version("modelmill"), log_level="WARNING")

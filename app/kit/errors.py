@@ -99,3 +99,10 @@ class Unavailable(ModelmillError):
     status = 503
     code = "UNAVAILABLE"
     can_retry = True
+
+
+class ExtraMissing(ModelmillError):
+    """A library that an extra of the package installs is not installed here."""
+
+    status = 501
+    code = "EXTRA_MISSING"

@@ -41,7 +41,7 @@ def add_result_commands(
         context: typer.Context,
         named: Named,
         form: Annotated[
-            str, typer.Option("--form", metavar="jsonl|csv", help="A line a frame, or a line an object.")
+            str, typer.Option("--form", metavar="jsonl|csv|parquet", help="A line a frame, or a row an object.")
         ] = "jsonl",
         since: Annotated[str, typer.Option(metavar="TIME", help="As 2026-11-20T08:00:00Z; included.")] = "",
         until: Annotated[str, typer.Option(metavar="TIME", help="Excluded.")] = "",

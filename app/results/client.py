@@ -26,7 +26,7 @@ class ResultsClient(ApiClient):
         """All rows that fit, as a file, piece by piece.
 
         Args:
-            form: csv, jsonl.
+            form: csv, jsonl, parquet.
             criteria: since, until, label, min_score.
         """
         with self._answer("GET", f"{place}/rows.{form}", params=_given(criteria)) as answer:

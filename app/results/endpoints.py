@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -14,12 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from app.kit.clock import now
-from app.kit.text.csv_cell import csv_cell
 from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.operations import Operations
 from app.results import schemas
 from app.results.access import ProducerOf, results_of
-from app.results.model.frame_result import FrameRecord
+from app.results.exports import FORMS, ExportForm
 from app.results.model.producer import Producer
 from app.results.service import ResultPage
 
@@ -36,13 +32,19 @@ def list_rows(request: Request, producer: Producer) -> Response:
     return json_answer(rows(page))
 
 
-def rows_as_csv(request: Request, producer: Producer) -> Response:
-    """A line an object; one without a box for a frame that has none."""
-    return _download(request, producer, "csv", "text/csv; charset=utf-8", csv_lines)
+def export(form: ExportForm) -> Callable[[Request, Producer], Response]:
+    """The endpoint that gives rows as a file."""
 
+    def endpoint(request: Request, producer: Producer) -> Response:
+        criteria = query(request, schemas.RowQuery)
+        form.check()
+        records = results_of(request).rows.all(producer, schemas.filter_of(criteria))
+        disposition = f'attachment; filename="{producer.uid}.{form.ending}"'
+        headers = {"Content-Disposition": disposition}
+        return StreamingResponse(form.write(records), media_type=form.media_type, headers=headers)
 
-def rows_as_jsonl(request: Request, producer: Producer) -> Response:
-    return _download(request, producer, "jsonl", "application/jsonl", jsonl_lines)
+    endpoint.__name__ = f"rows_as_{form.ending}"
+    return endpoint
 
 
 def list_sinks(request: Request, producer: Producer) -> Response:
@@ -106,16 +108,15 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
         {200: schemas.RowsAnswer},
         query=schemas.RowPageQuery,
     )(given(list_rows))
-    table.add(
-        "GET", f"{one}/rows.csv", "The same as a table, a line an object", {200: ("text/csv",)}, query=schemas.RowQuery
-    )(given(rows_as_csv))
-    table.add(
-        "GET",
-        f"{one}/rows.jsonl",
-        "The same as JSON, a line a frame",
-        {200: ("application/jsonl",)},
-        query=schemas.RowQuery,
-    )(given(rows_as_jsonl))
+    for form in FORMS:
+        table.add(
+            "GET",
+            f"{one}/rows.{form.ending}",
+            form.summary,
+            {200: (form.media_type,)},
+            more_errors=(501,) if form.needs_extra else (),
+            query=schemas.RowQuery,
+        )(given(export(form)))
     table.add("GET", sinks, "Where its rows and events go besides, and how that does", {200: schemas.SinksAnswer})(
         given(list_sinks)
     )
@@ -138,43 +139,8 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
     return table
 
 
-def _download(
-    request: Request, producer: Producer, ending: str, media_type: str, lines: Callable[..., Iterator[str]]
-) -> Response:
-    criteria = query(request, schemas.RowQuery)
-    records = results_of(request).rows.all(producer, schemas.filter_of(criteria))
-    disposition = f'attachment; filename="{producer.uid}.{ending}"'
-    return StreamingResponse(lines(records), media_type=media_type, headers={"Content-Disposition": disposition})
-
-
 def rows(page: ResultPage) -> schemas.RowsAnswer:
     return schemas.RowsAnswer(
         rows=[schemas.RowAnswer(n_loop=one.n_loop, at=one.at, row=dict(one.row)) for one in page.records],
         next_cursor=page.cursor,
     )
-
-
-CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2")
-
-
-def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
-    """A line an object; one without a box for a frame that has none."""
-    yield _csv_line(CSV_COLUMNS)
-    for record in records:
-        counts = " ".join(f"{name}={value:g}" for name, value in record.counts.items())
-        facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
-        for one in record.objects:
-            yield _csv_line((*facts, one.label, "" if one.score is None else one.score, *one.box))
-        if not record.objects:
-            yield _csv_line((*facts, *[""] * 6))
-
-
-def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
-    for record in records:
-        yield json.dumps({"n_loop": record.n_loop, "at": record.at, "row": dict(record.row)}) + "\n"
-
-
-def _csv_line(values: Iterable[object]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(map(csv_cell, values))
-    return out.getvalue()

@@ -20,6 +20,7 @@ from app.kit.web.http import query
 from app.kit.web.line_plot import over_time, time_plot
 from app.kit.web.templates import render
 from app.results.access import ProducerOf, results_of
+from app.results.exports import FORMS
 from app.results.model.frame_result import ResultFilter
 from app.results.model.producer import Producer
 from app.results.model.sink import Sink, SinkContent, SinkKind
@@ -78,6 +79,7 @@ class ResultPages:
             plot=time_plot({"objects": over_time(counted, lambda record: float(record.object_count))}),
             names=sorted({name for record in shown.records for name in record.counts}),
             download=_query_of(criteria),
+            forms=[form.ending for form in FORMS if form.is_available],
             is_filtered=chosen != ResultFilter(),
         )
 

@@ -18,7 +18,6 @@ from app.bootstrap.container import Container, assemble
 from app.conversion import object_keys
 from app.exchange.errors import (
     BadSource,
-    ExtraMissing,
     NothingToExport,
     TargetRefused,
     TooManyTransfers,
@@ -28,6 +27,7 @@ from app.exchange.model import TRANSFER, Transfer, TransferState
 from app.exchange.service import MOST_UNFINISHED
 from app.exchange.store import TransferStore
 from app.kit.clock import now
+from app.kit.errors import ExtraMissing
 from app.settings import Settings
 from tests.harness.api import small_model
 from tests.harness.exchange import reported_job

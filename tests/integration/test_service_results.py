@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterator
 from itertools import count
@@ -108,6 +109,8 @@ def test_rows_are_found_by_class_and_given_as_files_and_shown(env: Env, web: Wit
     assert [json.loads(line)["n_loop"] for line in web.get(f"{place_of(service)}/rows.jsonl").text.splitlines()] == [
         *range(1, 7)
     ]
+    if importlib.util.find_spec("pyarrow"):
+        assert web.get(f"{place_of(service)}/rows.parquet").content[:4] == b"PAR1"
     page = web.get(f"/ui/services/default/{service.name}/results", params={"label": "person"})
     assert page.text.count("<tr>") == 1 + 3
     assert f"{place_of(service)}/rows.csv?label=person" in page.text

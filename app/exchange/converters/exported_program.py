@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from app.exchange.converters.messages import first_line
-from app.exchange.errors import BadSource, ExtraMissing
+from app.exchange.errors import BadSource
+from app.kit.errors import ExtraMissing
 
 
 def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from app.exchange.converters.messages import first_line
-from app.exchange.errors import BadSource, ExtraMissing
+from app.exchange.errors import BadSource
+from app.kit.errors import ExtraMissing
 
 OPSET = 17
 

@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from app.exchange.errors import BadSource, ExtraMissing, SourceRefused, TransferFailed
+from app.exchange.errors import BadSource, SourceRefused, TransferFailed
 from app.exchange.model import ENDINGS, Source, Target
 from app.exchange.transfer.model_card import model_card
 from app.exchange.transfer.protocol import Access, Fetched, Progress
+from app.kit.errors import ExtraMissing
 
 NAMED_AT_MOST = 8
 REFUSALS = {

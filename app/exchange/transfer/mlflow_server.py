@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.exchange.errors import BadSource, ExtraMissing, SourceRefused, TransferFailed
+from app.exchange.errors import BadSource, SourceRefused, TransferFailed
 from app.exchange.model import ENDINGS, Kind, Source, Target
 from app.exchange.transfer.model_card import model_card
 from app.exchange.transfer.protocol import Access, Fetched, Progress
+from app.kit.errors import ExtraMissing
 
 MAX_FILES = 1000
 WRAPPERS = frozenset({"runs", "models"})

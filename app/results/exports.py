@@ -1,0 +1,154 @@
+"""Rows as files: CSV, JSON Lines and Parquet, written piece by piece."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.util import find_spec
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from app.kit.errors import ExtraMissing
+from app.kit.text.csv_cell import csv_cell
+from app.results.model.frame_result import FrameRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2")
+GROUP = 20_000
+"""Frames in a row group of a Parquet file, which are in memory at once."""
+
+
+@dataclass(frozen=True)
+class ExportForm:
+    """A kind of file."""
+
+    ending: str
+    media_type: str
+    summary: str
+    """For the document of the API."""
+    write: Callable[[Iterable[FrameRecord]], Iterator[str] | Iterator[bytes]]
+    needs_extra: bool = False
+    """parquet: PyArrow."""
+
+    @property
+    def is_available(self) -> bool:
+        return not self.needs_extra or find_spec("pyarrow") is not None
+
+    def check(self) -> None:
+        """Raises ExtraMissing where it cannot be written."""
+        if not self.is_available:
+            hint = "On the web server: pip install 'modelmill[parquet]'. CSV and JSONL need nothing."
+            raise ExtraMissing("PyArrow, which writes Parquet, is not installed here.", hint=hint)
+
+
+def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
+    """A line an object; one without a box for a frame that has none."""
+    yield _csv_line(CSV_COLUMNS)
+    for record in records:
+        counts = " ".join(f"{name}={value:g}" for name, value in record.counts.items())
+        facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
+        for one in record.objects:
+            yield _csv_line((*facts, one.label, "" if one.score is None else one.score, *one.box))
+        if not record.objects:
+            yield _csv_line((*facts, *[""] * 6))
+
+
+def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
+    for record in records:
+        yield json.dumps({"n_loop": record.n_loop, "at": record.at, "row": dict(record.row)}) + "\n"
+
+
+def parquet_pieces(records: Iterable[FrameRecord]) -> Iterator[bytes]:
+    """A row an object, as in CSV, with types and what a service says besides."""
+    schema, sink, remaining = _schema(), _Sink(), iter(records)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        while frames := list(islice(remaining, GROUP)):
+            writer.write_table(pa.Table.from_pylist([row for frame in frames for row in _objects(frame)], schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
+    row = record.row
+    facts = {
+        "frame": record.n_loop,
+        "at": datetime.fromisoformat(record.at),
+        "pts_s": _as(float, row.get("pts")),
+        "tracked": bool(row.get("tracked")),
+        "counts": [(name, float(value)) for name, value in record.counts.items()],
+        "node": _as(str, row.get("node")),
+        "sample": _as(str, row.get("sample")),
+        "answered_by": _as(str, row.get("answered_by")),
+        "is_hard": _as(bool, row.get("is_hard")),
+    }
+    for one in record.objects:
+        x1, y1, x2, y2 = map(float, one.box)
+        score = None if one.score is None else float(one.score)
+        yield {**facts, "class": one.label, "score": score, "x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    if not record.objects:
+        yield facts
+
+
+def _as(kind: type, value: object) -> Any:
+    """A report may hold anything: None for what is of another kind."""
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return value if isinstance(value, kind) else None
+
+
+@cache
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    number, text, flag = pa.float64(), pa.string(), pa.bool_()
+    named = {"frame": pa.int64(), "at": pa.timestamp("ms", "UTC"), "pts_s": number, "tracked": flag}
+    named |= {"counts": pa.map_(text, number), "class": text, "score": number}
+    named |= dict.fromkeys(("x1", "y1", "x2", "y2"), number)
+    return pa.schema(named | dict.fromkeys(("node", "sample", "answered_by"), text) | {"is_hard": flag})
+
+
+class _Sink(io.RawIOBase):
+    """What a writer has written since it was last taken."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._size
+
+    def write(self, data: Any) -> int:
+        piece = bytes(data)
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def _csv_line(values: Iterable[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(map(csv_cell, values))
+    return out.getvalue()
+
+
+FORMS = (
+    ExportForm("csv", "text/csv", "The same as a table, a line an object", csv_lines),
+    ExportForm("jsonl", "application/jsonl", "The same as JSON, a line a frame", jsonl_lines),
+    ExportForm("parquet", "application/vnd.apache.parquet", "The table as Parquet, with types", parquet_pieces, True),
+)

@@ -1,0 +1,58 @@
+"""Rows as files."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+
+import pytest
+
+from app.kit.errors import ExtraMissing
+from app.results import exports
+from app.results.exports import FORMS, csv_lines, parquet_pieces
+from app.results.model.frame_result import FrameRecord
+
+HREF = '=HYPERLINK("http://elsewhere.example")'
+AT = "2026-11-22T08:00:00.000Z"
+
+
+def test_no_class_is_a_formula_to_a_spreadsheet() -> None:
+    row = {"n_loop": 1, "bbox": [[-1.0, 2.0, 3.0, 4.0]], "labels": [HREF], "scores": [0.5]}
+    _, line = csv_lines([FrameRecord(1, AT, row)])
+    assert f'"\'{HREF.replace(chr(34), chr(34) * 2)}"' in line
+    assert line.endswith("0.5,-1.0,2.0,3.0,4.0\n"), "numbers are as they were"
+
+
+def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(exports, "GROUP", 2)
+    two = {"bbox": [[1, 2, 3, 4], [5.5, 6, 7, 8]], "labels": ["car", HREF], "scores": [0.5, None], "pts": 2, "total": 2}
+    of_service = {"bbox": [], "node": "edge0", "sample": "a1", "answered_by": "cloud", "is_hard": True, "pts": "odd"}
+    records = [FrameRecord(1, AT, two), FrameRecord(2, AT, of_service), FrameRecord(3, AT, {})]
+    file = io.BytesIO(b"".join(parquet_pieces(records)))
+    table = pq.read_table(file)
+    assert pq.ParquetFile(file).num_row_groups == 2, "it is written bit by bit"
+    first, second, third, fourth = table.to_pylist()
+    assert (first["frame"], first["pts_s"], first["counts"], first["class"]) == (1, 2.0, [("total", 2.0)], "car")
+    assert first["at"] == datetime(2026, 11, 22, 8, tzinfo=UTC)
+    assert (second["class"], second["score"], second["x1"], second["y2"]) == (HREF, None, 5.5, 8.0)
+    assert (third["answered_by"], third["is_hard"], third["node"], third["sample"]) == ("cloud", True, "edge0", "a1")
+    assert (third["pts_s"], third["class"], third["x1"]) == (None, None, None)
+    assert (fourth["frame"], fourth["node"]) == (3, None)
+
+
+def test_no_rows_are_a_parquet_file_without_rows() -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    assert pq.read_table(io.BytesIO(b"".join(parquet_pieces([])))).num_rows == 0
+
+
+def test_without_pyarrow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "find_spec", lambda name: None)
+    csv, jsonl, parquet = FORMS
+    assert csv.is_available
+    assert jsonl.is_available
+    assert not parquet.is_available
+    csv.check()
+    with pytest.raises(ExtraMissing) as raised:
+        parquet.check()
+    assert "pip install 'modelmill[parquet]'" in raised.value.hint
