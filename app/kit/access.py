@@ -81,7 +81,7 @@ def read_typed(text: str) -> AccessRule:
 
 def words_of(names: list[str] | None) -> str:
     """The rule as one line of text."""
-    return "everybody" if names is None else " ".join(names) or "administrators alone"
+    return "everybody" if names is None else " ".join(names) or "administrators only"
 
 
 def names_in(text: str) -> list[str]:

@@ -119,7 +119,7 @@ async def what_if(request: Request) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", f"{VIDEO}/profile", "What was measured", {200: schemas.MeasurementsAnswer}, query=schemas.MeasurementQuery
+    "GET", f"{VIDEO}/profile", "Measurements", {200: schemas.MeasurementsAnswer}, query=schemas.MeasurementQuery
 )
 def list_measurements(request: Request) -> Response:
     criteria = query(request, schemas.MeasurementQuery)

@@ -119,7 +119,7 @@ def test_pictures_to_report_on_are_refused_beside_a_zip(page: Page, tmp_path: Pa
     page.goto("/ui/jobs/new")
     page.locator("#file-images").set_input_files(SAMPLE_IMAGES)
     expect(page.locator('[data-upload="images"]')).to_have_class(re.compile("is-filled"))
-    page.get_by_text("Pictures to report on", exact=True).click()
+    page.get_by_text("Report pictures", exact=True).click()
     page.locator("#file-report").set_input_files(tmp_path / "a.png")
     expect(page.locator("[data-report-problem]")).to_be_visible()
     expect(page.locator('[name="quantization.report_images"]')).to_have_value("")

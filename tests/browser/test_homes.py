@@ -64,7 +64,7 @@ def test_what_is_there_already_is_told_and_the_rest_goes_on_after_it_was_allowed
     page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.locator("[data-told]")).to_contain_text("There is something at")
     assert (home / "datasets/taken.csv").read_text() == "old"
-    page.get_by_label("Write over files of the same name").check()
+    page.get_by_label("Replace files of the same name").check()
     page.get_by_role("button", name="Try again").click()
     watches[0].forgive(r"status of 412")
     expect(page.get_by_role("status").first).to_contain_text("1 file was uploaded")
@@ -84,7 +84,7 @@ def test_a_model_and_a_folder_of_pictures_come_to_the_form_of_a_new_conversion(
     page.goto("/ui/data/files/models/from-home.onnx")
     page.get_by_role("link", name="Convert this").click()
     page.get_by_role("link", name="pictures/").click()
-    page.get_by_role("button", name="Take this folder").click()
+    page.get_by_role("button", name="Use this folder").click()
     page.wait_for_url("**/ui/jobs/new?**")
     expect(page.locator("#model-area")).to_contain_text("from-home.onnx")
     expect(page.locator("#images-area")).to_contain_text("4 samples")

@@ -14,9 +14,9 @@ from tests.harness.browser.page_rules import assert_fits_a_phone, axe_issues
 from tests.harness.deployment import Deployment
 
 SHOWS = {
-    "Layers": re.compile("SNR added up"),
+    "Layers": re.compile("Accumulated SNR"),
     "Outputs": re.compile("Outputs at each step"),
-    "Options": re.compile("Made with"),
+    "Options": re.compile("Built with"),
     "API": re.compile("curl"),
 }
 

@@ -125,5 +125,5 @@ def test_a_sweep_follows_its_stream_alone_and_asks_no_more_at_its_end(page: Page
     api.http.post(f"/sweeps/{sweep_id}/cancel").raise_for_status()
     expect(table).to_contain_text("Cancelled", timeout=60_000)
     expect(table).not_to_have_attribute("hx-trigger", re.compile("changed"))
-    expect(page.get_by_role("button", name="Cancel what is left")).to_have_count(0)
-    expect(page.get_by_role("button", name="Forget the sweep")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel unfinished jobs")).to_have_count(0)
+    expect(page.get_by_role("button", name="Delete the sweep")).to_be_visible()

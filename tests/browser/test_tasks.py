@@ -159,7 +159,7 @@ def test_a_form_is_filled_in_previewed_and_submitted(
     page.get_by_label("Name", exact=True).fill("from the form")
     page.get_by_role("button", name="SFT").click()
     expect(page.get_by_label("Name", exact=True)).to_have_value("from the form")
-    page.get_by_label("Model of Hugging Face").fill("Qwen/Qwen2.5-0.5B-Instruct")
+    page.get_by_label("Hugging Face model").fill("Qwen/Qwen2.5-0.5B-Instruct")
     if not has_script:
         page.get_by_role("button", name="Preview").click()
     expect(page.locator("#spec-preview")).to_contain_text("train_file")
@@ -168,7 +168,7 @@ def test_a_form_is_filled_in_previewed_and_submitted(
     page.get_by_role("button", name="Submit the task").click()
     expect(page.locator("#problem-train_file")).to_be_visible()
     watches[0].forgive("status of 422")
-    expect(page.get_by_label("Model of Hugging Face")).to_have_value("Qwen/Qwen2.5-0.5B-Instruct")
+    expect(page.get_by_label("Hugging Face model")).to_have_value("Qwen/Qwen2.5-0.5B-Instruct")
     page.get_by_label("Training data").fill("/private/users/local/datasets/train.parquet")
     page.get_by_role("button", name="Submit the task").click()
     page.wait_for_url(re.compile(r"/ui/tasks/mvp2-local-sft-"))
@@ -179,7 +179,7 @@ def test_a_form_is_filled_in_previewed_and_submitted(
 
 def test_the_preview_keeps_up_with_typing(page: Page, ids: dict[str, str]) -> None:
     page.goto("/ui/tasks/new?workload=sft")
-    page.get_by_label("Model of Hugging Face").fill("a/b")
+    page.get_by_label("Hugging Face model").fill("a/b")
     page.get_by_label("Training data").fill("/private/users/local/datasets/train.parquet")
     expect(page.locator("#spec-preview .badge")).to_have_text("complete")
     page.get_by_label("Nodes").fill("many")
@@ -213,7 +213,7 @@ def test_the_log_opens_at_its_end_and_stays_there(page: Page, deployment: Deploy
         expect(page.locator("[hx-trigger^=every]")).to_have_count(0)
         page.get_by_role("link", name="200", exact=True).click()
         expect(page.locator(".log-lines")).not_to_contain_text("line 101\n")
-        expect(page.get_by_role("link", name="Refresh by itself")).to_be_visible()
+        expect(page.get_by_role("link", name="Refresh automatically")).to_be_visible()
 
 
 def test_everything_on_the_page_of_a_task_is_reached_by_keyboard(page: Page, ids: dict[str, str]) -> None:

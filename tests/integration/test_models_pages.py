@@ -89,7 +89,7 @@ def test_a_completed_job_offers_itself_and_becomes_a_model(web: httpx.Client, jo
     answer = send(web, job_id=record.job_id, artifact="nef", decoder="ultraface", labels="face\r\nmask")
     assert answer.status_code == 303
     shown = page(web, answer.headers["location"])
-    assert "It is kept" in shown and "Kneron NEF" in shown and "ONNX twin" in shown and "UltraFace" in shown
+    assert "Saved." in shown and "Kneron NEF" in shown and "ONNX twin" in shown and "UltraFace" in shown
     assert record.artifacts["out.nef"].sha256 in shown and record.artifacts["out.onnx"].sha256 in shown
     assert f'href="/ui/jobs/{record.job_id}">faces / new</a>' in shown
     assert "1 × 3 × 16 × 16" in shown and "<li>mask</li>" in shown
@@ -110,11 +110,11 @@ def test_each_kind_of_the_host_toolchain_is_said_by_its_name(web: httpx.Client, 
     assert {"nef": "Host NEF", "bie": ">BIE<", "onnx": ">ONNX<"}[made] in page(web, LIST)
 
 
-def test_a_file_is_brought_by_the_form(web: httpx.Client) -> None:
+def test_a_file_is_uploaded_by_the_form(web: httpx.Client) -> None:
     answer = bring(web, small_model(), name="", decoder="auto", labels="")
     assert answer.status_code == 303
     shown = page(web, answer.headers["location"])
-    assert "<h1>big</h1>" in shown and "brought" in shown and "As the family of its decoder is used to" in shown
+    assert "<h1>big</h1>" in shown and "uploaded" in shown and "The usual preprocessing of its decoder's family" in shown
     assert web.get(f"{API}/file", params={"name": "big"}).content == small_model()
 
 
@@ -216,6 +216,6 @@ def test_versions_are_added_tagged_and_deleted_on_the_page_of_their_model(web: h
     assert "Delete the model big@1?" in page(web, DELETE, name="big@1")
     assert web.post(DELETE, data={"name": "big@1"}).status_code == 409
     assert web.post(f"{LIST}/untag", data={"name": "big", "tag": "stable"}).status_code == 303
-    assert "All of it goes: 2 versions." in page(web, DELETE, name="big")
+    assert "All 2 versions are deleted." in page(web, DELETE, name="big")
     assert web.post(DELETE, data={"name": "big@1"}).status_code == 303
     assert "Delete all versions" not in page(web, NAMED, name="big")

@@ -252,8 +252,8 @@ def test_the_command_says_who_may_use_it(house: House, monkeypatch: pytest.Monke
         assert run() == "edge0: everybody\n"
         assert run("alice", "@lab") == "edge0: @lab alice\n"
         assert run("--video", "1", "alice") == "edge0: @lab alice\nedge0 video 1: alice\n"
-        assert run("--administrators") == "edge0: administrators alone\nedge0 video 1: alice\n"
-        assert run("--video", "1", "--everybody") == "edge0: administrators alone\n"
+        assert run("--administrators") == "edge0: administrators only\nedge0 video 1: alice\n"
+        assert run("--video", "1", "--everybody") == "edge0: administrators only\n"
         assert run("--everybody") == "edge0: everybody\n"
 
 
@@ -443,7 +443,7 @@ def test_the_command_says_who_may_use_a_stage(house: House, monkeypatch: pytest.
 
         assert run() == f"{STAGE}: everybody\n"
         assert run("alice", "@lab") == f"{STAGE}: @lab alice\n"
-        assert run("--administrators") == run() == f"{STAGE}: administrators alone\n"
+        assert run("--administrators") == run() == f"{STAGE}: administrators only\n"
         assert run("--everybody") == f"{STAGE}: everybody\n"
 
 

@@ -187,7 +187,7 @@ def test_a_sink_is_added_tried_and_removed_on_the_page(web: Within, service: Ser
     )
     assert added.status_code in (200, 303)
     (sink,) = web.get(f"{place_of(service)}/sinks").json()["sinks"]
-    assert "The test was taken." in web.post(f"{page}/test", data={"sink_id": sink["sink_id"]}, headers=OURS).text
+    assert "The test was accepted." in web.post(f"{page}/test", data={"sink_id": sink["sink_id"]}, headers=OURS).text
     web.post(f"{page}/remove", data={"sink_id": sink["sink_id"]}, headers=OURS)
     assert web.get(f"{place_of(service)}/sinks").json()["sinks"] == []
 

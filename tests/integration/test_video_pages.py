@@ -411,7 +411,7 @@ def test_an_input_that_nothing_gives_is_said_at_its_field(browser: Browser) -> N
     [
         ({"video": ""}, "This is needed."),
         ({"video": "edge0/7"}, "7"),
-        ({"stages": ""}, "A job needs a stage at least."),
+        ({"stages": ""}, "A job needs at least one stage."),
         ({"stages": "no_such"}, "There is no stage no_such."),
         ({"policy": "best"}, "best"),
         ({"delay_hi": "-1"}, "Seconds, as 0.3."),
@@ -522,7 +522,7 @@ def test_what_if_follows_its_fields(browser: Browser) -> None:
     assert asked(model_id="2") != usual
     offline = asked(**{"online.cloud0": "no"})
     assert "tag-cloud" not in offline
-    assert "is no number that fits here" in asked(**{"up_mbps.cloud0": "fast"})
+    assert "is not a valid number here" in asked(**{"up_mbps.cloud0": "fast"})
 
 
 def test_what_if_of_a_dag_that_is_no_job_yet(browser: Browser) -> None:

@@ -244,7 +244,7 @@ def test_the_pages_show_events_with_their_pictures(web: Within, env: Env, job: V
     picture = web.get(place)
     assert picture.content == JPEG % 1
     assert "sandbox" in picture.headers["content-security-policy"]
-    assert "There were none yet." in web.get(f"/ui/video/{job.uid}/rules", params={"rule": "go"}).text
+    assert "None yet." in web.get(f"/ui/video/{job.uid}/rules", params={"rule": "go"}).text
 
 
 def test_the_page_says_why_no_rule_can_hold(web: Within, env: Env, job: VideoJob) -> None:

@@ -211,7 +211,7 @@ def _content(pictures: Sequence[PictureStats]) -> Iterator[Finding]:
     dark = tuple(p.name for p in pictures if p.mean < DARK_MEAN and p.name not in flat)
     bright = tuple(p.name for p in pictures if p.mean > BRIGHT_MEAN and p.name not in flat)
     tests: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
-        ("BLANK", flat, "Blank or nearly blank pictures: %(count)s.", "Leave them out: they teach no range."),
+        ("BLANK", flat, "Blank or nearly blank pictures: %(count)s.", "Leave them out: they set no useful range."),
         ("DARK", dark, "Very dark pictures: %(count)s.", "Keep them only if the camera will see such scenes."),
         ("BRIGHT", bright, "Very bright pictures: %(count)s.", "Keep them only if the camera will see such scenes."),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 REASONS: Mapping[str, str] = {
     "metadata": "The file says so itself.",
     "bytes": "The input takes whole numbers, so it is fed with pixels as they are.",
-    "family": "It looks like %(title)s, and those are prepared so.",
+    "family": "It looks like %(title)s, which is usually prepared like this.",
     "family_and_layer": "It looks like %(title)s, and its first layer agrees.",
     "inside": "The model normalizes its input itself, so it takes plain pixels.",
     "layer": "Its first layer was trained on values around %(mean)s.",

@@ -337,7 +337,7 @@ _BY_TYPE = {
     "literal_error": "Choose one of these.",
     "enum": "Choose one of these.",
     "finite_number": "This must be a number.",
-    "string_pattern_mismatch": "This is not in the form that is asked for.",
+    "string_pattern_mismatch": "This does not have the required format.",
     "string_too_long": "This is too long.",
     "too_long": "These are too many.",
     "too_short": "Give at least one value.",

@@ -31,7 +31,7 @@ MODELS_MAX = 50
 REPORT_FOLDER = "report"
 """Folder of the zip with the pictures to report on; static/upload.js puts them there, too."""
 NO_PICTURES_BESIDE = FormProblem(
-    "Pictures to report on go into one zip with the reference pictures: choose both as files, not as a zip."
+    "Report pictures go into one zip with the reference pictures: choose both as files, not as a zip."
 )
 
 

@@ -278,7 +278,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. none: as chosen below."),
     "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
     "quantization.report_images": (
-        "Folder of pictures to report on",
+        "Folder of report pictures",
         "For a goal: pictures in this folder of the zip are used for the report only.",
     ),
     "quantization.saturation": (
@@ -287,9 +287,9 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     ),
     "kneron.goal": (
         "Goal",
-        "snr>=20 goes from int8 up to int16 until it holds; each step is a whole run. Empty: one.",
+        "snr>=20 goes from int8 up to int16 until the goal is reached; each step is a full run. Empty: a single run.",
     ),
-    "kneron.budget_s": ("Time budget, seconds", "For a goal: after it no further rung is begun."),
+    "kneron.budget_s": ("Time budget, seconds", "For a goal: no further step starts after it."),
     "kneron.datapath_bitwidth_mode": ("Bit width of activations", "mix: some layers in 16 bits; mixbw: by budget."),
     "kneron.weight_bitwidth_mode": ("Bit width of weights", ""),
     "kneron.model_in_bitwidth_mode": ("Bit width of inputs", ""),

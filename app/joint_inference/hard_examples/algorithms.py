@@ -102,7 +102,7 @@ def are_shares(values: list[float] | tuple[float, ...]) -> bool:
 
 def empty(is_hard: bool, *, least_hard: float) -> Verdict:
     """Of hard samples an empty one counts as the least hard: under a budget those go first where something is seen."""
-    return Verdict(is_hard, least_hard if is_hard else 0.0, "nothing seen")
+    return Verdict(is_hard, least_hard if is_hard else 0.0, "nothing detected")
 
 
 def _below_candidates(key: str, threshold: float, candidate_threshold: float, empty_is_hard: bool) -> str:

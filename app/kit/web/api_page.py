@@ -19,8 +19,6 @@ from app.kit.web.templates import render
 document_of = AppState[Callable[[], dict[str, Any]]]("openapi")
 """Set by the application."""
 VERBS = ("get", "post", "put", "patch", "delete", "head", "options")
-NO_GROUP = ("api", "v1", "v2", "{}")
-"""Path segments that name no subject."""
 PHRASES = {str(status.value): status.phrase for status in HTTPStatus}
 EXAMPLES = {"string": "…", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
 
@@ -63,7 +61,7 @@ def page(request: Request) -> Response:
 
 
 def groups(document: Mapping[str, Any], address: str) -> dict[str, list[Call]]:
-    """Returns the calls by the subject of their paths, in the document's order.
+    """Returns the calls by their tag, in the document's order.
 
     Args:
         address: the service's address, for the examples.
@@ -72,13 +70,9 @@ def groups(document: Mapping[str, Any], address: str) -> dict[str, list[Call]]:
     for path, operations in document["paths"].items():
         for verb in VERBS:
             if verb in operations:
-                matching.setdefault(_group(path), []).append(_call(document, verb, path, operations[verb], address))
+                [tag] = operations[verb]["tags"]
+                matching.setdefault(tag, []).append(_call(document, verb, path, operations[verb], address))
     return matching
-
-
-def _group(path: str) -> str:
-    named = [part for part in path.split("/") if part and part not in NO_GROUP and not part.startswith("{")]
-    return named[0].removesuffix(".json") if named else "/"
 
 
 def _call(document: Mapping[str, Any], verb: str, path: str, operation: Mapping[str, Any], address: str) -> Call:

@@ -121,9 +121,16 @@ def _is_model(candidate: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(candidate, type) and issubclass(candidate, BaseModel)
 
 
+def _tag(operation: Operation) -> str:
+    """The capability to which the operation belongs, as "joint inference"; those of the installation are "system"."""
+    package = str(operation.endpoint.__module__).split(".")[1:2]
+    return "system" if package in ([], ["bootstrap"], ["kit"]) else package[0].replace("_", " ")
+
+
 def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.endpoint.__name__,
+        "tags": [_tag(operation)],
         "summary": operation.summary,
         "responses": {
             str(status): _answer(status, answer, operation, schemas) for status, answer in operation.answers.items()

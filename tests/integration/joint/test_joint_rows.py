@@ -243,7 +243,7 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
         "Pictures 12",
         f"By the edge {12 - len(hard)}",
         f"By the cloud {len(hard)}",
-        "By the edge as fallback 0",
+        "Fallback to the edge 0",
         f"Uploaded {len(hard) / 12:.1%}".replace("%", " %"),
     ):
         assert what in text
@@ -325,7 +325,7 @@ def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
     counted = metrics(deployment.when("garbage", lambda record: metrics(record).get("fallbackNumber") == "6"))
     assert (counted["uploadNumber"], counted["uploadFailedNumber"], counted["cloudAnswerRatio"]) == ("0", "3", "0")
     text = text_of(page(deployment, "garbage"))
-    assert "By the edge as fallback 6" in text
+    assert "Fallback to the edge 6" in text
     assert "paused after errors" in text
     deployment.remove("garbage")
 
@@ -396,7 +396,7 @@ def test_no_more_goes_up_than_the_budget_allows(deployment: JointDeployment, dig
     assert counted["hardExampleNumber"] == "100"
     assert 0 < int(counted["uploadNumber"]) <= 20
     assert int(counted["keptNumber"]) >= 80
-    assert f"Hard, but kept {counted['keptNumber']}" in text_of(page(deployment, "budget"))
+    assert f"Hard, not uploaded {counted['keptNumber']}" in text_of(page(deployment, "budget"))
     deployment.remove("budget")
 
 

@@ -102,7 +102,7 @@ def test_a_calibration_outlives_its_service_but_has_nothing_to_change_then(
     service = browser.container.joint.services.delete(USER, "default", "digits", now=now())
     browser.container.joint.controller.reconcile(service.uid, now=now())
     page = browser.get(f"/ui/calibrations/{made}")
-    assert page.status_code == 200 and "not there any more" in text_of(page) and "/apply?setting" not in page.text
+    assert page.status_code == 200 and "no longer exists" in text_of(page) and "/apply?setting" not in page.text
     assert browser.send(f"/ui/calibrations/{made}/apply", {"setting": "0"}).status_code == 404
 
 

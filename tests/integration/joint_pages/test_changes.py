@@ -67,7 +67,7 @@ def test_deleting_asks_first_and_then_says_what_goes_on(browser: Browser) -> Non
     assert "Delete this service?" in text_of(question) and names_in(browser.get("/ui/services")) == ["faces"]
     answer = browser.send("/ui/services/default/faces/delete", {})
     assert answer.status_code == 303
-    assert "its workers are ended first" in text_of(browser.get(answer.headers["location"]))
+    assert "its workers are stopped first" in text_of(browser.get(answer.headers["location"]))
     assert "Being deleted" in text_of(browser.get("/ui/services/default/faces"))
     browser.container.joint.controller.reconcile(faces.uid, now=now())
     assert browser.get("/ui/services/default/faces").status_code == 404

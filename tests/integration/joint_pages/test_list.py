@@ -18,7 +18,7 @@ def test_who_has_no_service_is_told_what_to_do_first(browser: Browser) -> None:
     page = browser.get("/ui/services")
     text = text_of(page)
     assert "No service yet" in text and "Start the demonstration" in text
-    assert text.index("Add nodes") < text.index("Add models") < text.index("Make a service of them")
+    assert text.index("Add nodes") < text.index("Add models") < text.index("Create a service from them")
     for link in ("/ui/nodes", "/ui/models", "/ui/services/new"):
         assert f'href="{link}"' in page.text
 

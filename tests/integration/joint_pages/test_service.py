@@ -69,13 +69,13 @@ def test_figures_are_those_that_were_reported(browser: Browser) -> None:
         "Pictures 1,000",
         "By the edge 650",
         "By the cloud 300",
-        "By the edge as fallback 50",
-        "Hard, but kept 60",
+        "Fallback to the edge 50",
+        "Hard, not uploaded 60",
         "Uploaded 30.0 %",
-        "Sent up 3.0 MiB",
+        "Data uploaded 3.0 MiB",
         "Pictures a second 24.5",
         "paused after errors",
-        "Last trouble with the cloud: refused",
+        "Last error of the cloud: refused",
     ):
         assert what in text
 
@@ -86,7 +86,7 @@ def test_a_worker_that_says_no_more_than_the_requirement_is_shown(browser: Brows
     status = UpstreamStatus(status="running", uid=faces.uid, task_info=info)
     browser.container.joint.reports.note(faces.uid, status, now=now())
     text = text_of(browser.get("/ui/services/default/faces"))
-    assert "By the edge 900" in text and "By the cloud 100" in text and "Sent up" not in text
+    assert "By the edge 900" in text and "By the cloud 100" in text and "Data uploaded" not in text
 
 
 def test_plots_are_drawn_of_what_was_reported_over_time(browser: Browser) -> None:

@@ -189,8 +189,8 @@ def test_a_task_whose_node_is_lost_goes_on_from_its_last_checkpoint_keeps_the_be
     _, best = min(zip(series["values"], series["steps"], strict=True))
     kept = lambda _: {one["step"] for one in cpu_trainer.http.get(f"{place}/checkpoints").json()["checkpoints"]}  # noqa: E731
     cpu_trainer.when(task_id, lambda record: kept(record) == {last - 1, last, best})
-    boards = [file.read_bytes() for file in (saved.parent.parent / "tensorboard").iterdir()]
-    assert all(b"train/loss" in board for board in boards), boards
+    boards = sorted((saved.parent.parent / "tensorboard").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    assert b"train/loss" in boards[-1].read_bytes(), "the lost attempt may not: TensorBoard writes every two minutes"
     assert _last_step_at(mlflow, task_id) == last
 
 

@@ -17,7 +17,7 @@ from tests.harness.training.tasks import begin, database_of, waits
 def test_the_page_of_a_task_that_waits_says_why_and_how_many_are_ahead(web: httpx.Client, ids: dict[str, str]) -> None:
     page = text_of(web.get(f"/ui/tasks/{ids['behind']}"))
     assert "1 task ahead · It starts by itself." in page
-    assert "2 nodes with 8 each are needed · Next in line" in text_of(web.get(f"/ui/tasks/{ids['waiting']}"))
+    assert "2 nodes with 8 each are needed · Next in the queue" in text_of(web.get(f"/ui/tasks/{ids['waiting']}"))
     assert "cancel it and request less" in text_of(web.get(f"/ui/tasks/{ids['too big']}"))
 
 

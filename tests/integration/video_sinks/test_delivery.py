@@ -185,7 +185,7 @@ def test_a_test_goes_at_once_and_its_answer_is_shown(
     receiver.status = 410
     assert web.post(f"{place}/{sink.sink_id}/test").json() == {"is_taken": False, "problem": "it answered 410"}
     shown = web.post(f"{page}/test", data={"sink_id": sink.sink_id}, headers=OURS).text
-    assert "The test was not taken:" in shown and "it answered 410" in shown
+    assert "The test was rejected:" in shown and "it answered 410" in shown
     assert web.post(f"{place}/{'0' * 32}/test").status_code == 404
     with Mosquitto(tmp_path) as broker:
         messages = broker.subscribe("#")
@@ -220,7 +220,7 @@ def test_the_page_adds_shows_and_removes_sinks(web: Within, env: Env, job: Video
     deliver(env, job.uid)
     shown = web.get(page).text
     assert "whsec_" not in shown
-    assert "1 try in vain" in shown
+    assert "1 failed attempt" in shown
     refused = web.post(page, data={**fields, "kind": "mqtt"}, headers=OURS)
     assert refused.status_code == 400
     assert 'id="problem-address"' in refused.text

@@ -22,7 +22,7 @@ MESSAGES: Mapping[str, str] = {
     "preprocess": "Prepare the pictures as %(family)s models are trained: %(values)s.",
     "preprocess_check": "Check the preprocessing: %(reason)s",
     "goal": "Let the conversion search for %(goal)s automatically.",
-    "candidate": "Take %(name)s: %(snr_db)s dB.",
+    "candidate": "Use %(name)s: %(snr_db)s dB.",
     "fastest": "Stay in float where int8 is slower: int8 takes %(int8_ms)s ms and float %(float_ms)s ms here.",
     "more_samples": "Calibrate with about %(good)s typical pictures instead of %(count)s.",
     "outlier_samples": "Look at the pictures that cost most: %(names)s.",
@@ -31,7 +31,7 @@ MESSAGES: Mapping[str, str] = {
     "first_bad_channels": "Look at channels %(channels)s of %(layer)s: from the front, it is the first layer that "
     "costs the goal (%(before_db)s → %(snr_db)s dB), most on %(names)s.",
     "weights": "The weights of %(layers)s are the limit in 8 bits: 16 bits for them, or retraining.",
-    "rung": "Try the next rung of the vendor's ladder: %(name)s.",
+    "rung": "Try the next step of the vendor's options: %(name)s.",
 }
 """By code."""
 PREPROCESS_CODES = ("CHANNEL_ORDER", "WRONG_SCALE", "WRONG_OFFSET", "OTHER_PREPROCESSING", "MEAN_ORDER")

@@ -42,7 +42,7 @@ def test_what_reaches_the_rule_comes_first_and_the_cheapest_of_it() -> None:
     first = actions[0]
     assert (first.gain_db, first.size_delta_bytes, first.is_measured) == (8.5, 200, True)
     assert first.latency_delta_ms == pytest.approx(0.2)
-    assert first.text == "Take plan 2: 20.5 dB."
+    assert first.text == "Use plan 2: 20.5 dB."
 
 
 def test_a_gain_within_the_noise_is_no_advice() -> None:
