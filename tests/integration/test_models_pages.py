@@ -114,7 +114,8 @@ def test_a_file_is_uploaded_by_the_form(web: httpx.Client) -> None:
     answer = bring(web, small_model(), name="", decoder="auto", labels="")
     assert answer.status_code == 303
     shown = page(web, answer.headers["location"])
-    assert "<h1>big</h1>" in shown and "uploaded" in shown and "The usual preprocessing of its decoder's family" in shown
+    assert "<h1>big</h1>" in shown and "uploaded" in shown
+    assert "The usual preprocessing of its decoder's family" in shown
     assert web.get(f"{API}/file", params={"name": "big"}).content == small_model()
 
 

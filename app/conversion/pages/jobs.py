@@ -104,9 +104,7 @@ def live(request: Request) -> Response:
     there are. After a reset, the page is loaded again."""
     conversion, user = conversion_of(request), user_of(request)
     began = conversion.jobs.store.began_at()
-    if (
-        request.query_params.get("began", began) != began
-    ):  # the open page lists jobs that no longer exist
+    if request.query_params.get("began", began) != began:  # the open page lists jobs that no longer exist
         return Response(headers={"HX-Redirect": "/ui/jobs?note=restarted"})
     ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
     rows = _rows(conversion, conversion.jobs.several(ids, user))
