@@ -35,7 +35,7 @@ def test_a_target_is_added_tested_switched_off_and_removed(web: Within, containe
     assert "Job failed" in page
     (target,) = container.notifications.targets.of("local")
     assert web.post(f"{PAGE}/{target.target_id}/test", headers=OURS).status_code == 303
-    assert "Waits" in web.get(PAGE).text
+    assert "Waiting" in web.get(PAGE).text
     web.post(f"{PAGE}/{target.target_id}/switch", data={"is_enabled": "false"}, headers=OURS)
     assert not container.notifications.targets.get("local", target.target_id).is_enabled
     web.post(f"{PAGE}/{target.target_id}/remove", headers=OURS)

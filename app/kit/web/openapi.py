@@ -124,7 +124,7 @@ def _is_model(candidate: Any) -> TypeGuard[type[BaseModel]]:
 def _tag(operation: Operation) -> str:
     """The capability to which the operation belongs, as "joint inference"; those of the installation are "system"."""
     package = str(operation.endpoint.__module__).split(".")[1:2]
-    return "system" if package in ([], ["bootstrap"], ["kit"]) else package[0].replace("_", " ")
+    return "system" if package in ([], ["bootstrap"], ["kit"], ["main"]) else package[0].replace("_", " ")
 
 
 def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
