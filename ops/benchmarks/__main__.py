@@ -21,7 +21,7 @@ NAMES = (
     "rest",
     "search",
 )
-WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality")
+WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost")
 
 
 def main() -> int:

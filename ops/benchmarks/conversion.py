@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,12 @@ def main() -> None:
         inputs = _inputs(folder)
         deployment.workers("actors", onnx=1, bie=1, nef=1, done=1)
         deployment.web()
-        with httpx.Client(base_url=deployment.url, timeout=600) as client, _plain_process(deployment) as warm:
+        with httpx.Client(base_url=deployment.url, timeout=600) as client, plain_process(deployment.env) as warm:
             keys = _upload(client, inputs)
             sides: dict[str, Callable[[], Timed | Plain]] = {
                 PRODUCT: lambda: _product(client, keys, inputs),
                 SCRIPT: lambda: _script(deployment, folder, inputs),
-                WARM: lambda: _plain(warm, folder, inputs),
+                WARM: lambda: plain_conversion(warm, folder, inputs),
             }
             rounds = []
             for number in range(ROUNDS + 1):  # the first warms all up
@@ -160,24 +160,29 @@ def _moment(text: str) -> float:
     return from_text(text).timestamp()
 
 
-def _plain_process(deployment: Deployment) -> subprocess.Popen[str]:
+def plain_process(environment: Mapping[str, str] = os.environ) -> subprocess.Popen[str]:
+    """A process of its own for `plain_conversion`, with the stages' libraries imported."""
     return subprocess.Popen(
         [sys.executable, "-m", "ops.benchmarks.conversion", "plain"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=REPOSITORY,
         text=True,
-        env={**deployment.env, "OPENBLAS_NUM_THREADS": "1"},  # as in the sandbox
+        env={**environment, "OPENBLAS_NUM_THREADS": "1"},  # as in the sandbox
     )
 
 
 def _script(deployment: Deployment, folder: Path, inputs: Inputs) -> Plain:
-    with _plain_process(deployment) as process:
-        return _plain(process, folder, inputs)
+    with plain_process(deployment.env) as process:
+        return plain_conversion(process, folder, inputs)
 
 
-def _plain(process: subprocess.Popen[str], folder: Path, inputs: Inputs) -> Plain:
-    """Prepare a work folder and have the plain process run its stages."""
+def plain_conversion(process: subprocess.Popen[str], folder: Path, inputs: Inputs) -> Plain:
+    """Prepare a work folder and have the plain process run its stages.
+
+    Args:
+        folder: Gets the work folder, and loses it.
+    """
     work = folder / "plain"
     (work / REF_IMAGES).mkdir(parents=True)
     shutil.copy(inputs.model, work)

@@ -150,7 +150,7 @@ class _Search:
         ended_by = "budget" if not self.budget.allows(SEARCH_SHARE) else "exhausted"
         outcome = SearchOutcome(
             self.goal,
-            self.budget.seconds,
+            min(self.budget.seconds, self.budget.cpu_seconds),
             self.budget.elapsed_s,
             self.trail,
             taken,
@@ -396,4 +396,4 @@ class _Search:
         self.step(0.0, f"calibrating {done}/{of}")
 
     def _tell(self, text: str) -> None:
-        self.step(min(1.0, self.budget.elapsed_s / self.budget.seconds), text)
+        self.step(min(1.0, self.budget.share), text)

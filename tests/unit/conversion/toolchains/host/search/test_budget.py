@@ -1,0 +1,62 @@
+"""How long a search goes on, by clocks of the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from app.conversion.goals import DEFAULT_BUDGET_S
+from app.conversion.toolchains.host.search.budget import LARGE_BYTES, Budget
+
+MOST = float(DEFAULT_BUDGET_S)
+
+
+@dataclass
+class Clocks:
+    wall_s: float = 100.0
+    cpu_s: float = 7.0
+
+    def budget(self, seconds: float = MOST) -> Budget:
+        return Budget(seconds, lambda: self.wall_s, lambda: self.cpu_s)
+
+    def work(self, cpu_s: float, *, slowed: float = 1.0) -> None:
+        self.cpu_s, self.wall_s = self.cpu_s + cpu_s, self.wall_s + slowed * cpu_s
+
+
+@pytest.mark.parametrize("slowed", [0.5, 1.0, 3.0])
+def test_a_search_ends_after_the_same_work_whatever_else_the_machine_does(slowed: float) -> None:
+    clocks = Clocks()
+    budget = clocks.budget()
+    clocks.work(4.0, slowed=slowed)
+    budget.settle(1 << 20, is_named=False)
+    clocks.work(23.9, slowed=slowed)
+    assert budget.allows_more_of_the_same()
+    clocks.work(0.2, slowed=slowed)
+    assert not budget.allows_more_of_the_same(), "after seven times the first candidate"
+    clocks.work(27.8, slowed=slowed)
+    assert budget.allows(1.0)
+    clocks.work(0.2, slowed=slowed)
+    assert not budget.allows(1.0), "after fourteen times"
+
+
+def test_a_large_model_is_searched_for_fewer_times_its_first_candidate() -> None:
+    clocks = Clocks()
+    budget = clocks.budget()
+    clocks.work(10.0)
+    budget.settle(LARGE_BYTES + 1, is_named=False)
+    clocks.work(29.0)
+    assert budget.allows(1.0)
+    clocks.work(2.0)
+    assert not budget.allows(1.0)
+
+
+def test_a_budget_that_was_named_is_one_of_wall_time_alone() -> None:
+    clocks = Clocks()
+    budget = clocks.budget(60.0)
+    clocks.work(1.0)
+    budget.settle(1 << 20, is_named=True)
+    clocks.work(100.0, slowed=0.5)
+    assert budget.allows(0.9)
+    clocks.work(10.0)
+    assert (budget.share, budget.allows(1.0)) == (pytest.approx(61 / 60), False)
