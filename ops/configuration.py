@@ -64,6 +64,8 @@ def _default(name: str, field: FieldInfo) -> str:
     value = field.default
     if value is None or value == "" or (isinstance(value, SecretStr) and not value.get_secret_value()):
         return ""
+    if field.default_factory is not None:
+        return ""
     if isinstance(value, tuple):
         return "`[" + ", ".join(f'"{part}"' for part in value) + "]`"
     if isinstance(value, bool):

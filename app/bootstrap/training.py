@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from redis import Redis
@@ -17,6 +19,7 @@ from app.kit.cli.command import CannotStart
 from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.settings import Settings
+from app.settings.training import RayClusterSettings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from app.training.model import Priority
 from app.training.model.queue_order import QueuePolicy
@@ -41,8 +44,8 @@ def open_training(
     """
     options = training_options(settings)
     jobs = ResultConversions(conversion, homes)
-    picture = ClusterPicture(redis)
-    environments = Environments(accounts.database, accounts.users.member, note)
+    picture = ClusterPicture(redis, names=options.noted_clusters)
+    environments = Environments(accounts.database, accounts.users.member, note, options.clusters)
     tasks = Tasks(
         options,
         accounts.database,
@@ -70,6 +73,8 @@ def open_scheduler(
     Raises:
         CannotStart: Ray is not installed.
     """
+    secrets = Secrets(settings.training_secrets)
+    options = training_options(settings)
     gateway = RayGateway(
         RayOptions(
             address=settings.ray_address,
@@ -78,20 +83,41 @@ def open_scheduler(
             worker_resource=settings.ray_worker_resource,
         )
     )
-    copies = LogCopies(homes.files, settings.log_bytes)
-    secrets = Secrets(settings.training_secrets)
     context = SchedulerContext(
-        training_options(settings),
+        options,
         database,
         homes,
         DiscreetGateway(gateway, secrets),
-        copies,
+        LogCopies(homes.files, settings.log_bytes),
         on_success,
         enabled_of,
         Environments(database),
         secrets,
     )
-    return Scheduler(context, ClusterPicture(redis))
+    folder = settings.training_secrets
+    others = [_further(context, name, cluster, folder) for name, cluster in settings.ray_clusters.items()]
+    return Scheduler(context, ClusterPicture(redis, names=options.noted_clusters), others)
+
+
+def _further(
+    context: SchedulerContext, name: str, cluster: RayClusterSettings, folder: Path | None
+) -> SchedulerContext:
+    """The same for one of the further clusters. folder: with its token."""
+    gateway = RayGateway(
+        RayOptions(
+            address=cluster.address,
+            gcs_address=cluster.gcs_address or _usual_gcs(cluster.address),
+            worker_resource=cluster.worker_resource,
+            token_file=folder / cluster.token if folder and cluster.token else None,
+        )
+    )
+    options = replace(
+        context.options,
+        homes_root=cluster.homes_root or context.options.homes_root,
+        worker_resource=cluster.worker_resource,
+        python=cluster.python,
+    )
+    return replace(context, options=options, gateway=DiscreetGateway(gateway, context.secrets), cluster=name)
 
 
 def _usual_gcs(address: str) -> str:
@@ -103,6 +129,7 @@ def training_options(settings: Settings) -> TrainingOptions:
     return TrainingOptions(
         is_on=bool(settings.ray_address),
         homes_root=settings.ray_homes_root or str(settings.homes),
+        clusters=(settings.ray_name, *settings.ray_clusters),
         worker_resource=settings.ray_worker_resource,
         python=settings.ray_python,
         task_prefix=settings.task_prefix,

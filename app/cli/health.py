@@ -80,16 +80,18 @@ def training() -> None:
         raise _ill("training is off here: MODELMILL_RAY_ADDRESS is not set")
     client = connect_to_look(settings.redis_url)
     try:
-        view = ClusterPicture(client).get()
+        views = {name: ClusterPicture(client).get(name) for name in ("", *settings.ray_clusters)}
     except redis.RedisError as error:
         typer.echo(f"modelmill: cannot tell, Redis is away: {error}", err=True)
         return
     finally:
         client.close()
-    if view is None:
+    if views[""] is None:
         raise _ill("nobody has looked at the cluster within the last minute: no worker of queue training, or no pulse")
-    if view.unreachable_since:
-        typer.echo(f"modelmill: Ray does not answer the scheduler since {view.unreachable_since}", err=True)
+    for name, view in views.items():
+        if view is not None and view.unreachable_since:
+            which = f" of cluster {name}" if name else ""
+            typer.echo(f"modelmill: Ray{which} does not answer the scheduler since {view.unreachable_since}", err=True)
 
 
 @app.command("sandbox")

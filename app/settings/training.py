@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from app.settings.group import SettingsGroup
+
+ANY = "any"
+ClusterName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
+
+
+class RayClusterSettings(BaseModel):
+    """A further Ray cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    address: str = Field(pattern=r"^https?://")
+    gcs_address: str = ""
+    """Default: port 6379 of the host of address."""
+    token: str = ""
+    """The name of a file in training_secrets; empty: it needs none."""
+    homes_root: str = ""
+    worker_resource: str = "worker_node"
+    python: str = "python3"
 
 
 class TrainingSettings(SettingsGroup):
@@ -65,3 +83,22 @@ class TrainingSettings(SettingsGroup):
     MLFLOW_TRACKING_TOKEN)."""
     max_unended_tasks_per_user: int = Field(default=200, gt=0)
     """Maximum number of waiting and running training tasks of a user; more are refused."""
+    ray_name: ClusterName = "main"
+    """Name of the cluster at RAY_ADDRESS among several; it is the default cluster of tasks."""
+    ray_clusters: dict[ClusterName, RayClusterSettings] = Field(default_factory=dict)
+    """Further clusters by name, as JSON: {"west": {"address": "http://west:8265", "token": "west-token"}}. token is the
+    name of a file in MODELMILL_TRAINING_SECRETS; gcs_address, homes_root, worker_resource and python as for the first
+    cluster."""
+
+    @field_validator("ray_clusters")
+    @classmethod
+    def _has_a_first(
+        cls, clusters: dict[str, RayClusterSettings], info: ValidationInfo
+    ) -> dict[str, RayClusterSettings]:
+        if any(cluster.token for cluster in clusters.values()) and not info.data.get("training_secrets"):
+            raise ValueError("a token is a file in TRAINING_SECRETS, which is not set")
+        if clusters and not info.data.get("ray_address"):
+            raise ValueError("they are further clusters: the first one is RAY_ADDRESS")
+        if taken := {ANY, info.data.get("ray_name")} & set(clusters):
+            raise ValueError(f"a further cluster cannot be called {sorted(map(str, taken))[0]}")
+        return clusters

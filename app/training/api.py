@@ -302,11 +302,11 @@ async def convert_result(request: Request) -> Response:
     "GET", "/api/v2/cluster", "The cluster: its nodes, and who holds how many GPUs", {200: schemas.ClusterAnswer}
 )
 def get_cluster(request: Request) -> Response:
-    """As the scheduler last saw it."""
-    training = training_of(request)
-    view = training.picture.get() if training.options.is_on else None
-    caller = caller_of(request)
-    return json_answer(responses.cluster(view, caller.user, is_on=training.options.is_on, is_admin=caller.is_admin))
+    """As the scheduler last saw it, with the further clusters."""
+    training, caller = training_of(request), caller_of(request)
+    options = training.options
+    views = {options.shown(name): view for name, view in training.picture.all().items()} if options.is_on else {}
+    return json_answer(responses.cluster(views, caller.user, is_on=options.is_on, is_admin=caller.is_admin))
 
 
 def _owner(request: Request, user: str | None) -> str | None:

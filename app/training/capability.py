@@ -39,9 +39,11 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
     from app.training.metrics.collector import TrainingCollector
     from app.training.service import ClusterPicture
 
-    if not container.training.options.is_on:
+    options = container.training.options
+    if not options.is_on:
         return []
-    return [TrainingCollector(container.database, ClusterPicture(container.look))]
+    picture = ClusterPicture(container.look, names=options.noted_clusters)
+    return [TrainingCollector(container.database, picture, shown=options.shown if len(options.clusters) > 1 else None)]
 
 
 def _tasks_are_shown(features: frozenset[str], is_admin: bool) -> bool:

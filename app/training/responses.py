@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from app.kit.clock import to_text
@@ -148,25 +148,41 @@ def _series(name: str, curve: Curve, most_points: int) -> schemas.SeriesAnswer:
     )
 
 
-def cluster(view: ClusterView | None, user: str, *, is_on: bool, is_admin: bool = False) -> schemas.ClusterAnswer:
+def cluster(
+    views: Mapping[str, ClusterView | None], user: str, *, is_on: bool, is_admin: bool = False
+) -> schemas.ClusterAnswer:
     """Who holds how much is for all to see; which task it is, for its user and administrators alone.
 
     Args:
-        view: None: the scheduler has not looked yet.
+        views: By name, the default cluster first; None: the scheduler has not looked yet. Empty if training is off.
         is_on: training is configured.
     """
+    default, *further = [_cluster(name, view, user, is_admin=is_admin) for name, view in (views or {"": None}).items()]
+    return schemas.ClusterAnswer(**dict(default), is_on=is_on, further=further)
+
+
+def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) -> schemas.OneClusterAnswer:
     if view is None:
-        return schemas.ClusterAnswer(
-            is_on=is_on, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0
+        return schemas.OneClusterAnswer(
+            name=name, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0, first=None
         )
-    return schemas.ClusterAnswer(
-        is_on=is_on,
+    first = view.first
+    return schemas.OneClusterAnswer(
+        name=name,
         seen_at=view.seen_at,
         unreachable_since=view.unreachable_since,
         problem=view.problem,
         nodes=[schemas.NodeAnswer(**vars(node)) for node in view.nodes],
         holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
         queued=view.queued,
+        first=schemas.FirstInLineAnswer(
+            user=first.user,
+            gpus=first.gpus,
+            task_id=first.task_id if is_admin or first.user == user else None,
+            starts_by=first.starts_by,
+        )
+        if first
+        else None,
     )
 
 

@@ -142,6 +142,8 @@ class TaskSummary(BaseModel):
     """Of the sweep that it belongs to; empty: of none."""
     environment: str
     """What it runs in; empty: what the nodes have."""
+    cluster: str
+    """Where it may start: empty is the default cluster, any the first that has room."""
     workload: Workload
     priority: Priority
     state: State
@@ -320,6 +322,8 @@ class EnvironmentAnswer(BaseModel):
     description: str
     image: str | None
     pip: list[str]
+    clusters: list[str] | None
+    """Those that have it; null: all."""
     variables: list[str]
     """Names of environment variables; administrators see their values in the document."""
     secrets: list[str]
@@ -363,9 +367,17 @@ class HolderAnswer(BaseModel):
     """null where it is another user's, but for administrators."""
 
 
-class ClusterAnswer(BaseModel):
-    is_on: bool
-    """Has this installation a cluster?"""
+class FirstInLineAnswer(BaseModel):
+    user: str
+    gpus: int
+    task_id: str | None
+    """null where it is another user's, but for administrators."""
+    starts_by: str | None
+    """When it starts at the latest, if time limits of running tasks tell."""
+
+
+class OneClusterAnswer(BaseModel):
+    name: str
     seen_at: str | None
     """null: no scheduler has looked for some time."""
     unreachable_since: str | None
@@ -375,4 +387,13 @@ class ClusterAnswer(BaseModel):
     nodes: list[NodeAnswer]
     holders: list[HolderAnswer]
     queued: int
-    """Tasks in line, of everybody."""
+    """Tasks in line that may start here, of everybody."""
+    first: FirstInLineAnswer | None
+    """The first task that waits for room: what is free is kept for it."""
+
+
+class ClusterAnswer(OneClusterAnswer):
+    is_on: bool
+    """Has this installation a cluster?"""
+    further: list[OneClusterAnswer]
+    """The installation's further clusters; this one is the default of tasks."""

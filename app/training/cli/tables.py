@@ -71,6 +71,8 @@ def task_lines(record: Json) -> Iterator[str]:
     yield f"needs     {_demand(record['demand'])}"
     if record["environment"]:
         yield f"runs in   {record['environment']}"
+    if record["cluster"]:
+        yield f"runs on   {record['cluster']}"
     yield f"created   {record['created_at']}"
     if record["ended_at"]:
         yield f"ended     {record['ended_at']}"
@@ -132,6 +134,9 @@ def cluster_lines(cluster: Json) -> Iterator[str]:
         yield f"{held['user']}: {_gpus(held['gpus'])}{which}" + (
             f", {reserved:g} of them reserved" if reserved > 0 else ""
         )
+    if first := cluster.get("first"):
+        by = f", by {first['starts_by']} at the latest" if first["starts_by"] else ""
+        yield f"first in line: {first['user']} with {_gpus(first['gpus'])}{by}"
     yield f"{cluster['queued']} in line · seen {cluster['seen_at']}"
 
 

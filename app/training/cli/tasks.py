@@ -282,7 +282,7 @@ def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: 
 
 @commands.command()
 def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """The nodes of the cluster, and who holds how many GPUs."""
+    """The nodes of each cluster, and who holds how many GPUs."""
     with client_of(context, url) as client:
         view = client.cluster()
     if as_json:
@@ -292,10 +292,13 @@ def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) ->
     from app.training.cli.tables import cluster_lines, nodes_table
 
     console = wide_console()
-    if view["nodes"]:
-        console.print(nodes_table(view))
-    for line in cluster_lines(view):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for one in (view, *view["further"]):
+        if view["further"]:
+            console.print(f"cluster {one['name']}", markup=False, highlight=False)
+        if one["nodes"]:
+            console.print(nodes_table(one))
+        for line in cluster_lines({**one, "is_on": view["is_on"]}):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _same_series(answers: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:

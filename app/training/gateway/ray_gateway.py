@@ -16,11 +16,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from app.kit.cli.command import CannotStart
-from app.training.errors import RayRefused
+from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, Submission, ray_translation
 from app.training.model import Node
 
@@ -67,6 +68,8 @@ class RayOptions:
     """Token of a cluster with RAY_AUTH_MODE=token."""
     worker_resource: str = "worker_node"
     timeout_s: float = 5
+    token_file: Path | None = None
+    """A file with the token, instead; read when a connection is made, and again after each fault."""
 
 
 class RayGateway:
@@ -85,6 +88,7 @@ class RayGateway:
         self._deadline = Deadline(options.timeout_s)
         self._client: Any = None
         self._channel: Any = None
+        self._token: str | None = None
 
     def submit(self, submission: Submission) -> None:
         if not SAFE_ID.fullmatch(submission.submission_id):  # with a slash Ray stores it, and can never stop it
@@ -157,7 +161,7 @@ class RayGateway:
             yield from self._log_of(job, ALL_LINES, within_s=LONGEST_LOG_S)
 
     def close(self) -> None:
-        channel, self._channel, self._client = self._channel, None, None
+        channel, self._channel, self._client, self._token = self._channel, None, None, None
         if channel is not None:
             channel.close()
 
@@ -191,13 +195,19 @@ class RayGateway:
 
     def _jobs(self) -> Any:
         if self._client is None:
-            headers = dict(_authorization(self._options.token))
+            headers = dict(self._authorization())
             client_class = _client_class(self._ray.JobSubmissionClient, self._deadline)
             self._client = client_class(self._options.address, headers=headers)
         return self._client
 
+    def _authorization(self) -> Iterator[tuple[str, str]]:
+        if self._token is None:
+            self._token = self._options.token if self._options.token_file is None else _read(self._options.token_file)
+        if self._token:
+            yield "Authorization", f"Bearer {self._token}"
+
     def _ask(self, method: Any, request: Any) -> Any:
-        metadata = tuple((name.lower(), value) for name, value in _authorization(self._options.token))
+        metadata = tuple((name.lower(), value) for name, value in self._authorization())
         return method(request, timeout=self._deadline.left_s, metadata=metadata)
 
     @contextmanager
@@ -244,9 +254,12 @@ def _leave_unread(answer: Any, **_: object) -> None:
         answer.__class__ = type("Unread", (type(answer),), {"text": ""})
 
 
-def _authorization(token: str) -> Iterator[tuple[str, str]]:
-    if token:
-        yield "Authorization", f"Bearer {token}"
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise RayUnreachable(f"Ray's token cannot be read from {path.name}: {reason}.") from None
 
 
 def _quieten() -> None:

@@ -6,7 +6,7 @@ all processes (see app.kit.observability.metrics).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import redis
@@ -25,11 +25,23 @@ UNENDED = tuple(state for state in State if state in WAITING | ACTIVE)
 
 
 class TrainingCollector(Collector):
-    """picture: with a client with short timeouts. now: for tests."""
+    """Args:
+    picture: with a client with short timeouts.
+    shown: the name of a cluster; None: there is only one.
+    now: for tests.
+    """
 
-    def __init__(self, database: Database, picture: ClusterPicture, *, now: Callable[[], datetime] = clock.now) -> None:
+    def __init__(
+        self,
+        database: Database,
+        picture: ClusterPicture,
+        *,
+        shown: Callable[[str], str] | None = None,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
         self._state_counts = TimeboxedQuery(database, count_by_state)
         self._picture = picture
+        self._shown = shown
         self._now = now
 
     def collect(self) -> Iterable[Metric]:
@@ -38,16 +50,15 @@ class TrainingCollector(Collector):
         if counts_of_states is not None:
             yield from task_families(counts_of_states, self._now())
         try:
-            view = self._picture.get()
+            views = self._picture.all()
         except redis.RedisError:
             return
         yield _gauge(
             "modelmill_training_scheduler_up",
             "1 when a scheduler has looked at the cluster within the last minute.",
-            view is not None,
+            views[""] is not None,
         )
-        if view is not None:
-            yield from cluster_families(view, self._now())
+        yield from cluster_families({name: view for name, view in views.items() if view}, self._now(), self._shown)
 
 
 def task_families(counts_of_states: Sequence[StateCount], now: datetime) -> Iterable[Metric]:
@@ -67,18 +78,29 @@ def task_families(counts_of_states: Sequence[StateCount], now: datetime) -> Iter
     )
 
 
-def cluster_families(view: ClusterView, now: datetime) -> Iterable[Metric]:
-    yield _gauge(
-        "modelmill_training_look_age_seconds",
-        "Time since the scheduler last looked at the cluster.",
-        _age_s(view.seen_at, now),
-    )
-    yield _gauge(
-        "modelmill_training_ray_up", "1 when Ray answered the scheduler's last look.", view.unreachable_since is None
-    )
-    nodes = sum(node.may_train for node in view.nodes)
-    yield _gauge("modelmill_training_nodes", "Living nodes that may train, as last seen.", nodes)
-    yield _by_state("modelmill_training_gpus", "GPUs of nodes that may train, by what they are up to.", gpus(view))
+def cluster_families(
+    views: Mapping[str, ClusterView], now: datetime, shown: Callable[[str], str] | None
+) -> Iterable[Metric]:
+    """Of several clusters, each with its name as a label."""
+    labels = ["cluster"] if shown else []
+    families = [
+        GaugeMetricFamily(f"modelmill_training_{name}", text, labels=[*labels, *more])
+        for name, text, more in (
+            ("look_age_seconds", "Time since the scheduler last looked at the cluster.", []),
+            ("ray_up", "1 when Ray answered the scheduler's last look.", []),
+            ("nodes", "Living nodes that may train, as last seen.", []),
+            ("gpus", "GPUs of nodes that may train, by what they are up to.", ["state"]),
+        )
+    ]
+    age, is_up, nodes, states = families
+    for name, view in views.items():
+        own = [shown(name)] if shown else []
+        age.add_metric(own, _age_s(view.seen_at, now))
+        is_up.add_metric(own, view.unreachable_since is None)
+        nodes.add_metric(own, sum(node.may_train for node in view.nodes))
+        for state, count in gpus(view).items():
+            states.add_metric([*own, state], count)
+    return families if views else []
 
 
 def gpus(view: ClusterView) -> dict[str, float]:

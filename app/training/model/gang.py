@@ -96,6 +96,7 @@ def decide(
     now: str,
     may_start: int | None,
     rules: AdmissionRules = AdmissionRules(),
+    elsewhere: int = 0,
 ) -> Decision:
     """Chooses the tasks that start now.
 
@@ -106,6 +107,7 @@ def decide(
         now: ISO 8601 in UTC.
         may_start: How many more may be active at once; None: any number. It may be below zero.
         rules: The installation's further rules.
+        elsewhere: How many are active on other clusters, and count for may_start.
     """
     round_ = _Round(Capacity(nodes, held), now, may_start, rules)
     reasons: dict[str, Waiting] = {}
@@ -117,7 +119,7 @@ def decide(
         if is_over:
             reasons[queued.task_id] = Waiting(WaitingCode.BEHIND, {"ahead": len(reasons)})
             continue
-        reason = round_.consider(queued, len(held))
+        reason = round_.consider(queued, len(held) + elsewhere)
         if reason is None:
             continue
         if reason is _NO_ROOM:

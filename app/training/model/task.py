@@ -227,6 +227,8 @@ class Task:
     """What it runs in, by name; "": what the nodes have."""
     is_preemptible: bool = False
     """It may be preempted, if that is done with its priority."""
+    cluster: str = ""
+    """Where it may run: "" is the default cluster, clusters.ANY any that has room."""
 
     @property
     def folder(self) -> str | None:
@@ -285,6 +287,8 @@ class Attempt:
     """When its log last grew, or its program last got what it waited for; None: not yet."""
     preempt_asked_at: str | None = None
     """Since when it must make room for a more urgent task; None: it need not."""
+    cluster: str = ""
+    """Which Ray has it; "" is the default cluster."""
 
     @property
     def folder(self) -> str:

@@ -46,14 +46,15 @@ async def events(request: Request) -> Response:
 
 
 def _context(request: Request) -> dict[str, Any]:
-    condition, user = condition_of(training_of(request)), user_of(request)
-    view = condition.view
+    training, user = training_of(request), user_of(request)
+    condition = condition_of(training)
+    views = training.picture.all() if condition.view else {}
+    shown = {name: training.options.shown(name) if len(views) > 1 else "" for name in views}
     return {
         "condition": condition,
-        "cluster": view,
-        "nodes": nodes_of(view, user) if view else [],
-        "holders": holders_of(view, user) if view else [],
+        "clusters": [_shown(shown[name], view, user) for name, view in views.items() if view],
         "every_s": EVERY_S,
+        "me": user,
         "short": view_models.short,
     }
 
@@ -102,6 +103,21 @@ class HolderView:
     is_mine: bool
     placed: float
     """How many GPUs Ray has given it; the rest of its GPUs is reserved for it."""
+
+
+@dataclass(frozen=True)
+class ShownCluster:
+    """One cluster of the page."""
+
+    name: str
+    """Empty if there is only one."""
+    view: ClusterView
+    nodes: Sequence[NodeView]
+    holders: Sequence[HolderView]
+
+
+def _shown(name: str, view: ClusterView, user: str) -> ShownCluster:
+    return ShownCluster(name, view, nodes_of(view, user), holders_of(view, user))
 
 
 def nodes_of(view: ClusterView, user: str) -> list[NodeView]:

@@ -181,6 +181,7 @@ def _page(request: Request, draft: TaskDraft, status: int = 200) -> Response:
         workloads=list(Workload),
         paths=_suggestions(home),
         environments=_environments(request),
+        clusters=training_of(request).options.clusters,
         accelerators=sorted({kind for node in training_of(request).picture.nodes() for kind in node.accelerators}),
         home_path=own,
         common_path=common,

@@ -38,6 +38,7 @@ TEXTS = (
     "resume_from",
     "priority",
     "environment",
+    "cluster",
     "accelerator_type",
     "convert.images",
     "convert.model",

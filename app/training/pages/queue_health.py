@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,13 +27,18 @@ class QueueHealth:
     view: ClusterView | None
     """The cluster as last seen, None if that is not known."""
     trouble: Trouble | None
+    silent: Sequence[tuple[str, ClusterView]] = ()
+    """The clusters whose Ray does not answer; without a name if there is only one."""
 
 
 def condition_of(training: Training) -> QueueHealth:
     try:
-        view = training.picture.get()
+        views = training.picture.all()
     except RedisError:
         return QueueHealth(None, Trouble.REDIS)
-    if view is None:
+    default = views[""]
+    if default is None:
         return QueueHealth(None, Trouble.SCHEDULER)
-    return QueueHealth(view, Trouble.RAY if view.unreachable_since else None)
+    names = {name: training.options.shown(name) if len(views) > 1 else "" for name in views}
+    silent = [(names[name], view) for name, view in views.items() if view and view.unreachable_since]
+    return QueueHealth(default, Trouble.RAY if silent else None, silent)

@@ -27,6 +27,7 @@ from app.training.pages.log import log_markup
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import Checkpoint, LogView, TaskView
 from app.training.service.checkpoints import ranking_of
+from app.training.service.options import TrainingOptions
 from app.training.store.changes import task_key
 
 PREVIEW_LINES = 20
@@ -113,6 +114,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "attempts": list(reversed(view.attempts))[:SHOWN_ATTEMPTS],
         "events": list(reversed(events))[:SHOWN_EVENTS],
         "condition": head.condition,
+        "where": _where(training_of(request).options, view),
         "rungs": view_models.rungs(view.task, spans),
         "rows": bars,
         "endings": {row.ending for row in bars},
@@ -130,6 +132,14 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "given": {},
         "problem": None,
     }
+
+
+def _where(options: TrainingOptions, view: TaskView) -> str:
+    """The name of the cluster on which its last attempt is, or a task waits; "" if there is only one."""
+    if len(options.clusters) == 1:
+        return ""
+    is_placed = view.attempts and not view.task.is_waiting
+    return options.shown(view.attempts[-1].cluster if is_placed else view.task.cluster)
 
 
 def _all_events(request: Request, view: TaskView) -> list[TaskEvent]:

@@ -6,6 +6,7 @@ So the web server needs no Ray, and many viewers cost the cluster no more querie
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from redis import Redis, RedisError
 
 from app.kit.redis.records import CHANGES
 from app.training.model import Node
+from app.training.model.clusters import ANY
 from app.training.store.changes import CLUSTER
 
 KEY = "training:cluster"
@@ -34,6 +36,17 @@ class Holder:
 
 
 @dataclass(frozen=True)
+class FirstInLine:
+    """The first task that waits for room: what is free is kept for it."""
+
+    task_id: str
+    user: str
+    gpus: int
+    starts_by: str | None = None
+    """When it starts at the latest, if time limits tell."""
+
+
+@dataclass(frozen=True)
 class ClusterView:
     """The cluster at one moment."""
 
@@ -49,54 +62,76 @@ class ClusterView:
     """Why it does not answer, if known."""
     order: tuple[str, ...] = ()
     """Ids of the first tasks in the queue, if that is not the order of submission."""
+    first: FirstInLine | None = None
 
 
 _VIEW = TypeAdapter(ClusterView)
 
 
+def _key(name: str) -> str:
+    return f"{KEY}:{name}" if name else KEY
+
+
 class ClusterPicture:
     """Written by the scheduler, read by the web server. Raises redis.RedisError.
 
+    A cluster is named as in records: "" is the default one.
+
     Args:
         ttl_s: Seconds until a snapshot expires.
+        names: Of the clusters.
     """
 
-    def __init__(self, redis: Redis, *, ttl_s: int = 60) -> None:
+    def __init__(self, redis: Redis, *, ttl_s: int = 60, names: Sequence[str] = ("",)) -> None:
         self.redis = redis
         self.ttl_s = ttl_s
-        self._last: ClusterView | None = None
+        self.names = names
+        self._last: dict[str, ClusterView] = {}
 
-    def put(self, view: ClusterView) -> None:
+    def put(self, view: ClusterView, name: str = "") -> None:
         """While Ray does not answer, a view without nodes keeps those of the previous snapshot."""
         if view.unreachable_since is not None and not view.nodes:
-            before = self.get()
+            before = self.get(name)
             view = replace(view, nodes=before.nodes) if before else view
-        last, self._last = self._last, replace(view, seen_at="")
+        last, current = self._last.get(name), replace(view, seen_at="")
+        self._last[name] = current
         with self.redis.pipeline(transaction=True) as pipe:
-            pipe.set(KEY, json.dumps(asdict(view)), ex=self.ttl_s)
-            if self._last != last:
+            pipe.set(_key(name), json.dumps(asdict(view)), ex=self.ttl_s)
+            if current != last:
                 pipe.publish(f"{CHANGES}{CLUSTER}", "")
             pipe.execute()
 
-    def order(self) -> tuple[str, ...]:
-        """Of the queue, if known to differ from the order of submission. Never raises."""
+    def order(self, name: str = "") -> tuple[str, ...]:
+        """Of the tasks that wait for a cluster, if known to differ from the order of submission. Never raises.
+
+        Args:
+            name: ANY: of those that may start on the default one.
+        """
         try:
-            view = self.get()
+            view = self.get("" if name == ANY else name)
         except RedisError:
             return ()
         return view.order if view else ()
 
-    def nodes(self) -> tuple[Node, ...]:
-        """As far as they are known. Never raises."""
+    def nodes(self, name: str = ANY) -> tuple[Node, ...]:
+        """As far as they are known. Never raises.
+
+        Args:
+            name: ANY: those of all clusters; none if one of these is not known.
+        """
         try:
-            view = self.get()
+            views = [self.get(each) for each in (self.names if name == ANY else [name])]
         except RedisError:
             return ()
-        return view.nodes if view else ()
+        return tuple(node for view in views if view for node in view.nodes) if all(views) else ()
 
-    def get(self) -> ClusterView | None:
+    def all(self) -> dict[str, ClusterView | None]:
+        """By name, as of `get`."""
+        return {name: self.get(name) for name in self.names}
+
+    def get(self, name: str = "") -> ClusterView | None:
         """None: no scheduler has written one for some time, or only one of another version."""
-        text: Any = self.redis.get(KEY)
+        text: Any = self.redis.get(_key(name))
         if text is None:
             return None
         try:

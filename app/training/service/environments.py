@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,14 @@ from app.training import store
 from app.training.errors import EnvironmentInUse, EnvironmentNotFound
 from app.training.model import Priority
 from app.training.spec import TaskSpec
-from app.training.spec.environments import EnvironmentSpec, check_name, read_environment, unknown, within
+from app.training.spec.environments import (
+    EnvironmentSpec,
+    check_name,
+    chosen_cluster,
+    read_environment,
+    unknown,
+    within,
+)
 
 MemberOf = Callable[[str], Member]
 """A user with their groups, as lists of who may use a thing see them."""
@@ -41,6 +48,8 @@ class Environments:
     database: Database
     member_of: MemberOf = Member
     note: Note = lambda *_: None
+    clusters: Sequence[str] = ("main",)
+    """Names of the installation's clusters, the default one first."""
 
     def all(self) -> list[Environment]:
         """By name, of everybody."""
@@ -91,17 +100,21 @@ class Environments:
             self.note(conn, by, "environment.deleted", name)
 
     def apply(self, user: str, spec: TaskSpec, *, is_admin: bool = False) -> dict[str, Any]:
-        """What the environment that a task names makes of it: fields of the task.
+        """What the environment that a task names makes of it, and the cluster it names: fields of the task.
 
         Raises:
-            BadSpec: Its user has no such environment, or it asks for more than that gives.
+            BadSpec: Its user has no such environment, or it asks for more than that gives; or there is no such cluster,
+                or it does not have the environment.
         """
         if spec.environment is None:
-            return {"priority": spec.priority, "max_run_s": spec.max_run_s}
+            cluster = chosen_cluster(spec.cluster, self.clusters)
+            return {"priority": spec.priority, "max_run_s": spec.max_run_s, "cluster": cluster}
         usable = {one.name: one.spec for one in self.seen_by(user, is_admin=is_admin)}
         if spec.environment not in usable:
             raise unknown(spec.environment, list(usable))
-        return {**within(spec, usable[spec.environment]), "environment": spec.environment}
+        environment = usable[spec.environment]
+        cluster = chosen_cluster(spec.cluster, self.clusters, environment.clusters)
+        return {**within(spec, environment), "environment": spec.environment, "cluster": cluster}
 
     def least_urgent(self, name: str) -> Priority | None:
         """The highest priority that the tasks of an environment may be given by their users; None: as elsewhere."""
@@ -109,9 +122,8 @@ class Environments:
             row = store.environment_of(conn, name) if name else None
         return _read(row).spec.priority if row is not None else None
 
-    def limits(self) -> Mapping[str, int]:
-        """How many GPUs the tasks of each may hold together, of those that limit it."""
-        return {one.name: one.spec.max_gpus for one in self.all() if one.spec.max_gpus is not None}
+    def by_name(self) -> Mapping[str, EnvironmentSpec]:
+        return {one.name: one.spec for one in self.all()}
 
 
 def _read(row: store.EnvironmentRow) -> Environment:

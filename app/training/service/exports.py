@@ -54,5 +54,6 @@ class Exports:
             "resume_from": path,
             **({"args": ["--onnx"]} if to_onnx else {}),
             **({"environment": spec.environment} if spec.environment else {}),
+            **({"cluster": spec.cluster} if spec.cluster else {}),
         }
         return self._tasks.submit(user, write_fields(fields).encode(), now=now, is_admin=is_admin)[0]

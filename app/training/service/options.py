@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.training.model import Priority
@@ -17,6 +17,8 @@ class TrainingOptions:
     """Whether there is a cluster."""
     homes_root: str
     """Path on the nodes of the cluster."""
+    clusters: tuple[str, ...] = ("main",)
+    """Names, the default cluster first. In records "" is the default cluster."""
     worker_resource: str = "worker_node"
     python: str = "python3"
     task_prefix: str = "mvp2"
@@ -42,3 +44,12 @@ class TrainingOptions:
     most_gpus_per_user: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     """Of users for fair shares; 1 for users that are absent."""
+
+    @property
+    def noted_clusters(self) -> Sequence[str]:
+        """As records name them."""
+        return ("", *self.clusters[1:])
+
+    def shown(self, cluster: str) -> str:
+        """The name of a cluster, from how records name it."""
+        return cluster or self.clusters[0]

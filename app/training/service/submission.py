@@ -131,8 +131,8 @@ class TaskSubmission:
     homes: Homes
     check_conversion: CheckConversion
     environments: Environments
-    nodes: Callable[[], Sequence[Node]]
-    """Of the cluster as it was last seen."""
+    nodes: Callable[[str], Sequence[Node]]
+    """Of the clusters that a task may choose, as they were last seen."""
 
     def submit(
         self, user: str, body: bytes, key: str | None, now: datetime, *, is_admin: bool = False
@@ -178,7 +178,7 @@ class TaskSubmission:
             check_priority(spec.priority, is_admin=is_admin)
         demand = demand_of(spec)
         if demand.resources:
-            check_resources(demand, self.nodes(), self.options.awaited_resources)
+            check_resources(demand, self.nodes(given["cluster"]), self.options.awaited_resources)
         check_paths(self.homes.rules, user, spec)
         resume_path(self.database, self.homes, user, spec)
         if spec.convert is not None:

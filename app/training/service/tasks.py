@@ -46,8 +46,8 @@ class Tasks:
     Args:
         wake: wakes the scheduler.
         check_conversion: raises for a conversion that a task may not request.
-        order: ids of waiting tasks, if the queue is not in the order of submission.
-        nodes: of the cluster as it was last seen.
+        order: ids of the tasks that wait for a cluster, if the queue is not in the order of submission.
+        nodes: of the clusters that a task may choose, as they were last seen.
         environments: that tasks may name; None: those of this database.
     """
 
@@ -58,9 +58,9 @@ class Tasks:
         homes: Homes,
         wake: Wake,
         check_conversion: CheckConversion = lambda *_: None,
-        order: Callable[[], Sequence[str]] = tuple,
+        order: Callable[[str], Sequence[str]] = lambda _: (),
         environments: Environments | None = None,
-        nodes: Callable[[], Sequence[Node]] = tuple,
+        nodes: Callable[[str], Sequence[Node]] = lambda _: (),
     ) -> None:
         """Opens nothing yet."""
         self.options = options
@@ -294,8 +294,14 @@ class Tasks:
         """How many tasks precede each of these waiting ones."""
         if self.options.queue is QueuePolicy.FIFO:
             return store.counts_ahead(conn, tasks)
-        places = {task_id: place for place, task_id in enumerate(self._order())}
-        return {task.task_id: places[task.task_id] for task in tasks if task.is_waiting and task.task_id in places}
+        waiting = [task for task in tasks if task.is_waiting]
+        places = {
+            (name, task_id): place
+            for name in {task.cluster for task in waiting}
+            for place, task_id in enumerate(self._order(name))
+        }
+        keys = {task.task_id: (task.cluster, task.task_id) for task in waiting}
+        return {task_id: places[key] for task_id, key in keys.items() if key in places}
 
     def _end_folder(self, task: Task, now: datetime) -> None:
         """Records the end of the folder of a task that waits for a retry, because no attempt will. An attempt that

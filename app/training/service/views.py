@@ -99,7 +99,9 @@ def in_words(waiting: Waiting) -> str:
     promise = f"; it starts by {starts_by} at the latest" if starts_by else ""
     giving = waiting.facts.get("giving_way")
     room = f"; {_count(waiting.facts, 'giving_way', 'less urgent task')} {'gives' if giving == 1 else 'give'} way"
-    return f"waiting: {_SAYING[waiting.code](waiting.facts)}{promise}{room if giving else ''}"
+    cluster = waiting.facts.get("cluster")
+    where = f" (on {cluster})" if cluster else ""
+    return f"waiting: {_SAYING[waiting.code](waiting.facts)}{where}{promise}{room if giving else ''}"
 
 
 def _gpus(facts: Facts) -> str:

@@ -5,7 +5,7 @@ Secrets stand in it by name alone. Their values lie in files of the operator's, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
@@ -15,9 +15,10 @@ from app.kit.errors import BadInput
 from app.kit.web.http import checked
 from app.training.errors import BadSpec
 from app.training.model import Priority
+from app.training.model.clusters import ANY
 from app.training.spec.document import bad, in_words, read_fields
 from app.training.spec.fields import MAX_RUN_S, Frozen, TaskSpec
-from app.training.spec.texts import EnvironmentName, Line, unfit, visible
+from app.training.spec.texts import ClusterName, EnvironmentName, Line, unfit, visible
 
 OURS = ("MODELMILL_", "RAY_")
 """What begins so is set by the product, or by Ray."""
@@ -56,6 +57,8 @@ class EnvironmentSpec(Frozen):
     """Environment variables whose values are secrets, each by the name of its file in MODELMILL_TRAINING_SECRETS."""
     allowed: Annotated[list[str], Field(max_length=200), AfterValidator(_users)] | None = None
     """Users, and groups as @group, who may use it; without it everybody, an empty list: administrators alone."""
+    clusters: Annotated[list[ClusterName], Field(min_length=1, max_length=20)] | None = None
+    """Names of the clusters that have it; without it all."""
     priority: Annotated[Priority, Field(strict=False)] | None = None
     """Of its tasks that say none; those that say one may say this or a lower one."""
     max_gpus_per_task: Annotated[int, Field(ge=0, le=1024)] | None = None
@@ -102,6 +105,32 @@ def unknown(name: str, known: Collection[str]) -> BadSpec:
     """That a task names an environment that its user does not have; whether others have it is not said."""
     problem = f"there is no environment {name} for you"
     return bad([{"at": "environment", "problem": f"{problem}; there are {', '.join(known)}" if known else problem}])
+
+
+def chosen_cluster(name: str | None, clusters: Sequence[str], having: Collection[str] | None = None) -> str:
+    """The cluster on which a task may start, as its record names it: "" is the default one.
+
+    Args:
+        name: As the task names it; None: it names none.
+        clusters: The installation's, the default one first.
+        having: Those that have the environment of the task; None: all.
+
+    Raises:
+        BadSpec: There is no such cluster, or it does not have the environment.
+    """
+    usable = [each for each in clusters if having is None or each in having]
+    if name is None:
+        name = clusters[0] if clusters[0] in usable else ANY
+    if name == ANY and usable:
+        return ANY if len(usable) > 1 else _as_noted(usable[0], clusters)
+    if name not in usable:
+        problem = f"there is no cluster {name}" if name not in (ANY, *clusters) else "it does not have this environment"
+        raise bad([{"at": "cluster", "problem": f"{problem}; there are {', '.join(usable)}" if usable else problem}])
+    return _as_noted(name, clusters)
+
+
+def _as_noted(name: str, clusters: Sequence[str]) -> str:
+    return "" if name == clusters[0] else name
 
 
 def within(spec: TaskSpec, environment: EnvironmentSpec) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from app.training.model import Algorithm, Priority, Rollout, Workload
 from app.training.model.learning_curve import is_lower_better
 from app.training.spec.overrides import INTERPOLATION, Overrides, is_allowed
 from app.training.spec.texts import (
+    ClusterName,
     EnvironmentName,
     Line,
     LogicalPath,
@@ -161,6 +162,8 @@ class TaskSpec(Frozen):
     environment: EnvironmentName | None = None
     """What it runs in: an image or packages, environment variables and secrets, by the name that an administrator gave
     them; without it what the nodes have."""
+    cluster: ClusterName | None = None
+    """The cluster on which it runs, by its name, or any: the first that has room; without it the default one."""
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
     """Nodes that are held at once; a script has one."""
     n_gpus_per_node: Annotated[int, Field(ge=0, le=16)] = 0

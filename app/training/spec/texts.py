@@ -98,6 +98,7 @@ def model_or_path(text: str) -> str:
 ModelPlace = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES), AfterValidator(model_or_path)]
 ResumePoint = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PATH_BYTES), AfterValidator(visible)]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+ClusterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
 InnerPath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(inside)]
 OnnxPath = Annotated[InnerPath, AfterValidator(an_onnx)]
 Pictures = Annotated[LogicalPath, AfterValidator(inside_or_whole)]

@@ -21,6 +21,7 @@ from app.training.model import (
     Waiting,
     Workload,
 )
+from app.training.model.clusters import may_share
 from app.training.model.queue_order import Use
 from app.training.store.changes import note_task
 from app.training.store.tables import attempts, read_tasks, tasks, to_demand, to_value, to_values, to_waiting
@@ -40,6 +41,7 @@ class QueueEntry:
     priority: Priority = Priority.NORMAL
     max_run_s: int | None = None
     environment: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def queue(conn: Connection) -> list[QueueEntry]:
     c = tasks.c
     queued = (c.task_id, c.user_name, c.state, c.demand, c.backfill, c.next_run_at, c.waiting)
     query = (
-        sa.select(*queued, c.priority, c.max_run_s, c.environment)
+        sa.select(*queued, c.priority, c.max_run_s, c.environment, c.cluster)
         .where(c.state.in_(to_values(WAITING)))
         .order_by(c.seq)
     )
@@ -88,6 +90,7 @@ def queue(conn: Connection) -> list[QueueEntry]:
             Priority(row.priority),
             row.max_run_s,
             row.environment,
+            row.cluster,
         )
         for row in conn.execute(query)
     ]
@@ -135,14 +138,16 @@ def released(conn: Connection) -> list[Task]:
 
 
 def counts_ahead(conn: Connection, listed: Sequence[Task]) -> dict[str, int]:
-    """How many tasks of all users precede each of these waiting ones, by task."""
+    """How many tasks of all users precede each of these waiting ones on its cluster, by task."""
     waiting = [task for task in listed if task.is_waiting]
     if not waiting:
         return {}
     last = max(task.seq for task in waiting)
-    query = sa.select(tasks.c.seq).where(tasks.c.state.in_(to_values(WAITING)), tasks.c.seq < last)
-    seqs = list(conn.execute(query.order_by(tasks.c.seq)).scalars())
-    return {task.task_id: bisect_left(seqs, task.seq) for task in waiting}
+    query = sa.select(tasks.c.seq, tasks.c.cluster).where(tasks.c.state.in_(to_values(WAITING)), tasks.c.seq < last)
+    rows = [(row.seq, row.cluster) for row in conn.execute(query.order_by(tasks.c.seq))]
+    names = {task.cluster for task in waiting}
+    seqs = {name: [seq for seq, cluster in rows if may_share(cluster, name)] for name in names}
+    return {task.task_id: bisect_left(seqs[task.cluster], task.seq) for task in waiting}
 
 
 def count_unended(conn: Connection, user: str | None = None) -> int:

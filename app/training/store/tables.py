@@ -60,6 +60,7 @@ tasks = sa.Table(
     sa.Column("sweep_id", TASK, nullable=False, server_default="", index=True),
     sa.Column("environment", sa.String(64), nullable=False, server_default=""),
     sa.Column("is_preemptible", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("cluster", sa.String(32), nullable=False, server_default=""),
     sa.UniqueConstraint("user_name", "idempotency_key"),
     sa.Index("ix_training_tasks_state_seq", "state", "seq"),
     sa.Index("ix_training_tasks_user_name_seq", "user_name", "seq"),
@@ -92,6 +93,7 @@ attempts = sa.Table(
     sa.Column("log_bytes", sa.BigInteger, nullable=False),
     sa.Column("output_at", TIME),
     sa.Column("preempt_asked_at", TIME),
+    sa.Column("cluster", sa.String(32), nullable=False, server_default=""),
 )
 events = sa.Table(
     "training_events",

@@ -81,6 +81,7 @@ class NewTask:
     sweep_id: str = ""
     environment: str = ""
     is_preemptible: bool = False
+    cluster: str = ""
 
 
 class TaskIdTaken(Exception):
@@ -136,6 +137,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         sweep_id=task.sweep_id,
         environment=task.environment,
         is_preemptible=task.is_preemptible,
+        cluster=task.cluster,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from app.homes.model import HomesOptions
@@ -34,6 +35,8 @@ train_file: /private/common/code/digits/train.py
 val_file: /private/common/code/digits/train.py
 n_gpus_per_node: 8
 """
+ALONE: Mapping[str, ScriptedRay] = MappingProxyType({})
+"""The further clusters of most tests."""
 TOO_FEW = "ValueError: Total available GPUs 0 is less than total desired GPUs 8"
 
 
@@ -156,29 +159,43 @@ class Shown(ClusterPicture):
     """In memory."""
 
     def __init__(self) -> None:
-        self.view: ClusterView | None = None
+        self.names = [""]
+        self.views: dict[str, ClusterView] = {}
 
-    def put(self, view: ClusterView) -> None:
-        self.view = view
+    @property
+    def view(self) -> ClusterView | None:
+        """Of the default cluster."""
+        return self.get()
 
-    def get(self) -> ClusterView | None:
-        return self.view
+    def put(self, view: ClusterView, name: str = "") -> None:
+        self.views[name] = view
+
+    def get(self, name: str = "") -> ClusterView | None:
+        return self.views.get(name)
 
 
 class Bench:
     """The scheduler, what it stands on, and a clock that only a test moves."""
 
-    def __init__(self, database: Database, root: Path, ray: ScriptedRay, **options: Any) -> None:
+    def __init__(
+        self,
+        database: Database,
+        root: Path,
+        ray: ScriptedRay,
+        further: Mapping[str, ScriptedRay] = ALONE,
+        **options: Any,
+    ) -> None:
         self.database = database
         self.root = root
         self.ray = ray
+        self.further = further
         self.now = BEGIN
         self.homes = Homes(HomesOptions(root), database, None)
         self.homes.files.create(USER)
         program = root / "common" / "code" / "digits" / "train.py"
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text("print('trained')\n")
-        self.options = TrainingOptions(is_on=True, homes_root=str(root), **options)
+        self.options = TrainingOptions(is_on=True, homes_root=str(root), clusters=("main", *further), **options)
         self.shown = Shown()
         self.succeeded: list[str] = []
         self.disabled: set[str] = set()
@@ -191,20 +208,22 @@ class Bench:
         """The process that schedules is another one: whatever the old one had in memory is gone."""
         copies = LogCopies(self.homes.files, self.log_bytes)
         told = lambda task: self.succeeded.append(task.task_id)  # noqa: E731
-        self.scheduler = Scheduler(
-            SchedulerContext(
-                self.options,
-                self.database,
-                self.homes,
-                DiscreetGateway(self.ray, self.secrets),
-                copies,
-                told,
-                self.enabled_of,
-                Environments(self.database),
-                self.secrets,
-            ),
-            self.shown,
+        context = SchedulerContext(
+            self.options,
+            self.database,
+            self.homes,
+            DiscreetGateway(self.ray, self.secrets),
+            copies,
+            told,
+            self.enabled_of,
+            Environments(self.database),
+            self.secrets,
         )
+        others = [
+            replace(context, gateway=DiscreetGateway(ray, self.secrets), cluster=name)
+            for name, ray in self.further.items()
+        ]
+        self.scheduler = Scheduler(context, self.shown, others)
 
     def enabled_of(self, users: Collection[str]) -> Collection[str]:
         return {user for user in users if user not in self.disabled}

@@ -6,8 +6,12 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
 
 from app.accounts.model import Role
+from app.kit.clock import now, to_text
+from app.training.model import Node
+from app.training.service.cluster import ClusterPicture, ClusterView, FirstInLine
 from tests.harness.deployment import Deployment
 from tests.harness.training.page_text import polled, text_of
 from tests.harness.training.tasks import show_cluster
@@ -49,3 +53,31 @@ def test_where_training_is_off_an_administrator_is_told_how_to_switch_it_on(tmp_
                 nav = client.get("/ui/jobs").text
                 assert ('href="/ui/tasks"' in nav) is is_told and "/ui/cluster" not in nav
                 assert client.post("/ui/tasks/new", data={}, headers=OURS).status_code == 503
+
+
+WEST = '{"west": {"address": "http://127.0.0.1:2"}}'
+
+
+@pytest.mark.exhaustive
+def test_of_several_clusters_each_is_shown_and_the_one_that_is_away_is_named(tmp_path: Path) -> None:
+    settings = {"ray_address": "http://127.0.0.1:1", "ray_name": "lab", "ray_clusters": WEST}
+    with Deployment(tmp_path, **settings) as deployment:
+        deployment.web()
+        node, at = Node("n1aabbccdd", "10.0.0.11", 8, 0, 96, 40), to_text(now())
+        picture = ClusterPicture(deployment.redis)
+        picture.put(ClusterView(at, (node,), first=FirstInLine("t", "somebody", 8, at)))
+        picture.put(ClusterView(at, (node,), unreachable_since=at, problem="Its head is gone."), "west")
+        with httpx.Client(base_url=deployment.url) as web:
+            page = text_of(web.get("/ui/cluster"))
+            for words in (
+                "lab answers",
+                "west unreachable",
+                "Ray of the cluster west is unreachable since",
+                "First in the queue: somebody with 8 GPUs. What is free is kept for it.",
+            ):
+                assert words in page
+            answer = web.get("/api/v2/cluster").json()
+            assert (answer["name"], [one["name"] for one in answer["further"]]) == ("lab", ["west"])
+            assert answer["first"] == {"user": "somebody", "gpus": 8, "task_id": "t", "starts_by": at}
+            assert 'list="clusters"' in web.get("/ui/tasks/new").text
+            assert 'modelmill_training_ray_up{cluster="west"} 0.0' in web.get("/metrics").text

@@ -154,7 +154,7 @@ def begin(context: SchedulerContext, task_id: str, tick: TickContext) -> Allocat
         if task is None or not task.is_waiting:  # cancelled since the queue was read
             return None
         number = task.latest_attempt_no + 1
-        attempt = Attempt(task_id, number, submission_id(task_id, number), tick.at)
+        attempt = Attempt(task_id, number, submission_id(task_id, number), tick.at, cluster=context.cluster)
         admitted = store.apply(conn, task, Event.ADMIT, tick.at, latest_attempt_no=number, next_run_at=None)
         if admitted is None:  # cancelled since it was read
             return None

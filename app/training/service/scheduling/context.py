@@ -36,6 +36,8 @@ class SchedulerContext:
     """Those of these users whose tasks may start."""
     environments: Environments
     secrets: Secrets
+    cluster: str = ""
+    """Which one the gateway leads to; "" is the default one."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ def task(state: str = "QUEUED", **fields: Any) -> dict[str, Any]:
         "error_summary": "",
         "demand": {"nodes": 1, "gpus_per_node": 0, "gpus": 0, "cpus": 2.0, "resources": {}},
         "environment": "",
+        "cluster": "",
         "latest_attempt": None,
         "attempts": [],
         "artifacts": [],

@@ -1,0 +1,191 @@
+"""One cluster as the scheduler follows it: its active tasks, its nodes, and since when it does not answer.
+
+Of several clusters, one that does not answer is asked again beside the ticks, so that the others do not wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import redis
+
+from app.kit.errors import ModelmillError
+from app.kit.observability import logs
+from app.kit.redis.leader import Superseded, Watch
+from app.kit.sql.errors import DatabaseUnavailable
+from app.training.errors import RayUnreachable
+from app.training.gateway import PlacementGroup
+from app.training.model import Attempt, Node, Task
+from app.training.service.cluster import ClusterPicture, ClusterView, Holder
+from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
+from app.training.service.scheduling.preemption_steps import judge_preemption
+from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
+
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
+logger = logging.getLogger(__name__)
+
+
+class FollowedCluster:
+    """Used by one thread.
+
+    Args:
+        picture: where its snapshot is written.
+        is_alone: the only one; it is then asked at each tick.
+    """
+
+    def __init__(self, context: SchedulerContext, picture: ClusterPicture, *, is_alone: bool) -> None:
+        self.context = context
+        self.name = context.cluster
+        self.allocations: list[Allocation] = []
+        self.nodes: tuple[Node, ...] = ()
+        self.problem: RayUnreachable | None = None
+        """Why it took no part in this tick; None: it answers."""
+        self.away_since: str | None = None
+        self._picture = picture
+        self._is_alone = is_alone
+        self._answering_since: datetime | None = None
+        self._probe: Future[object] | None = None
+        self._prober = ThreadPoolExecutor(1, thread_name_prefix="ray-probe")
+        self._called = "" if is_alone else f" of cluster {context.options.shown(context.cluster)}"
+
+    @property
+    def is_away(self) -> bool:
+        return self.problem is not None
+
+    def look(self, active: Sequence[tuple[Task, Attempt]], now: datetime, watch: Watch) -> None:
+        """Follow what it has. Jobs first, then groups, then nodes: what is claimed in between counts twice instead of
+        never.
+
+        Args:
+            active: What it has, or may have.
+        """
+        self.problem = None
+        self.tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch)
+        self.allocations = [Allocation(task, attempt) for task, attempt in active]
+        with self.calling():
+            self._require_answer()
+            self.allocations = list(self._follow())
+            is_any_running = any(allocation.is_running for allocation in self.allocations)
+            groups = self.context.gateway.placement_groups() if is_any_running else ()
+            self.allocations = list(self._judge(groups))
+            self.nodes = self.context.gateway.nodes()
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """That Ray does not answer ends what is done inside, and its part in this tick."""
+        try:
+            yield
+        except RayUnreachable as error:
+            self.problem = error
+            self._answering_since = None
+            if self.away_since is None:
+                view = self._seen()
+                self.away_since = (view.unreachable_since if view else None) or self.tick.at
+                logger.warning("Ray%s does not answer, and tasks stay as they are: %s", self._called, error.message)
+
+    def show(self, view: ClusterView) -> None:
+        """Write the snapshot of this tick.
+
+        Args:
+            view: Without what is known here.
+        """
+        if self.problem is not None:
+            sentence = " ".join(part for part in (self.problem.message, self.problem.hint) if part)
+            before = self._seen() or view
+            view = replace(
+                before, seen_at=view.seen_at, queued=view.queued, unreachable_since=self.away_since, problem=sentence
+            )
+        else:
+            self._answering_since = self.tick.answering_since
+            if self.away_since is not None:
+                logger.info("Ray%s answers again; it did not since %s.", self._called, self.away_since)
+                self.away_since = None
+            view = replace(view, nodes=self.nodes, holders=tuple(map(_holder, self.allocations)))
+        try:
+            self._picture.put(view, self.name)
+        except redis.RedisError as error:
+            logger.warning("The cluster is not shown: %s", error)
+
+    def copy_logs(self) -> None:
+        for allocation in self.allocations:
+            self.tick.watch()
+            try:
+                with isolated(allocation.task.task_id):
+                    copy_log(self.context, allocation, self.tick)
+            except RayUnreachable as error:
+                logger.warning("The logs of running tasks are copied later: %s", error.message)
+                return
+
+    def close(self) -> None:
+        self._prober.shutdown(wait=False, cancel_futures=True)
+        self.context.gateway.close()
+
+    def _require_answer(self) -> None:
+        """Raises RayUnreachable as long as the question beside the ticks has no answer."""
+        if self._is_alone or self.away_since is None:
+            return
+        probe, self._probe = self._probe, None
+        if probe is None:
+            probe = self._prober.submit(self.context.gateway.nodes)
+        if probe.done():
+            probe.result()
+            return
+        self._probe = probe
+        view = self._seen()
+        raise RayUnreachable(view.problem if view and view.problem else "Ray does not answer.")
+
+    def _follow(self) -> Iterator[Allocation]:
+        for allocation in self.allocations:
+            self.tick.watch()
+            current: Allocation | None = allocation
+            with isolated(allocation.task.task_id):
+                current = follow(self.context, allocation.task, allocation.attempt, self.tick)
+            if current is not None:
+                yield current
+
+    def _judge(self, groups: Sequence[PlacementGroup]) -> Iterator[Allocation]:
+        for allocation in self.allocations:
+            claiming = with_claim(allocation, groups)
+            with isolated(allocation.task.task_id):
+                claiming = judge_run(self.context, judge_wait(self.context, claiming, groups, self.tick), self.tick)
+                claiming = judge_preemption(self.context, claiming, self.tick)
+            yield claiming
+
+    def _begin_of_answers(self, now: datetime) -> datetime:
+        """Whether this scheduler, or the one before it, has last found Ray silent."""
+        view = self._seen()
+        is_silent = self.away_since is not None or (view is not None and view.unreachable_since is not None)
+        return now if is_silent else EVER
+
+    def _seen(self) -> ClusterView | None:
+        try:
+            return self._picture.get(self.name)
+        except redis.RedisError:
+            return None
+
+
+def _holder(allocation: Allocation) -> Holder:
+    task = allocation.task
+    return Holder(
+        task.task_id, task.user, task.workload.value, task.state.value, task.demand.gpus, dict(allocation.claim.gpus)
+    )
+
+
+@contextmanager
+def isolated(task_id: str) -> Iterator[None]:
+    """A failure of one task does not affect the others. Failures that affect all propagate: Ray, the database, the end
+    of this turn."""
+    with logs.context(task_id=task_id):
+        try:
+            yield
+        except (RayUnreachable, DatabaseUnavailable, Superseded, redis.RedisError):
+            raise
+        except ModelmillError as error:
+            logger.warning("This task is looked after again at the next tick: %s", error.message)
+        except Exception:  # a bug of ours in one task must not halt the queue
+            logger.exception("This task cannot be looked after; the others are.")
