@@ -18,11 +18,16 @@ KILLED = 3
 
 
 class QueueWorker(Worker):
-    """Waits for delayed messages only where there are any: each wait is a thread and a connection."""
+    """Waits for delayed messages only where there are any: each wait is a thread and a connection. The thread that waits
+    for a queue works on its messages (inline_worker): of Dramatiq's own threads, one is left for what it handles."""
 
     def _add_consumer(self, queue_name: str, *, delay: bool = False) -> None:
         if not delay or q_name(queue_name) in DELAYED:
             super()._add_consumer(queue_name, delay=delay)
+
+    def _add_worker(self) -> None:
+        if not self.workers:
+            super()._add_worker()
 
 
 class Ended(BaseException):

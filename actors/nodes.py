@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from app.kit.redis.leader import Leader, Watch
 
 LEASE, LEASE_S = "nodes:leader", 10.0
-LOOK_S = 2.0
+LOOK_S = 5.0
+"""No longer than OVERDUE_S: a node that may become silent is looked at more often."""
 
 
 # Not notified of a shutdown: it sees that by itself, between two looks.
@@ -33,12 +34,12 @@ def leader() -> Leader:
     from app.kit.redis.lease import RedisLease
 
     def tick(at: datetime, _: Watch) -> bool:
-        container.nodes.look_for_changes(at)
+        is_overdue = container.nodes.look_for_changes(at)
         for uid in container.joint.controller.due(at):
             post(container.broker, Message.RECONCILE, uid=uid)
         for uid in container.video.controller.due(at):
             post(container.broker, Message.RECONCILE_VIDEO, uid=uid)
-        return False
+        return is_overdue
 
     return Leader(
         RedisLease(container.redis, LEASE, ttl_s=LEASE_S),

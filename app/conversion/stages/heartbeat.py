@@ -1,14 +1,16 @@
 """Reports of a running stage: its heartbeat and progress, twice a second, and its log.
 
-One thread per worker process sends the heartbeat to Redis, and learns whether to continue. It sleeps between stages,
-and sends a heartbeat occasionally.
+One thread per queue of a worker process sends the heartbeat to Redis, and learns whether to continue. While there are no
+stages it sleeps, and sends a heartbeat occasionally.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ from app.conversion.store import JobStore, ProgressReport
 from app.kit.clock import now, to_text
 
 EVERY_S = 0.5
+AWAKE_S = 5.0
+"""How long the thread is ready for another stage: one that wakes it takes longer to start."""
 STOP_S = 5.0
 logger = logging.getLogger(__name__)
 
@@ -56,6 +60,8 @@ class Heartbeat:
         self._stage: RunningStage | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._awake = threading.Event()
+        """Set at the start of a stage, until there has been none for a while."""
         self._thread = threading.Thread(target=self._run, name=f"heartbeat-{worker}", daemon=True)
 
     def start(self) -> None:
@@ -64,6 +70,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Ends, and retires the worker at once instead of letting its last heartbeat expire."""
         self._stop.set()
+        self._awake.set()
         self._thread.join(STOP_S)
 
     @contextlib.contextmanager
@@ -71,6 +78,8 @@ class Heartbeat:
         """While the block runs, heartbeats concern this stage; afterwards none do."""
         stage = RunningStage(record, started_at)
         self._stage = stage
+        if not self._awake.is_set():
+            self._awake.set()
         try:
             yield stage
         finally:
@@ -78,25 +87,32 @@ class Heartbeat:
                 self._stage = None
 
     def _run(self) -> None:
-        quiet_for_s = self.ttl_s
-        while True:
+        announced_at = last_stage_at = -math.inf
+        while not self._stop.is_set():
+            at = time.monotonic()
             with self._lock:
                 stage = self._stage
                 try:
                     if stage is not None:
+                        last_stage_at, announced_at = at, -math.inf
                         self._beat(stage)
-                        quiet_for_s = self.ttl_s
-                    elif quiet_for_s >= self.ttl_s / 4:
+                    elif at - announced_at >= self.ttl_s / 4:
                         self.store.announce(self.worker, self.text(None), self.ttl_s)
-                        quiet_for_s = 0.0
+                        announced_at = at
                 except redis.RedisError as error:
                     about = {"job_id": stage.record.job_id if stage else None, "worker": self.worker}
                     logger.warning("No sign of life from %s: %s", self.worker, error, extra=about)
-            if self._stop.wait(EVERY_S):
-                break
-            quiet_for_s += EVERY_S
+            is_awake = at - last_stage_at < AWAKE_S
+            self._pause(EVERY_S if is_awake else max(EVERY_S, announced_at + self.ttl_s / 4 - at), is_awake=is_awake)
         with contextlib.suppress(redis.RedisError):
             self.store.retire(self.worker)
+
+    def _pause(self, seconds: float, *, is_awake: bool) -> None:
+        if not is_awake:
+            self._awake.clear()
+            if self._stage is not None or not self._awake.wait(seconds):
+                return
+        self._stop.wait(EVERY_S)
 
     def _beat(self, stage: RunningStage) -> None:
         record = stage.record

@@ -19,7 +19,7 @@ from app.kit import clock
 from app.kit.errors import ModelmillError
 from app.kit.lease import Lease
 
-RENEW_S = 2.0
+RENEW_S = 3.0
 HURRY_S = 1.0
 """Pause between ticks while something is in transition."""
 SLICE_S = 1.0

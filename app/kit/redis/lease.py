@@ -6,6 +6,12 @@ import uuid
 
 import redis
 
+TAKE = """
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
 RENEW = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PEXPIRE', KEYS[1], ARGV[2]) or 0"
 RELEASE = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0"
 
@@ -17,14 +23,13 @@ class RedisLease:
         self.name = name
         self.ttl_s = ttl_s
         self.token = uuid.uuid4().hex
-        self._client = client
+        self._take = client.register_script(TAKE)
         self._renew = client.register_script(RENEW)
         self._release = client.register_script(RELEASE)
 
     def take(self) -> bool:
         """True: it was free, or already ours."""
-        taken = self._client.set(self.name, self.token, nx=True, px=self._ttl_ms)
-        return bool(taken) or self.renew()
+        return bool(self._take(keys=[self.name], args=[self.token, self._ttl_ms]))
 
     def renew(self) -> bool:
         """False: it is lost, and another process may have it."""

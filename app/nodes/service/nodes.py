@@ -26,6 +26,8 @@ _TOKEN = re.compile(r"mn_([-a-z0-9.]{1,63})_([0-9a-f]{64})")
 """mn_<name>_<secret>: names of nodes have no underscore."""
 T = TypeVar("T")
 RESERVED = ("new",)
+OVERDUE_S = OFFLINE_AFTER_S / 3
+"""Time before a node is considered silent from which it is looked at more often."""
 """A page has this name."""
 
 
@@ -174,17 +176,23 @@ class Nodes:
         if is_back or keys or former.report.offers != node.report.offers:
             self.listeners.tell_changed(node, keys)
 
-    def look_for_changes(self, now: datetime) -> None:
+    def look_for_changes(self, now: datetime) -> bool:
         """Call listeners for nodes that have become silent. To be called every few seconds by one process.
 
         Only this process knows which nodes it has announced: one that takes over announces them again.
+
+        Returns:
+            Whether a report is overdue, so that one of them may become silent within OVERDUE_S.
         """
         with self.database.read() as conn:
-            silent = [node for node in store.all_nodes(conn) if self._has_fallen_silent(node, now)]
+            nodes = store.all_nodes(conn)
+            silent = [node for node in nodes if self._has_fallen_silent(node, now)]
             changes = [(node, node.worker_keys | store.keys_on(conn, node.name)) for node in silent]
         for node, keys in changes:
             self.listeners.tell_changed(node, keys)
         self._looked_at = now
+        soon = now + timedelta(seconds=OVERDUE_S)
+        return any(node.is_online(now) and not node.is_online(soon) for node in nodes)
 
     def _has_fallen_silent(self, node: Node, now: datetime) -> bool:
         if node.last_seen_at is None or node.is_online(now):

@@ -127,6 +127,22 @@ def test_the_first_sign_of_life_tells_when_the_stage_began(store: JobStore, beat
         until(lambda: store.require("job-1").current.started_at == NOW, "the begin is told")
 
 
+def test_a_sleeping_thread_wakes_for_a_stage_and_for_the_end(
+    store: JobStore, beating: Heartbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "AWAKE_S", 0.0)
+    record = claimed(store)
+    for percent in (10, 20):
+        until(lambda: store.workers() == {"here/onnx/0": {"job_id": "None"}}, "it is idle")
+        until(lambda: not beating._awake.is_set(), "it sleeps")
+        with beating.during(record, started_at=NOW) as running:
+            running.report(percent / 100, "")
+            until(lambda percent=percent: store.require("job-1").current.progress == percent, "the progress is told")  # type: ignore[misc]
+    until(lambda: not beating._awake.is_set(), "it sleeps")
+    beating.stop()
+    assert store.workers() == {}
+
+
 def test_a_stage_is_lost_when_its_job_was_cancelled(store: JobStore, beating: Heartbeat) -> None:
     with beating.during(claimed(store), started_at=NOW) as running:
         until(store.workers, "a beat was heard")
