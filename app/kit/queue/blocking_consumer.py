@@ -36,7 +36,10 @@ from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, 
 
 T = TypeVar("T")
 MAX_BLOCK_S = 5.0
-"""Maximum duration of one wait; less than the socket's timeout."""
+"""Maximum duration of the first wait after a message; less than the socket's timeout."""
+QUIET_BLOCKS = 4
+"""How many times as long the next waits are, as long as no message arrives: a process without work wakes up seldom. Each
+wait is a heartbeat for Dramatiq, which considers a process dead after a minute without one."""
 
 # KEYS: namespace. ARGV: now in ms, broker id, queue, how many to fetch, how to claim their records ('' for not at all),
 # how many of the following are acked, ids acked, ids to go to the dead letters. Returns how many wait still, the texts
@@ -153,7 +156,7 @@ class BlockingConsumer(_RedisConsumer):
         self._line = RedisConnection(broker.client)
         self._look_s = timeout / 1000
         self._is_of_delayed = queue_name != q_name(queue_name)
-        self._is_dry = False
+        self._is_dry = self._is_quiet = False
         self._known = {broker.exchange.sha}
         self._ahead: FinalCall | None = None
         _connected(self._begin)
@@ -213,7 +216,9 @@ class BlockingConsumer(_RedisConsumer):
         answers = list(self.unsettled.answers)
         finals = [(answer, answer.final) for answer in answers if answer.final is not None]
         unknown = {final.call.script for _, final in finals if final.call.script.sha not in self._known}
+        self._is_quiet = self._is_quiet and not answers
         question = self._question(answers, room)
+        self._line.allow(MAX_BLOCK_S * (QUIET_BLOCKS - 1) if self._is_quiet else 0.0)
         ahead, self._ahead = self._ahead, None
         calls = [final.call.command for _, final in finals if final is not ahead]
         self._line.send([*(script.load for script in unknown), *calls, *question])
@@ -233,6 +238,7 @@ class BlockingConsumer(_RedisConsumer):
         if replies[-1] in errors:
             return []
         left, texts, records = replies[-1]
+        self._is_quiet = self._is_dry and not texts and not answers and self.outstanding_message_count == 0
         self._is_dry = left == 0
         return list(zip(texts, records or [[]] * len(texts), strict=True))
 
@@ -266,7 +272,9 @@ class BlockingConsumer(_RedisConsumer):
     def _wait_s(self) -> float:
         """Delayed messages become due while none arrive."""
         has_delayed = self._is_of_delayed and self.outstanding_message_count > 0
-        return min(self._look_s, MAX_BLOCK_S) if has_delayed else MAX_BLOCK_S
+        if has_delayed:
+            return min(self._look_s, MAX_BLOCK_S)
+        return MAX_BLOCK_S * QUIET_BLOCKS if self._is_quiet else MAX_BLOCK_S
 
     def _settle_and_fetch(self, answers: list[Answer], room: int) -> Command:
         done = [answer.redis_id for answer in answers if answer.is_done]

@@ -42,6 +42,7 @@ class RedisConnection:
 
     def __init__(self, client: redis.Redis, encoding: str | None = None) -> None:
         self._socket: Any = None
+        self._allowed_s = 0.0
         self._encoding = encoding
         pool = client.connection_pool
         settings = {**pool.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
@@ -50,6 +51,12 @@ class RedisConnection:
     @property
     def is_open(self) -> bool:
         return self._socket is not None
+
+    def allow(self, seconds: float) -> None:
+        """How much longer than the socket's timeout the replies may take, from the next commands on."""
+        if seconds != self._allowed_s:
+            self._allowed_s = seconds
+            self._set_timeout()
 
     def ask(self, commands: list[Command]) -> list[Any]:
         """Returns the replies in order; an error reply is returned, not raised. Raises ConnectionError,
@@ -98,7 +105,13 @@ class RedisConnection:
     def _open(self) -> None:
         self._connection.connect()
         self._socket = self._connection._sock
+        self._timeout_s = self._socket.gettimeout()
+        self._set_timeout()
         self._reader = hiredis.Reader(encoding=self._encoding)
+
+    def _set_timeout(self) -> None:
+        if self._socket is not None and self._timeout_s is not None:
+            self._socket.settimeout(self._timeout_s + self._allowed_s)
 
     def _lost(self, error: OSError) -> redis.RedisError:
         self.close()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import dramatiq
@@ -149,6 +149,29 @@ def test_a_stalled_server_counts_as_a_lost_connection(own_valkey: Valkey) -> Non
     finally:
         own_valkey.process.send_signal(18)
         broker.close()
+
+
+def test_a_consumer_without_messages_waits_longer_than_its_socket_and_is_woken_by_one(
+    own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking_consumer, "MAX_BLOCK_S", 0.1)
+    monkeypatch.setattr(blocking_consumer, "QUIET_BLOCKS", 300)
+    client = redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None)
+    broker = BlockingBroker(client=client, namespace=NAMESPACE)
+    consumer = broker.consume("heavy", timeout=10)
+    assert next(consumer) is None  # a look
+    for message_id in "ab":
+        assert next(consumer) is None  # a first wait
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(next, consumer)
+            assert wait([waiting], timeout=1.5).not_done
+            broker.send("heavy", "anything", message_id=message_id)
+            message = waiting.result()
+        consumer.ack(message)
+        assert message.options["redis_message_id"] == message_id
+        assert next(consumer) is None  # its end is sent, and the wait after it is a short one
+    consumer.close()
+    broker.close()
 
 
 def test_a_consumer_goes_on_with_a_server_that_has_forgotten_its_scripts(broker: BlockingBroker) -> None:
