@@ -18,8 +18,8 @@ KILLED = 3
 
 
 class QueueWorker(Worker):
-    """Waits for delayed messages only where there are any: each wait is a thread and a connection. The thread that waits
-    for a queue works on its messages (inline_worker): of Dramatiq's own threads, one is left for what it handles."""
+    """Waits for delayed messages only where there are any: each wait is a thread and a connection. The thread that
+    waits for a queue works on its messages (inline_worker): of Dramatiq's own threads, one is left for the rest."""
 
     def _add_consumer(self, queue_name: str, *, delay: bool = False) -> None:
         if not delay or q_name(queue_name) in DELAYED:

@@ -1,7 +1,7 @@
 """Reports of a running stage: its heartbeat and progress, twice a second, and its log.
 
-One thread per queue of a worker process sends the heartbeat to Redis, and learns whether to continue. While there are no
-stages it sleeps, and sends a heartbeat occasionally.
+One thread per queue of a worker process sends the heartbeat to Redis, and learns whether to continue. While there are
+no stages it sleeps, and sends a heartbeat occasionally.
 """
 
 from __future__ import annotations

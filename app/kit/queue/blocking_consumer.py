@@ -38,8 +38,8 @@ T = TypeVar("T")
 MAX_BLOCK_S = 5.0
 """Maximum duration of the first wait after a message; less than the socket's timeout."""
 QUIET_BLOCKS = 4
-"""How many times as long the next waits are, as long as no message arrives: a process without work wakes up seldom. Each
-wait is a heartbeat for Dramatiq, which considers a process dead after a minute without one."""
+"""How many times as long the next waits are, as long as no message arrives: a process without work seldom wakes up.
+After each wait comes a heartbeat; Dramatiq considers a process dead after a minute without one."""
 
 # KEYS: namespace. ARGV: now in ms, broker id, queue, how many to fetch, how to claim their records ('' for not at all),
 # how many of the following are acked, ids acked, ids to go to the dead letters. Returns how many wait still, the texts

@@ -54,9 +54,14 @@ def _modelmill(deployment: Deployment, _: Path) -> None:
     deployment.workers("ops.benchmarks.noop_actors", onnx=1, bie=1, nef=1, done=1)
 
 
-def _raw(deployment: Deployment, _: Path) -> None:
+def _raw(deployment: Deployment, _: Path, *options: str) -> None:
     for role in (*STAGES, "done"):
-        deployment.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, str(deployment.redis_port)])
+        port = str(deployment.redis_port)
+        deployment.start([sys.executable, "-m", "ops.benchmarks.raw_hops", role, port, *options])
+
+
+def _raw_kept(deployment: Deployment, programs: Path) -> None:
+    _raw(deployment, programs, "--keep")
 
 
 def _celery(deployment: Deployment, programs: Path, *, pool: str, prefetch: int) -> None:
@@ -116,6 +121,7 @@ MODELMILL, RAW = "modelmill", "raw"
 SYSTEMS = (
     System(MODELMILL, OWN, "modelmill_app", _modelmill),
     System(RAW, OWN, "raw_app", _raw),
+    System(f"{RAW}-kept", OWN, "raw_app", _raw_kept),
     _celery_system("prefork", 64, "celery-prefork"),
     _celery_system("solo", 64, "celery-solo"),
     System("rq", "rq", "rq_app", partial(_rq, worker="rq.Worker")),

@@ -83,7 +83,7 @@ def _against_the_limit(rows: Sequence[Row]) -> list[str]:
 
 def _against_the_peers(rows: Sequence[Row]) -> list[str]:
     named = {system_row.name: system_row for system_row in rows}
-    peers = [system_row for system_row in rows if system_row.name not in {MODELMILL, RAW}]
+    peers = [system_row for system_row in rows if system_row.name != MODELMILL and not system_row.name.startswith(RAW)]
     if MODELMILL not in named or not peers:
         return []
     ours = named[MODELMILL]
