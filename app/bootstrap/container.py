@@ -168,6 +168,7 @@ class Container:
 
     @cached_property
     def calibrations(self) -> Calibrations:
+        from app.bootstrap.home_folders import HomeFolders
         from app.bootstrap.joint_inference import open_calibrations
 
         return open_calibrations(
@@ -178,6 +179,7 @@ class Container:
             self.joint.services,
             self.sandbox,
             self.broker,
+            HomeFolders(self.homes, self.accounts.users),
         )
 
     @cached_property

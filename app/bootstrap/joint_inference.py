@@ -85,12 +85,14 @@ def open_calibrations(
     services: Services,
     sandbox: Sandbox,
     sender: Sender,
+    folders: HomeFolders,
 ) -> Calibrations:
     """Nothing connects before it is used.
 
     Args:
         settings: the folder of the work and the memory that it may use.
         sender: starts a calibration by a message; an error of Redis is raised as Unavailable.
+        folders: of data homes, in which hard samples are kept.
     """
 
     def start(calibration_id: str) -> None:
@@ -106,6 +108,7 @@ def open_calibrations(
         models,
         services,
         sandbox,
+        collection=HardSampleCollection(folders),
         start=start,
         work=settings.work,
         memory_bytes=settings.stage_memory_bytes,

@@ -36,6 +36,18 @@ class JointClient(ResultsClient):
         """action: pause, resume, roll-back, retry or promote."""
         return self._json("POST", f"{path_of(namespace, name)}/rollout", json={"action": action})
 
+    def calibrate(self, namespace: str, name: str, folder: str = "") -> Record:
+        """Start a calibration with hard samples of the data home.
+
+        Args:
+            folder: of the data set; empty: where the service keeps its own.
+        """
+        return self._json("POST", f"{path_of(namespace, name)}/calibrations", json={"folder": folder})
+
+    def calibration(self, namespace: str, name: str, calibration_id: str) -> Record:
+        """With the settings worth having, once it is READY."""
+        return self._json("GET", f"{path_of(namespace, name)}/calibrations/{quote(calibration_id, safe='')}")
+
     def delete(self, namespace: str, name: str) -> None:
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
         with self._answer("DELETE", path_of(namespace, name)) as answer:

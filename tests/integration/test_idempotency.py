@@ -46,6 +46,7 @@ CREATING = {
     "/notifications/targets",
     "/jobs/{job_id}/shares",
     "/api/v2/services/{namespace}/{name}/sinks",
+    "/api/v2/services/{namespace}/{name}/calibrations",
     "/api/v2/video/jobs/{job_uid}/sinks",
     "/sweeps",
     *CREATING_LATER,

@@ -344,6 +344,9 @@ THINGS = {
             ("PUT", ""),
             ("DELETE", ""),
             ("POST", "/rollout"),
+            ("GET", "/calibrations"),
+            ("POST", "/calibrations"),
+            ("GET", "/calibrations/{calibration_id}"),
             ("GET", "/events"),
             ("GET", "/samples"),
             ("GET", "/samples/{sample_id}"),
@@ -371,6 +374,7 @@ THINGS = {
             ("POST", "/delete"),
             ("GET", "/calibrate"),
             ("POST", "/calibrate"),
+            ("POST", "/calibrate/collected"),
             ("GET", "/samples/{sample_id}"),
             ("GET", "/results"),
             ("GET", "/sinks"),
@@ -715,6 +719,8 @@ def body_for(path: str, whose: Mapping[str, str]) -> dict[str, Any]:
     if "/upstream/" in path:
         info = {"inferenceNumber": 1, "hardExampleNumber": 0, "uploadCloudRatio": 0}
         return {"json": {"phase": "inference", "status": "running", "output": {"taskInfo": info}}}
+    if path.endswith("/calibrations"):
+        return {"json": {}}
     if path.endswith("/rollout"):
         return {"json": {"action": "pause"}} if path.startswith("/api/") else {"data": {"action": "pause"}}
     if path.startswith("/ui/"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -216,6 +218,24 @@ def test_hard_samples_are_kept_in_the_data_home_without_those_that_look_alike(en
     assert [image["file_name"] for image in kept["images"]] == ["images/000001.jpg", "images/000002.jpg"]
     assert [one["bbox"] for one in kept["annotations"]] == [[50.0, 25.0, 100.0, 50.0]] * 2
     assert b"".join(homes.read(env.user, "datasets/door/images/000002.jpg")) == JPEG
+
+
+def test_kept_hard_samples_go_to_a_calibration_and_to_a_training_with_one_click(env: Env, web: Within) -> None:
+    service = collecting(env, "sends", "datasets/gate")
+    place, page = f"{place_of(service)}/calibrations", "/ui/services/default/sends"
+    nothing = web.post(place, json={}, headers=OURS)
+    assert (nothing.status_code, nothing.json()["error"]["code"]) == (422, "BAD_SAMPLES")
+    show(env, service, "1", "0" * 16)
+    made = web.post(place, json={}, headers=OURS)
+    assert (made.status_code, made.json()["samples"], made.json()["state"]) == (201, "datasets/gate", "WAITING")
+    assert web.get(made.headers["location"]).json()["settings"] == []
+    shown = web.get(page).text
+    assert f"{page}/calibrate/collected" in shown
+    assert web.post(f"{page}/calibrate/collected", headers=OURS).status_code in (200, 303)
+    assert [one["samples"] for one in web.get(place).json()["calibrations"]] == ["datasets/gate"] * 2
+    (link,) = re.findall(r'href="(/ui/tasks/new[^"]+)"', shown)
+    form = web.get(html.unescape(link)).text
+    assert re.search(r'value="[^"]*/datasets/gate/annotations\.json"', form) or "off" in form.lower()
 
 
 @pytest.mark.parametrize("folder", ["jobs/mine", "../elsewhere"])

@@ -1,4 +1,4 @@
-"""A user's set of samples: a zip of pictures, with labels in labels.csv, or an .npz.
+"""A user's set of samples: a zip of pictures, with labels in labels.csv or annotations.json (COCO), or an .npz.
 
 Runs in the sandbox. Names in a zip are never used as paths: nothing is unpacked.
 """
@@ -22,6 +22,7 @@ from app.conversion.intake.entries import READ_ERRORS
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture
+from app.joint_inference.calibration.coco_labels import ANNOTATIONS, read_annotations
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
@@ -107,17 +108,20 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
 
 
 def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
-    """Raises BadSamples for a labels.csv that is none; without one nothing is known."""
-    entry = next((i for i in archive.infolist() if PurePosixPath(i.filename).name.lower() == LABELS), None)
-    if entry is None:
+    """Of labels.csv, else of annotations.json; else nothing is known. Raises BadSamples for one that is damaged."""
+    by_name = {PurePosixPath(info.filename).name.lower(): info for info in archive.infolist()}
+    file = next((file for file in (LABELS, ANNOTATIONS) if file in by_name), None)
+    if file is None:
         return SampleLabels()
-    if entry.file_size > MAX_LABELS_BYTES:
-        raise BadSamples(f"{LABELS} has more than {MAX_LABELS_BYTES >> 20} MiB.")
+    if by_name[file].file_size > MAX_LABELS_BYTES:
+        raise BadSamples(f"{file} has more than {MAX_LABELS_BYTES >> 20} MiB.")
     try:
-        text = archive.read(entry).decode("utf-8-sig", "replace")
+        content = archive.read(by_name[file])
     except READ_ERRORS as error:
-        raise BadSamples(f"{LABELS} is damaged in the zip.", hint="Pack and send it again.") from error
-    return read_labels(text, names)
+        raise BadSamples(f"{file} is damaged in the zip.", hint="Pack and send it again.") from error
+    if file == ANNOTATIONS:
+        return SampleLabels(read_annotations(content, {name: index for index, name in enumerate(names)}))
+    return read_labels(content.decode("utf-8-sig", "replace"), names)
 
 
 def read_labels(text: str, names: Sequence[str]) -> SampleLabels:

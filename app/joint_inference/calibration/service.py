@@ -22,6 +22,7 @@ from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep
 from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady
 from app.joint_inference.model.resource import Role, Service, Specification
 from app.joint_inference.service import Services
+from app.joint_inference.service.collection import HardSampleCollection, collection_folder
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError, TooMany
 from app.kit.files.private_folders import make_private
@@ -47,6 +48,7 @@ class Calibrations:
 
     Args:
         models: registered networks.
+        collection: hard samples in data homes.
         sandbox: in which labels and pictures are read.
         memory_bytes: most that one calibration may take.
 
@@ -63,6 +65,7 @@ class Calibrations:
         services: Services,
         sandbox: Sandbox,
         *,
+        collection: HardSampleCollection,
         start: Callable[[str], None],
         work: Path,
         memory_bytes: int,
@@ -72,6 +75,7 @@ class Calibrations:
         self.models = models
         self.services = services
         self.sandbox = sandbox
+        self.collection = collection
         self.start = start
         self.work = work
         self.memory_bytes = memory_bytes
@@ -113,6 +117,26 @@ class Calibrations:
             self.objects.delete_prefix(_key(created.calibration_id, ""))
             raise
         return created
+
+    def ask_of_collected(self, user: str, namespace: str, name: str, folder: str, *, now: datetime) -> Calibration:
+        """Request a calibration with hard samples that were kept, and with the boxes in their annotations as truth.
+
+        Args:
+            folder: in the user's data home; empty: where the service keeps its own.
+
+        Raises:
+            ServiceNotFound, TooMany: As of `ask`.
+            BadSamples: There are none.
+        """
+        folder = folder.strip().strip("/") or collection_folder(self.services.get(user, namespace, name))
+        if not folder:
+            hint = "Give its edge worker the parameter collect, such as datasets/door."
+            raise BadSamples("This service keeps no hard samples.", hint=hint)
+        make_private(self.work)
+        with tempfile.TemporaryDirectory(prefix="collected-", dir=self.work) as work:
+            packed = Path(work) / "set.zip"
+            self.collection.pack(user, folder, packed, most_bytes=MAX_SET_BYTES)
+            return self.ask(user, namespace, name, packed, folder, now=now)
 
     def get(self, user: str, calibration_id: str) -> Calibration:
         """Raises CalibrationNotFound."""

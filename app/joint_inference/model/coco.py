@@ -12,6 +12,8 @@ from app.joint_inference.model.tally import Sample
 
 ALIKE_BITS = 5
 """Of 64: two pictures whose difference hashes differ in no more are alike."""
+WHOLE = "is_whole_picture"
+"""An annotation with it is a class of the picture, as a classifier answers, not a box."""
 KINDS = ("images", "annotations", "categories")
 
 
@@ -44,6 +46,11 @@ class CocoDataset:
         return json.dumps(self.document, indent=1).encode()
 
     @property
+    def file_names(self) -> list[str]:
+        """Of its pictures, relative to its folder."""
+        return [name for one in self.document["images"] if isinstance(name := one.get("file_name"), str)]
+
+    @property
     def count(self) -> int:
         """Of its pictures."""
         return len(self.document["images"])
@@ -74,28 +81,30 @@ class CocoDataset:
             {"id": image_id, "file_name": file_name, "width": width, "height": height, **facts}
         )
         answer = sample.cloud or sample.edge
-        boxes = answer.boxes
+        boxes, is_class = answer.boxes, answer.label is not None
         if answer.label is not None:
             whole = (0.0, 0.0, float(sample.width), float(sample.height))
             boxes = (Box(*whole, answer.probabilities[answer.label], answer.label),)
         for box in boxes:
-            self._annotate(image_id, box, width / sample.width, height / sample.height, sample.labels)
+            annotation = self._annotate(image_id, box, width / sample.width, height / sample.height, sample.labels)
+            if is_class:
+                annotation[WHOLE] = True
 
-    def _annotate(self, image_id: int, box: Box, across: float, down: float, labels: tuple[str, ...]) -> None:
+    def _annotate(self, image_id: int, box: Box, across: float, down: float, labels: tuple[str, ...]) -> dict[str, Any]:
         name = labels[box.label] if box.label < len(labels) else str(box.label)
         x, y = box.x1 * across, box.y1 * down
         width, height = (box.x2 - box.x1) * across, (box.y2 - box.y1) * down
-        self.document["annotations"].append(
-            {
-                "id": self._next("annotations"),
-                "image_id": image_id,
-                "category_id": self._category(name),
-                "bbox": [round(value, 2) for value in (x, y, width, height)],
-                "area": round(width * height, 2),
-                "iscrowd": 0,
-                "score": round(box.score, 5),
-            }
-        )
+        annotation = {
+            "id": self._next("annotations"),
+            "image_id": image_id,
+            "category_id": self._category(name),
+            "bbox": [round(value, 2) for value in (x, y, width, height)],
+            "area": round(width * height, 2),
+            "iscrowd": 0,
+            "score": round(box.score, 5),
+        }
+        self.document["annotations"].append(annotation)
+        return annotation
 
     def _category(self, name: str) -> int:
         for category in self.document["categories"]:

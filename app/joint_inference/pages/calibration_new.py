@@ -15,6 +15,7 @@ from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.service import MAX_SET_BYTES
 from app.joint_inference.pages.service import service_of
 from app.joint_inference.pages.service_list import url_of
+from app.joint_inference.service.collection import collection_folder
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
@@ -56,6 +57,22 @@ def _begin(request: Request, file: SentFile) -> Response:
     return see_other(f"/ui/calibrations/{made.calibration_id}")
 
 
+async def begin_collected(request: Request) -> Response:
+    """With the hard samples that the service has kept."""
+    return await run_in_threadpool(_begin_collected, request)
+
+
+def _begin_collected(request: Request) -> Response:
+    service = request.path_params["namespace"], request.path_params["name"]
+    try:
+        made = calibrations_of(request).ask_of_collected(user_of(request), *service, "", now=now())
+    except NotFound:
+        raise
+    except ModelmillError as error:
+        return _page(request, error)
+    return see_other(f"/ui/calibrations/{made.calibration_id}")
+
+
 def _page(request: Request, problem: ModelmillError | None) -> Response:
     service = service_of(request)
     response = render(
@@ -68,6 +85,7 @@ def _page(request: Request, problem: ModelmillError | None) -> Response:
         specification=service.specification,
         problem=problem,
         most=MAX_SAMPLES,
+        collected=collection_folder(service),
         earlier=calibrations_of(request).of_service(user_of(request), service.namespace, service.name),
     )
     response.headers.update(retry_after(problem) if problem else {})
@@ -77,4 +95,5 @@ def _page(request: Request, problem: ModelmillError | None) -> Response:
 ROUTES = [
     Route("/ui/services/{namespace}/{name}/calibrate", calibrate),
     Route("/ui/services/{namespace}/{name}/calibrate", begin, methods=["POST"]),
+    Route("/ui/services/{namespace}/{name}/calibrate/collected", begin_collected, methods=["POST"]),
 ]

@@ -18,6 +18,7 @@ from app.joint_inference.pages import view_models
 from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.service import TallyPoint
+from app.joint_inference.service.collection import collection_folder
 from app.joint_inference.service.producers import producer_of_service
 from app.joint_inference.service.reports import KEPT_SAMPLES
 from app.kit.clock import now
@@ -114,6 +115,7 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
         "selector": service.specification.edge.place,
         "rollout": view_models.rollout_view(service, edges),
         "events": joint.services.events(user, service.namespace, service.name)[:SHOWN_EVENTS],
+        "collected": collection_folder(service),
         "samples": [view_models.sample_view(sample) for sample in samples],
         "seen": _version(service, series, [sample.id for sample in samples], workers, at),
     }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
 from typing import Protocol
 
+from app.joint_inference.errors import BadSamples
 from app.joint_inference.model.coco import CocoDataset, NoDataset
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample
@@ -44,7 +47,7 @@ class HardSampleCollection:
         Returns:
             Why it was not kept; empty: it was, or did not have to be.
         """
-        folder = service.specification.edge.parameters.get(COLLECT, "").strip().strip("/")
+        folder = collection_folder(service)
         size = _size(sample)
         if not folder or size is None:
             return ""
@@ -65,6 +68,42 @@ class HardSampleCollection:
         except ModelmillError as error:
             return error.message.rstrip(".")
         return ""
+
+    def pack(self, owner: str, folder: str, into: Path, *, most_bytes: int) -> None:
+        """Write a collected data set as a zip: its annotations, and the pictures that they name.
+
+        Args:
+            folder: in the owner's data home.
+            into: the zip.
+            most_bytes: most that its files may have together.
+
+        Raises:
+            BadSamples: There is none, it is damaged, or too large.
+            ModelmillError: As the home raises.
+        """
+        annotations = self._files.read(owner, f"{folder}/{ANNOTATIONS}")
+        try:
+            names = CocoDataset.read(annotations).file_names
+        except NoDataset:
+            raise BadSamples(f"{folder}/{ANNOTATIONS} is not in COCO's form.") from None
+        if not names:
+            hint = "The edge worker adds them as they occur."
+            raise BadSamples(f"There are no hard samples in {folder} yet.", hint=hint)
+        size = len(annotations)
+        with zipfile.ZipFile(into, "w") as archive:
+            archive.writestr(ANNOTATIONS, annotations)
+            for name in dict.fromkeys(names):
+                picture = self._files.read(owner, f"{folder}/{name}")
+                size += len(picture)
+                if size > most_bytes:
+                    raise BadSamples(f"The data set has more than {most_bytes >> 20} MiB.")
+                if picture:  # one that was deleted is left out
+                    archive.writestr(name, picture)
+
+
+def collection_folder(service: Service) -> str:
+    """Where its hard samples are kept, in the data home of its user; empty: nowhere."""
+    return service.specification.edge.parameters.get(COLLECT, "").strip().strip("/")
 
 
 def _size(sample: Sample) -> tuple[int, int] | None:

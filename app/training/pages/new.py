@@ -61,12 +61,14 @@ class TaskDraft(Draft[Values]):
 
 def new(request: Request) -> Response:
     """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one; &resume={step}: to go on from
-    its checkpoint of that step."""
+    its checkpoint of that step. ?train_file: a file of the home."""
     params = request.query_params
     workload = new_form.workload_of(params.get("workload", ""))
     mode = YAML if params.get("mode") == YAML else FORM
     text, spec = example(workload, *_places(home_of(request))), None
     values = new_form.empty_values(workload)
+    if params.get("train_file"):
+        values["train_file"] = home_of(request).logical(params["train_file"])
     if params.get("from"):
         text = training_of(request).tasks.get(user_of(request), params["from"]).task.spec_text
         text = _resumed(request, text, params["from"], params.get("resume", ""))

@@ -30,6 +30,9 @@ from app.joint_inference.calibration.service import MOST_OPEN, Calibrations, cal
 from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep, best_within, pareto, sweep
 from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady, ServiceNotFound
 from app.joint_inference.hard_examples import known, make
+from app.joint_inference.model.coco import CocoDataset
+from app.joint_inference.model.tally import Sample, Source
+from app.joint_inference.service.collection import HardSampleCollection
 from app.kit.clock import now
 from app.kit.errors import ModelmillError, TooMany
 from app.kit.objects.blobs import blob_key
@@ -369,6 +372,53 @@ def test_samples_that_cannot_be_read_are_counted(calibrations: Calibrations, tmp
     calibrations.run(made.calibration_id, now=now())
     swept = calibrations.sweep(USER, made.calibration_id)
     assert (swept.samples, swept.skipped, swept.kind) == (2, 1, Kind.LABEL_AGREEMENT)
+
+
+class HomeInMemory:
+    """Files of one home."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+
+    def check(self, folder: str) -> None:
+        pass
+
+    def read(self, owner: str, path: str) -> bytes:
+        return self.files.get(path, b"") if owner == USER else b""
+
+    def write(self, owner: str, path: str, content: bytes) -> None:
+        raise AssertionError("a calibration reads")
+
+
+def collected() -> bytes:
+    """Annotations of two pictures."""
+    dataset = CocoDataset.read(b"")
+    for number in range(2):
+        answer = Prediction(probabilities=(0.1, 0.9))
+        sample = Sample(str(number), "", 8, 8, "", 0.5, Source.CLOUD, answer, answer)
+        dataset.add(f"images/{number}.png", sample, (8, 8), "")
+    return dataset.write()
+
+
+def test_hard_samples_that_were_kept_calibrate_with_their_annotations(calibrations: Calibrations) -> None:
+    files = {"datasets/hard/images/0.png": png(mode="L"), "datasets/hard/annotations.json": collected()}
+    calibrations.collection = HardSampleCollection(HomeInMemory(files))
+    made = calibrations.ask_of_collected(USER, "default", "digits", "datasets/hard", now=now())
+    calibrations.run(made.calibration_id, now=now())
+    assert (made.request.set_name, calibrations.get(USER, made.calibration_id).state) == ("datasets/hard", State.READY)
+    swept = calibrations.sweep(USER, made.calibration_id)
+    assert (swept.samples, swept.skipped, swept.kind) == (1, 0, Kind.ACCURACY), "the class of its annotation is true"
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [("", "keeps no hard samples"), ("datasets/none", "no hard samples in"), ("datasets/odd", "not in COCO")],
+)
+def test_without_kept_samples_no_calibration_begins(calibrations: Calibrations, folder: str, reason: str) -> None:
+    calibrations.collection = HardSampleCollection(HomeInMemory({"datasets/odd/annotations.json": b"[]"}))
+    with pytest.raises(BadSamples, match=reason):
+        calibrations.ask_of_collected(USER, "default", "digits", folder, now=now())
+    assert not calibrations.of_service(USER, "default", "digits")
 
 
 def failed(calibrations: Calibrations, path: Path) -> dict[str, Any]:

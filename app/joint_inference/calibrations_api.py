@@ -1,0 +1,128 @@
+"""The JSON API of the calibrations of services with hard samples that were kept. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.joint_inference.access import calibrations_of, joint_of
+from app.joint_inference.calibration.model import Calibration, State
+from app.joint_inference.calibration.sweep import pareto
+from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
+from app.joint_inference.responses import SERVICES
+from app.kit.clock import now
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_answer, json_body
+from app.kit.web.operations import Operations
+from app.kit.web.strict import Strict
+
+_ALL = f"{SERVICES}/{{namespace}}/{{name}}/calibrations"
+OPERATIONS = Operations(
+    {
+        "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
+        "name": {"type": "string", "pattern": NAME_PATTERN},
+    }
+)
+
+
+class CollectedCalibrationBody(Strict):
+    folder: Annotated[str, Field(max_length=500)] = ""
+    """A data set of hard samples in your data home, such as datasets/door; empty: where the service keeps its own."""
+
+
+class CalibrationAnswer(BaseModel):
+    calibration_id: str
+    created_at: str
+    state: State
+    progress: int
+    """0..100."""
+    samples: str
+    """Folder or file that they are from."""
+    error: dict[str, Any]
+    """Of one that failed."""
+    links: dict[str, str]
+
+
+class SettingAnswer(BaseModel):
+    algorithm: str
+    parameters: dict[str, str]
+    upload: float
+    """Share of the samples that are hard with it, 0..1."""
+    quality: float
+    """Of the final answers, 0..1."""
+
+
+class WholeCalibrationAnswer(CalibrationAnswer):
+    quality: str
+    """What it measures; empty before the end."""
+    settings: list[SettingAnswer]
+    """Those that no other beats with as little upload, least upload first; empty before the end."""
+
+
+class CalibrationsAnswer(BaseModel):
+    calibrations: list[CalibrationAnswer]
+
+
+@OPERATIONS.add(
+    "POST",
+    _ALL,
+    "Calibrate a service with hard samples that were kept in the data home",
+    {201: CalibrationAnswer},
+    more_errors=(429,),
+    body=CollectedCalibrationBody,
+)
+async def start_calibration(request: Request) -> Response:
+    body = await json_body(request, CollectedCalibrationBody)
+    return await run_in_threadpool(_start, request, body.folder)
+
+
+@OPERATIONS.add("GET", _ALL, "The calibrations of a service, newest first", {200: CalibrationsAnswer})
+def list_calibrations(request: Request) -> Response:
+    user, service = user_of(request), _named(request)
+    joint_of(request).services.get(user, *service)
+    calibrations = calibrations_of(request).of_service(user, *service)
+    return json_answer(CalibrationsAnswer(calibrations=[CalibrationAnswer(**_facts(one)) for one in calibrations]))
+
+
+@OPERATIONS.add(
+    "GET",
+    f"{_ALL}/{{calibration_id}}",
+    "A calibration: its progress, and at its end the settings worth having",
+    {200: WholeCalibrationAnswer},
+)
+def get_calibration(request: Request) -> Response:
+    user, calibration_id = user_of(request), request.path_params["calibration_id"]
+    joint_of(request).services.get(user, *_named(request))
+    calibration, settings, quality = calibrations_of(request).get(user, calibration_id), [], ""
+    if calibration.state is State.READY:
+        sweep = calibrations_of(request).sweep(user, calibration_id)
+        settings, quality = [SettingAnswer(**vars(one)) for one in pareto(sweep.settings)], sweep.kind.value
+    return json_answer(WholeCalibrationAnswer(**_facts(calibration), quality=quality, settings=settings))
+
+
+def _start(request: Request, folder: str) -> Response:
+    made = calibrations_of(request).ask_of_collected(user_of(request), *_named(request), folder, now=now())
+    answer = CalibrationAnswer(**_facts(made))
+    return json_answer(answer, 201, {"Location": answer.links["calibration"]})
+
+
+def _facts(calibration: Calibration) -> dict[str, Any]:
+    request, at = calibration.request, calibration.calibration_id
+    place = f"{SERVICES}/{request.namespace}/{request.name}/calibrations/{at}"
+    return {
+        "calibration_id": at,
+        "created_at": calibration.created_at,
+        "state": calibration.state,
+        "progress": calibration.progress,
+        "samples": request.set_name,
+        "error": dict(calibration.error),
+        "links": {"calibration": place, "page": f"/ui/calibrations/{at}"},
+    }
+
+
+def _named(request: Request) -> tuple[str, str]:
+    return request.path_params["namespace"], request.path_params["name"]
