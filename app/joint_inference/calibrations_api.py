@@ -91,7 +91,7 @@ def list_calibrations(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{_ALL}/{{calibration_id}}",
-    "A calibration: its progress, and at its end the settings worth having",
+    "A calibration: its progress, and at its end the settings of the Pareto front",
     {200: WholeCalibrationAnswer},
 )
 def get_calibration(request: Request) -> Response:

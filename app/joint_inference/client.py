@@ -45,7 +45,7 @@ class JointClient(ResultsClient):
         return self._json("POST", f"{path_of(namespace, name)}/calibrations", json={"folder": folder})
 
     def calibration(self, namespace: str, name: str, calibration_id: str) -> Record:
-        """With the settings worth having, once it is READY."""
+        """With the settings of the Pareto front, once it is READY."""
         return self._json("GET", f"{path_of(namespace, name)}/calibrations/{quote(calibration_id, safe='')}")
 
     def delete(self, namespace: str, name: str) -> None:

@@ -23,7 +23,7 @@ def calibrate(
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Run both models over the hard samples that were kept, and show which settings are worth having."""
+    """Run both models over the hard samples that were kept, and show the settings of the Pareto front."""
     namespace, name = parted(service)
     with client_of(context, url) as client:
         record = client.calibrate(namespace, name, folder)
