@@ -18,6 +18,12 @@ class Crop:
     """Of the source picture."""
     height: int
 
+    def in_whole(self, whole: Picture, part: Picture) -> Picture:
+        """A copy of the source picture with this part in its place."""
+        copy = whole.copy()
+        copy[self.y : self.y + part.shape[0], self.x : self.x + part.shape[1]] = part
+        return copy
+
     def in_source(self, boxes: Sequence[Box]) -> tuple[Box, ...]:
         """Boxes of the part, in pixels of the source picture."""
         x, y = self.x, self.y
@@ -35,6 +41,9 @@ class Region:
     y1: float
     x2: float
     y2: float
+
+    def __str__(self) -> str:
+        return f"{self.x1:g},{self.y1:g},{self.x2:g},{self.y2:g}"
 
     def of(self, picture: Picture) -> tuple[Picture, Crop]:
         """The part, which shares the picture's memory and has at least a pixel; and where it lies."""

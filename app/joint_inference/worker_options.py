@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
@@ -72,12 +73,8 @@ class EdgeOptions:
     """How long after that the cloud is probed."""
     mining_mode: MiningMode = MiningMode.INFERENCE_THEN_MINING
     on_full: OnFull = OnFull.AUTO
-    region: Region | None = None
-    """The part of the stream's pictures that is looked at; None: all."""
-    motion: float = 0.0
-    """The share of its pixels that must have changed for a picture of the stream to be looked at; 0: each is."""
-    still_s: float = 10.0
-    """One is looked at after so long, though nothing moves, in seconds."""
+    gate: FrameGate = EVERY_FRAME
+    """Of the stream."""
     collect: str = ""
     """Folder of the data home in which hard samples are kept, for the web; empty: none."""
     rows: RowChoice = RowChoice.ALL
@@ -115,9 +112,9 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         breaker_pause_s=reader.number("breaker_pause_s", 5, least=0.05, most=3600),
         mining_mode=reader.choice("mining_mode", MiningMode.INFERENCE_THEN_MINING, tuple(MiningMode)),
         on_full=reader.choice("on_full", OnFull.AUTO, tuple(OnFull)),
-        region=_region(reader),
-        motion=reader.share("motion", 0.0),
-        still_s=reader.number("still_s", 10, least=0.1, most=86_400),
+        gate=FrameGate(
+            _region(reader), reader.share("motion", 0.0), reader.number("still_s", STILL_S, least=0.1, most=86_400)
+        ),
         collect=reader.text("collect"),
         rows=reader.choice("rows", RowChoice.ALL, tuple(RowChoice)),
     )

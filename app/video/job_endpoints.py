@@ -62,7 +62,7 @@ async def submit_video_job(request: Request) -> Response:
         body.realtime,
         name=body.name,
     )
-    return await _submitted(request, submission, body.stages)
+    return await _submitted(request, submission, body.stages, body.gate)
 
 
 @OPERATIONS.add(
@@ -223,19 +223,32 @@ async def video_changes(request: Request) -> Response:
 
 
 # --- helpers --------------------------------------------------------------------------------------
-async def _submitted(request: Request, submission: Submission, stages: list[str] | None) -> Response:
-    submission = replace(submission, dag=await with_dag(request, submission, stages))
+async def _submitted(
+    request: Request, submission: Submission, stages: list[str] | None, gate: dict[str, Any] | None = None
+) -> Response:
+    submission = replace(submission, dag=await with_dag(request, submission, stages, gate))
     job = await run_in_threadpool(video_of(request).jobs.submit, user_of(request), submission, now=now())
     return json_answer(responses.whole(job), 201, {"Location": responses.place_of(job.uid)})
 
 
-async def with_dag(request: Request, submission: Submission, stages: list[str] | None) -> object:
-    """The DAG of a submission, or that of stages. Raises BadRequest."""
+async def with_dag(
+    request: Request, submission: Submission, stages: list[str] | None, gate: dict[str, Any] | None = None
+) -> object:
+    """The DAG of a submission, or that of stages.
+
+    Args:
+        stages: names of the catalog; None: the submission has a DAG.
+        gate: is put into the DAG; None: it stays as it is.
+
+    Raises:
+        BadRequest: Both are given, or neither.
+    """
     if (submission.dag is None) == (stages is None):
         raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalog, in their order.")
-    if stages is None:
-        return submission.dag
-    return await run_in_threadpool(dag_of_stages, video_of(request).catalogue, user_of(request), stages)
+    dag = submission.dag
+    if stages is not None:
+        dag = await run_in_threadpool(dag_of_stages, video_of(request).catalogue, user_of(request), stages)
+    return {**dag, "gate": gate} if gate is not None and isinstance(dag, dict) else dag
 
 
 def dag_of_stages(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:

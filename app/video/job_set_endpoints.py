@@ -47,7 +47,7 @@ async def create_job_set(request: Request) -> Response:
         body.realtime,
         name=body.name,
     )
-    submission = replace(submission, dag=await with_dag(request, submission, body.stages))
+    submission = replace(submission, dag=await with_dag(request, submission, body.stages, body.gate))
     made = await run_in_threadpool(video.sets.create, user_of(request), body.node_selector, submission, now=now())
     return json_answer(answer_of_set(made, ()), 201, {"Location": f"{SETS}/{made.set_id}"})
 

@@ -45,6 +45,8 @@ class NewJob(Strict):
     """The requirement's {generator, flow, input}; flow may be a graph {stage: [stages before]}."""
     stages: StageNames | None = None
     """Instead of a DAG: names in the order they run; whose output each input is goes without saying."""
+    gate: Json | None = None
+    """dag.gate: {region: "x1,y1,x2,y2", motion, still_s}."""
     constraint: Json | None = None
     """{delay: s or [lo, hi], accuracy or acc_level}."""
     policy: Text = ""
@@ -63,6 +65,7 @@ class NewJobSet(Strict):
     """Of each node this video; null: all of them."""
     dag: Json | None = None
     stages: StageNames | None = None
+    gate: Json | None = None
     constraint: Json | None = None
     policy: Text = ""
     restart_policy: RestartPolicy = RestartPolicy.NEVER

@@ -584,3 +584,19 @@ def test_a_plan_that_names_no_host_is_carried_out_here(made: Deployment, clip: P
     finished(made)
     assert made.agent.plan_result(1)["fallbacks"] == 100
     assert "degraded" in made.agent.reports[-1]["flags"]
+
+
+def test_of_a_region_only_that_part_is_sent_and_boxes_are_those_of_the_whole(made: Deployment, tmp_path: Path) -> None:
+    dag = {**REQUIREMENT, "gate": {"region": "0.5,0.5,1,1"}}
+    run(made, video(tmp_path / "large.mp4", frames=5, size=(640, 360)), dag=dag, resolution="1080p")
+    assert {call.size for call in made.hosts[0].of("face_detection")} == {(320, 180)}
+    row = made.agent.results[0]
+    assert (row["size"], row["bbox"][0][:2]) == ([640, 360], [330.0, 190.0])
+
+
+def test_still_frames_are_not_sent_and_their_number_is_said(made: Deployment, tmp_path: Path) -> None:
+    dag = {**REQUIREMENT, "gate": {"motion": 0.9}}
+    run(made, video(tmp_path / "clip.mp4", frames=50), dag=dag)
+    result = made.agent.plan_result(1)
+    assert result["still"] + result["frames"] == 50
+    assert len(made.hosts[0].of("face_detection")) == result["frames"] < 5

@@ -7,7 +7,6 @@ import threading
 
 from app.edge.joint.joint import COMPLETED, FAILED, RUNNING, JointInference
 from app.inference.errors import DecoderMissing, InferenceFailed
-from app.inference.motion import MotionGate
 from app.inference.sources import Frame, open_source
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import STREAM, StreamEnd
@@ -25,7 +24,7 @@ class SourceStream:
     def __init__(self, joint: JointInference) -> None:
         self.joint = joint
         self._name = ""
-        self._gate = MotionGate(joint.options.motion, joint.options.still_s)
+        self._gate = joint.options.gate.motion_gate()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
 
@@ -71,8 +70,7 @@ class SourceStream:
 
     def _process(self, frame: Frame, *, waits: bool) -> None:
         """Submit a frame. One that the model cannot process does not end the stream."""
-        region = self.joint.options.region
-        picture, crop = region.of(frame.picture) if region is not None else (frame.picture, None)
+        picture, crop = self.joint.options.gate.part_of(frame.picture)
         if not self._gate.passes(picture):
             self.joint.detail["stillNumber"] = self._gate.held
             self._mark_running()

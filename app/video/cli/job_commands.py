@@ -44,6 +44,12 @@ def submit(
     each_frame: Annotated[
         bool, typer.Option("--each-frame", help="Process each frame, as fast as that goes, and drop none.")
     ] = False,
+    motion: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Process a frame if so many of its pixels changed, as 0.005.")
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(metavar="X1,Y1,X2,Y2", help="Process only this part of each frame, in shares.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it until it ends.")] = False,
     as_json: AsJson = False,
     url: Url = None,
@@ -60,6 +66,8 @@ def submit(
     job |= {"restart_policy": restart} if restart else {}
     job |= {"realtime": False} if each_frame else {}
     job |= {"name": name} if name else {}
+    gate = {**({"motion": motion} if motion else {}), **({"region": region} if region else {})}
+    job |= {"gate": gate} if gate else {}
     missing = [name for name in ("node", "video_id") if name not in job]
     if missing or not ({"dag", "stages"} & set(job)):
         raise BadRequest(

@@ -76,6 +76,8 @@ def result_lines(result: Json) -> Iterator[str]:
         yield f"end to end  p50 {seconds(result['e2e_p50'])}, p95 {seconds(result.get('e2e_p95'))}"
     if "fps" in result:
         yield f"rate        {number(result['fps'])} frames/s"
+    if still := result.get("still"):
+        yield f"still       {still} frames not processed, {still / (still + result['frames']):.0%}"
 
 
 def decisions_table(records: Iterable[Json]) -> Table:

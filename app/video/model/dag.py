@@ -7,12 +7,16 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
+from app.inference.region import read_region
 from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
-from app.video.model.kinds import GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
+from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
 from app.video.model.reader import NAME, shown
 
-KEYS = ("generator", "flow", "input", "stages")
+KEYS = ("generator", "flow", "input", "stages", "gate")
+GATE = ("region", "motion", "still_s")
+MAX_STILL_S = 86_400.0
 MAX_FIELDS = 32
 MAX_VARIANTS = 3
 MAX_MODELS = 8
@@ -44,6 +48,7 @@ class Dag:
     """As it was written, a list or a graph."""
     own: Mapping[str, StageSpec] = field(default_factory=dict)
     """Stages that the job itself declares, which take precedence over the catalog."""
+    gate: FrameGate = EVERY_FRAME
 
     def to_json(self) -> dict[str, Any]:
         """In the requirement's format: {generator, flow, input} and, if the job has any, stages."""
@@ -60,6 +65,8 @@ class Dag:
             written["stages"] = {
                 name: {key: spec[key] for key in ("kind", "models", "parameters")} for name, spec in specs.items()
             }
+        if self.gate != EVERY_FRAME:
+            written["gate"] = _gate_to_json(self.gate)
         return written
 
     def ancestors(self) -> dict[str, frozenset[str]]:
@@ -71,9 +78,9 @@ def read_dag(data: object) -> Dag:
     """Parses the DAG of a job.
 
     Args:
-        data: {generator, flow, input, stages}. flow: [generator, stage, …], where each waits for the one before, or
-            {stage: [stage or generator, …]}. stages, which may be missing: {name: {kind, models: [name | [name, …],
-            …], parameters}}.
+        data: {generator, flow, input, stages, gate}. flow: [generator, stage, …], where each waits for the one before,
+            or {stage: [stage or generator, …]}. stages, which may be missing: {name: {kind, models: [name | [name, …],
+            …], parameters}}. gate, which may be missing: {region: "x1,y1,x2,y2", motion: 0..1, still_s}.
 
     Raises:
         BadDag: It has another form: an unknown generator, a flow without it, a stage twice, a cycle, a reference
@@ -92,7 +99,8 @@ def read_dag(data: object) -> Dag:
         stage: waits[stage] | {reference.source for reference in inputs.get(stage, {}).values()} - {generator}
         for stage in stages
     }
-    return Dag(generator, stages, before, inputs, flow, _own_stages(document.get("stages"), stages))
+    own, gate = _own_stages(document.get("stages"), stages), _gate(document.get("gate"), generator)
+    return Dag(generator, stages, before, inputs, flow, own, gate)
 
 
 def _inputs(
@@ -132,6 +140,33 @@ def _reference(data: object, place: str, generator: str, earlier: Set[str]) -> R
             f"Before it come {', '.join([generator, *sorted(earlier)])}.",
         )
     return Reference(source, output)
+
+
+def _gate(data: object, generator: str) -> FrameGate:
+    if data is None:
+        return EVERY_FRAME
+    fields = _READER.mapping(data, "dag.gate", most=len(GATE))
+    _READER.only_keys(fields, "dag.gate", GATE)
+    motion = _READER.number(fields.get("motion", 0), "dag.gate.motion")
+    still_s = _READER.number(fields.get("still_s", STILL_S), "dag.gate.still_s")
+    if not 0 <= motion <= 1:
+        raise _READER.problem("dag.gate.motion", "is a share of the pixels, from 0 to 1")
+    if not 0.1 <= still_s <= MAX_STILL_S:
+        raise _READER.problem("dag.gate.still_s", f"is a number of seconds from 0.1 to {MAX_STILL_S:g}")
+    if motion and generator == CLIP.name:
+        raise _READER.problem(
+            "dag.gate.motion", f"does not work with {CLIP.name}", "Its stages look at motion themselves."
+        )
+    text = _READER.text(fields["region"], "dag.gate.region") if fields.get("region") else ""
+    try:
+        return FrameGate(read_region(text) if text else None, motion, still_s)
+    except ValueError as error:
+        raise _READER.problem("dag.gate.region", f"is {error}") from None
+
+
+def _gate_to_json(gate: FrameGate) -> dict[str, Any]:
+    region = {"region": str(gate.region)} if gate.region is not None else {}
+    return {**region, **({"motion": gate.motion, "still_s": gate.still_s} if gate.motion else {})}
 
 
 def _own_stages(data: object, stages: tuple[str, ...]) -> dict[str, StageSpec]:

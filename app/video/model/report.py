@@ -36,6 +36,8 @@ class PlanResult(TypedDict):
     skipped: NotRequired[int]
     dropped: NotRequired[int]
     """Skipped because the runner was late."""
+    still: NotRequired[int]
+    """Not processed because nothing had moved: the answers of the last processed frame hold on."""
     violations: NotRequired[int]
     """Frames that took longer than the constraint's hi."""
     bytes_up: NotRequired[float]
@@ -45,6 +47,11 @@ class PlanResult(TypedDict):
     fallbacks: NotRequired[int]
     """Stage calls that the host itself answered, because the planned node was unreachable."""
     plan_seq: NotRequired[int]
+
+
+def taken_of(result: PlanResult) -> int:
+    """Frames that were processed, or for which it was enough that nothing had moved."""
+    return result.get("frames", 0) + result.get("still", 0)
 
 
 class PlanRequest(TypedDict):

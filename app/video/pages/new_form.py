@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from app.inference.frame_gate import STILL_S
+from app.inference.region import read_region
 from app.kit.errors import ModelmillError
 from app.kit.web.editor import Problems
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
@@ -33,6 +35,8 @@ DEFAULTS: Mapping[str, str] = {
     "policy": DEFAULT,
     "restart_policy": RestartPolicy.EOS.value,
     "realtime": "on",
+    "region": "",
+    "motion": "",
     "mode": Mode.RUN.value,
 }
 FIELD_OF = {
@@ -103,13 +107,27 @@ def body_of(form: JobForm) -> dict[str, Any]:
         **({"name": values["name"]} if values["name"] else {}),
         "node_addr": node,
         "video_id": video,
-        "dag": dag_of(values["generator"], form.stages, form.inputs),
+        "dag": dag_of(values["generator"], form.stages, form.inputs) | gate_of(values),
         "user_constraint": constraint,
         "policy": values["policy"],
         "restart_policy": values["restart_policy"],
         "realtime": bool(values["realtime"]),
         "mode": values["mode"],
     }
+
+
+def gate_of(values: Mapping[str, str]) -> dict[str, Any]:
+    """The DAG's gate; empty without one."""
+    gate: dict[str, Any] = {"region": values["region"]} if values["region"] else {}
+    gate |= {"motion": float(values["motion"]) / 100} if _is_percentage(values["motion"]) else {}
+    return {"gate": gate} if gate else {}
+
+
+def _is_percentage(text: str) -> bool:
+    try:
+        return 0 < float(text) <= 100
+    except ValueError:
+        return False
 
 
 def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
@@ -127,6 +145,12 @@ def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
     for one in form.inputs:
         if not one.taken and not one.is_optional and form.stages:
             problems[one.name] = ""
+    if values["motion"] and not _is_percentage(values["motion"]):
+        problems["motion"] = ""
+    try:
+        read_region(values["region"] or "0,0,1,1")
+    except ValueError:
+        problems["region"] = ""
     _, wrong = constraint_of(values)
     return problems | wrong
 
@@ -211,7 +235,8 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
         constraint = body.get("user_constraint") or {}
         lo, hi = _delay(constraint.get("delay", DEFAULT_DELAY_S))
         taken = {f"in.{stage}.{field}": str(where) for stage in given for field, where in given[stage].items()}
-        is_plain = not (dag.get("stages") or {*given} - {*stages, RENDER})
+        gate = dag.get("gate") or {}
+        is_plain = gate.get("still_s", STILL_S) == STILL_S and not (dag.get("stages") or {*given} - {*stages, RENDER})
         if not is_plain or not all(isinstance(name, str) and "," not in name for name in stages):
             return None
         return {
@@ -228,6 +253,8 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
             "restart_policy": str(body.get("restart_policy") or RestartPolicy.NEVER),
             "realtime": "on" if body.get("realtime", True) else "",
             "mode": str(body.get("mode") or Mode.RUN),
+            "region": str(gate.get("region") or ""),
+            "motion": f"{gate['motion'] * 100:g}" if gate.get("motion") else "",
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         return None

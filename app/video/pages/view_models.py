@@ -47,6 +47,8 @@ class JobFigures:
     frames: int | None
     tracked: int | None
     skipped: int | None
+    still: int | None
+    """Not processed because nothing had moved."""
     dropped: int | None
     violations: int | None
     bytes_up: float | None
@@ -59,6 +61,11 @@ class JobFigures:
     @property
     def is_late(self) -> bool:
         return self.is_hurried and self.p50 is not None and self.p50 > self.hi
+
+    @property
+    def still_share(self) -> float:
+        """Of the frames that the plan takes, 0..1."""
+        return (self.still or 0) / max(1, (self.still or 0) + (self.frames or 0))
 
     @property
     def bar(self) -> Markup:
@@ -149,7 +156,8 @@ def version_of(job: VideoJob) -> str:
 
 def figures_of(job: VideoJob) -> JobFigures:
     result = job.plan_result
-    whole = {key: _whole(result, key) for key in ("frames", "tracked", "skipped", "dropped", "violations", "fallbacks")}
+    counts = ("frames", "tracked", "skipped", "still", "dropped", "violations", "fallbacks")
+    whole = {key: _whole(result, key) for key in counts}
     return JobFigures(
         p50=number(result, "e2e_p50"),
         p95=number(result, "e2e_p95"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from app.video.model.plan import Encoder, VideoConf
-from app.video.model.report import PlanResult
+from app.video.model.report import PlanResult, taken_of
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.predictor import HOST, LATENCY_S, OWN_LATENCY_S, Prediction, node_of, nodes_key
 
@@ -218,9 +218,11 @@ class PlanMemory:
             Whether the plan does not keep up. Its frames then queue, and their delays carry no information.
         """
         frames, dropped, fps = result.get("frames", 0), result.get("dropped", 0), result.get("fps", 0.0)
+        taken = taken_of(result)
+        taken_fps = fps * taken / frames if frames else fps
         conf = expected.video_conf
         planned_fps = conf.fps / (1 + conf.nskip + conf.ntracking)
-        is_short = (is_severe or dropped > DROPPED * (frames + dropped)) and 0 < fps < SLOWED * planned_fps
+        is_short = (is_severe or dropped > DROPPED * (taken + dropped)) and 0 < taken_fps < SLOWED * planned_fps
         if is_short or fps > capacity:
             key = f"pace@{nodes_key(expected.flow_mapping)}"
             self.corrections[key] = min(1.0, max(LEAST_PACE, self.corrections.get(key, 1.0) * fps / capacity))

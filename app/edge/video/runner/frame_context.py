@@ -15,6 +15,7 @@ from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.resize import Size, moved, ratio_of, size_of
 from app.edge.video.stages.registry import stage_class
 from app.inference.prediction import Picture
+from app.inference.region import Crop
 from app.video.model.dag import Dag, Reference
 from app.video.model.kinds import GENERATORS, RENDER, StageKind, Type
 from app.video.model.plan import Plan
@@ -98,6 +99,16 @@ class CapturedFrame:
     """It is not processed: its boxes are those of the last processed frame, moved."""
     clip: tuple[Picture, ...] = ()
     """Of a ClipGenerator's frame all pictures of the clip, its own first."""
+    source: Picture | None = None
+    """The whole picture, of which `picture` is a part; None: it is the whole."""
+    crop: Crop | None = None
+    """Where in `source` the picture lies."""
+    still: bool = False
+    """Nothing has moved since the last processed frame, whose answers hold on; `tracked` is True, too."""
+
+    @property
+    def source_size(self) -> Size:
+        return size_of(self.picture if self.source is None else self.source)
 
 
 class FrameFailed(Exception):

@@ -63,6 +63,7 @@ class JobRunner:
             realtime=content.realtime,
             live=self._source.is_live,
             n_loop=self._checkpoint.state.n_loop,
+            gate=content.dag.gate,
             sleep=self._stopping.wait,
         )
 
@@ -268,7 +269,7 @@ class JobRunner:
         return self.work.content.realtime and self.queue.is_full
 
     def _left_out(self) -> FrameCounts:
-        return FrameCounts(self._generator.skipped, self.queue.dropped)
+        return FrameCounts(self._generator.skipped, self.queue.dropped, self._generator.still)
 
     # reports and the end
 

@@ -28,6 +28,7 @@ class FrameCounts:
 
     skipped: int = 0
     dropped: int = 0
+    still: int = 0
 
 
 @dataclass
@@ -146,6 +147,7 @@ class PlanMetrics:
             fps=round(sums.frames / max(1e-3, self._until(sums) - sums.began), 3),
             skipped=left_out.skipped - sums.base.skipped,
             dropped=left_out.dropped - sums.base.dropped,
+            still=left_out.still - sums.base.still,
             violations=sums.violations,
             bytes_up=round(sums.sent / sums.frames, 1),
             fallbacks=sums.fallbacks,

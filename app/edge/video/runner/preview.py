@@ -16,10 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from app.edge.video.runner.frame_context import DagRequirements, Values, render
+from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, Values, render
 from app.edge.video.runner.frame_transport import jpeg_bytes
 from app.edge.video.runner.resize import Size, resized, size_of
-from app.inference.prediction import Picture
 from app.video.model.dag import Reference
 
 SNAPSHOT_WIDTH = 640
@@ -31,13 +30,14 @@ logger = logging.getLogger(__name__)
 class PreviewScene:
     """What can be drawn."""
 
-    number: int
-    """Of the frame, n_loop."""
-    source: Picture
-    """The frame as it came."""
+    frame: CapturedFrame
     values: Values
     """Boxes in pixels of `size`."""
     size: Size
+
+    @property
+    def number(self) -> int:
+        return self.frame.n_loop
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,10 @@ class PreviewRenderer:
         self._drawn = scene.number
         if is_due:
             self._sent, self._is_due = scene.number, False
-        picture = render(self.needs, scene.values, self._image(), scene.source, scene.size)
+        frame = scene.frame
+        picture = render(self.needs, scene.values, self._image(), frame.picture, scene.size)
+        if frame.crop is not None and frame.source is not None and size_of(picture) == size_of(frame.picture):
+            picture = frame.crop.in_whole(frame.source, picture)
         self.live.put(PreviewPicture(scene.number, jpeg_bytes(picture)))
         if is_due:
             width, height = size_of(picture)

@@ -52,6 +52,11 @@ class Tracker:
         self._boxes: list[list[float]] = []
         self._size: Size = (1, 1)
 
+    @property
+    def boxes(self) -> list[list[float]]:
+        """Where they are in the last picture, in pixels of the size that they began with."""
+        return self._boxes
+
     def begin(self, picture: Picture, boxes: Sequence[Sequence[float]], size: Size) -> None:
         """boxes: of the picture, in pixels of `size`."""
         self._picture, self._grey = picture, None
@@ -116,8 +121,8 @@ class FrameResults:
         source_fps: Frames a second of the source; 0 while it does not say.
 
     Attributes:
-        newest: Of the last frame {seq, bytes, objects}, with width, height and fps of the source: what the policies are
-            told as generator_output.
+        newest: Of the last frame {seq, bytes, objects}, with width and height of what is processed of it, and the fps
+            of the source: what the policies are told as generator_output.
     """
 
     def __init__(
@@ -165,10 +170,14 @@ class FrameResults:
             return
         outcome = self._last
         boxes = self._boxes_of(outcome)
-        if boxes is not None:
+        if result.frame.still:
+            boxes = self._tracker.boxes if boxes is not None else None
+        elif boxes is not None:
             boxes = self._tracker.follow(result.frame.picture)
+        if boxes is not None:
             outcome = replace(outcome, values={**outcome.values, self._tracks: boxes})
-        self._metrics.tracked()
+        if not result.frame.still:
+            self._metrics.tracked()
         self._publish(result, outcome, boxes, self._since(result))
 
     def _since(self, result: FrameResult) -> float:
@@ -185,9 +194,12 @@ class FrameResults:
         }
         width, height = size_of(frame.picture)
         if boxes is not None:
-            row["size"] = [width, height]
-            ratio = ratio_of(outcome.size, (width, height))
-            row["bbox"] = [[round(side, 1) for side in box] for box in moved_boxes(boxes, ratio)]
+            row["size"] = list(frame.source_size)
+            x, y = (frame.crop.x, frame.crop.y) if frame.crop is not None else (0, 0)
+            row["bbox"] = [
+                [round(side + offset, 1) for side, offset in zip(box, (x, y, x, y), strict=True)]
+                for box in moved_boxes(boxes, ratio_of(outcome.size, (width, height)))
+            ]
             row |= self._classes_of(outcome, len(boxes))
         if frame.at is not None:
             row["pts"] = round(frame.at, 3)
@@ -202,7 +214,7 @@ class FrameResults:
             "height": height,
             **self._rate(),
         }
-        self._renderer.show(PreviewScene(frame.n_loop, frame.picture, outcome.values, outcome.size))
+        self._renderer.show(PreviewScene(frame, outcome.values, outcome.size))
 
     def _classes_of(self, outcome: Outcome, count: int) -> dict[str, Any]:
         """What the stage of the boxes says of each."""

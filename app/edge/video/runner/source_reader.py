@@ -12,17 +12,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
 
 from app.edge.video.runner.frame_context import CapturedFrame
 from app.edge.video.runner.frame_workers import FrameQueue
 from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.resize import in_colour
 from app.inference.errors import DamagedPicture, SourceUnusable
+from app.inference.frame_gate import EVERY_FRAME, FrameGate
 from app.inference.sources import open_video_source
 from app.inference.sources.factory import is_live
 from app.inference.sources.frames import LazyFrame, Pace, VideoSource
 from app.video.model.job import Ending, RestartPolicy
 from app.video.model.plan import VideoConf
+
+STILL_ROW_S = 1.0
+"""While nothing moves, one frame is given in this time: its objects are still there."""
 
 
 class JobSource:
@@ -56,6 +63,7 @@ class Generator:
         realtime: bool = True,
         live: bool = False,
         n_loop: int = 0,
+        gate: FrameGate = EVERY_FRAME,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
@@ -66,18 +74,24 @@ class Generator:
             realtime: Give each frame at its own time.
             live: The source comes by itself and does not wait.
             n_loop: Of the last frame before this runner.
+            gate: Which part of a frame is given, and when a frame that would be processed is still.
             clock: Seconds that never go back.
             sleep: Waits so many seconds, or until the job is ended.
         """
         self.n_loop = n_loop
         self.skipped = 0
         """Frames omitted."""
+        self.still = 0
+        """Frames that were not processed because nothing had moved."""
         self.damaged = 0
         """Frames that could not be read."""
         self.why_damaged = ""
         """Of the last of them."""
         self._conf, self._clips, self._realtime, self._clock = conf, clips, realtime, clock
         self._now = conf()
+        self._gate, self._time = gate, clock()
+        self._motion = gate.motion_gate(lambda: self._time)
+        self._is_still, self._still_given = False, clock()
         self._pace = Pace(self._now.fps, clock, sleep, live=live)
         self._place = 0
         self._clip: list[CapturedFrame] = []
@@ -140,11 +154,39 @@ class Generator:
             self._note(lazy_frame, error.message)
             self._place = 0 if place == 0 else self._place
             return
-        frame = CapturedFrame(self.n_loop, picture, lazy_frame.at, captured, tracked=place > 0)
+        part, crop = self._gate.part_of(picture)
+        self._time = captured if self._realtime or lazy_frame.at is None else lazy_frame.at
+        self._is_still = not self._motion.passes(part) if place == 0 else self._is_still
+        if self._is_still and not self._gives_still(place):
+            return
+        whole = None if crop is None else picture
+        part = np.ascontiguousarray(part)
+        is_tracked = place > 0 or self._is_still
+        frame = CapturedFrame(
+            self.n_loop,
+            part,
+            lazy_frame.at,
+            captured,
+            tracked=is_tracked,
+            source=whole,
+            crop=crop,
+            still=self._is_still,
+        )
         if self._clips:
             self._clip.append(frame)
         else:
             yield frame
+
+    def _gives_still(self, place: int) -> bool:
+        """Counts a frame in which nothing moves. Is it to be given?"""
+        if place:
+            self.skipped += 1
+            return False
+        self.still += 1
+        if 0 <= self._time - self._still_given < STILL_ROW_S:
+            return False
+        self._still_given = self._time
+        return True
 
     def _whole_clip(self) -> Iterator[CapturedFrame]:
         if not self._clip:
@@ -152,7 +194,7 @@ class Generator:
         clip, self._clip = self._clip, []
         first = clip[0]
         pictures = tuple(frame.picture for frame in clip)
-        yield CapturedFrame(first.n_loop, first.picture, first.at, first.captured, clip=pictures)
+        yield replace(first, clip=pictures)
         yield from clip[1:]
 
     def _note(self, lazy_frame: LazyFrame, reason: str) -> None:

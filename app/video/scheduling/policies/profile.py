@@ -8,7 +8,7 @@ from typing import Any
 
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
-from app.video.model.report import PlanResult
+from app.video.model.report import PlanResult, taken_of
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
 from app.video.scheduling.cooldown import Cooldown
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
@@ -237,7 +237,7 @@ class _Call:
     def _lateness(self, result: PlanResult, *, can_pass: bool) -> _Lateness:
         p95, p50 = result.get("e2e_p95", 0.0), result.get("e2e_p50")
         frames, dropped = result.get("frames", 0), result.get("dropped", 0)
-        is_late = p95 > self.hi or dropped > 0.2 * (frames + dropped)
+        is_late = p95 > self.hi or dropped > 0.2 * (taken_of(result) + dropped)
         share = result.get("violations", frames) / frames if frames else 1.0
         is_many = is_late and (share >= SEVERE or p50 is None or p50 > 0.8 * self.hi or dropped > frames)
         can_pass = is_late and can_pass and share < NEARLY_ALL

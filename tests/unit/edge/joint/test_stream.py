@@ -16,6 +16,7 @@ import pytest
 
 from app.edge.joint.joint import JointInference
 from app.edge.joint.stream import SourceStream
+from app.inference.frame_gate import FrameGate
 from app.inference.picture_codec import encode
 from app.inference.prediction import Picture, Prediction
 from app.inference.region import read_region
@@ -175,7 +176,7 @@ def test_a_stream_that_waits_ends_with_its_worker(hundred: Path, big_model: BigM
 
 def test_still_pictures_are_not_looked_at_and_their_number_is_said(hundred: Path) -> None:
     """Each is a little lighter than the one before."""
-    with streaming(hundred, motion=0.5, still_s=LONG_S * 100) as joint:
+    with streaming(hundred, gate=FrameGate(motion=0.5, still_s=LONG_S * 100)) as joint:
         until(lambda: reason(joint) is Reason.SOURCE_ENDED)
         assert (joint.tally().inferences, joint.detail["stillNumber"]) == (2, 98), (
             "one of them when it was more than 20 levels lighter than the first"
@@ -184,7 +185,7 @@ def test_still_pictures_are_not_looked_at_and_their_number_is_said(hundred: Path
 
 def test_of_a_region_the_small_model_sees_no_more_and_its_row_is_in_the_whole_picture(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(encode(plain(1, 0, 0, 80, 40))[0])
-    with streaming(tmp_path, region=read_region("0.5,0.25,1,0.75")) as joint:
+    with streaming(tmp_path, gate=FrameGate(read_region("0.5,0.25,1,0.75"))) as joint:
         until(lambda: reason(joint) is Reason.SOURCE_ENDED)
         report = joint.rows.report()
         assert report is not None

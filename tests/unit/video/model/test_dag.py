@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from app.inference.frame_gate import FrameGate
+from app.inference.region import Region
 from app.video.errors import BadDag
 from app.video.model.dag import Dag, Reference, check_types, read_dag
 from app.video.model.flow import MAX_STAGES
@@ -310,3 +312,25 @@ def test_the_clip_generator_has_a_clip_and_its_first_picture() -> None:
         check_types(read_dag(data), KINDS)
     clips = replace(DETECTION, inputs={"image": Type.CLIP})
     check_types(read_dag(data), {**KINDS, "face_detection": clips})
+
+
+def test_the_gate_of_a_dag_is_read_and_written_as_it_was() -> None:
+    gate = {"region": "0.1,0.5,0.9,1", "motion": 0.005, "still_s": 5.0}
+    dag = read_dag(a_dag() | {"gate": gate})
+    assert dag.gate == FrameGate(Region(0.1, 0.5, 0.9, 1.0), 0.005, 5.0)
+    assert dag.to_json() == a_dag() | {"gate": gate}
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [{"region": "1,1,0,0"}, {"region": 5}, {"motion": 2}, {"motion": 0.1, "still_s": 0}, {"area": 1}, "0.5"],
+    ids=str,
+)
+def test_another_gate_is_refused_with_its_place(gate: object) -> None:
+    assert "dag.gate" in refused(a_dag() | {"gate": gate}).message
+
+
+def test_clips_have_no_motion_gate() -> None:
+    graph = a_graph({"a": ["ClipGenerator"]}) | {"generator": "ClipGenerator", "gate": {"motion": 0.1}}
+    graph["input"] = json.loads(json.dumps(graph["input"]).replace("SingleFrameGenerator", "ClipGenerator"))
+    assert "ClipGenerator" in refused(graph).message

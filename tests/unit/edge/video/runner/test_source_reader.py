@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator as Shots
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from app.edge.video.runner.frame_context import CapturedFrame
 from app.edge.video.runner.source_reader import Generator
 from app.inference.errors import DamagedPicture, SourceUnusable
+from app.inference.frame_gate import FrameGate
 from app.inference.prediction import Picture
+from app.inference.region import Region
 from app.inference.sources.frames import LazyFrame
 from app.video.model.plan import VideoConf
 
@@ -47,7 +50,7 @@ class Reel:
         return np.full((4, 6), number, np.uint8)
 
 
-def take(reel: Reel, conf: VideoConf, **more: bool) -> tuple[list[CapturedFrame], Generator, Clock]:
+def take(reel: Reel, conf: VideoConf, **more: Any) -> tuple[list[CapturedFrame], Generator, Clock]:
     clock = Clock()
     generator = Generator(lambda: conf, clock=clock, sleep=clock.sleep, **more)
     return list(generator.one_pass(reel)), generator, clock
@@ -132,3 +135,36 @@ def test_a_new_plan_counts_from_the_next_frame_on() -> None:
 
 def test_grey_pictures_become_coloured_ones() -> None:
     assert take(Reel(1), VideoConf())[0][0].picture.shape == (4, 6, 3)
+
+
+class StillReel(Reel):
+    """All black; from second 4 on white."""
+
+    def read(self, number: int) -> Picture:
+        return np.full((40, 60), 255 if number >= 100 else 0, np.uint8)
+
+
+@pytest.mark.parametrize("realtime", [True, False])
+def test_of_a_still_source_a_frame_a_second_holds_on_and_none_is_processed(realtime: bool) -> None:
+    gate = FrameGate(motion=0.1, still_s=3.0)
+    taken, generator, _ = take(StillReel(150), VideoConf(fps=25), gate=gate, realtime=realtime)
+    processed = [frame.n_loop - 1 for frame in taken if not frame.tracked]
+    assert processed == [0, 75, 100], "the first, one after 3 s, and the one in which something has changed"
+    assert generator.still == 147
+    assert [frame.still for frame in taken] == [frame.tracked for frame in taken]
+    assert len([frame for frame in taken if frame.still]) in (5, 6)
+
+
+def test_frames_that_would_be_tracked_are_left_out_of_a_still_cycle() -> None:
+    taken, generator, _ = take(StillReel(75), VideoConf(fps=25, ntracking=2), gate=FrameGate(motion=0.1, still_s=60))
+    assert (generator.still, generator.skipped) == (24, 48)
+    assert [frame.n_loop for frame in taken if frame.tracked and not frame.still] == [2, 3]
+
+
+def test_of_a_region_only_the_part_is_given_and_where_it_lies() -> None:
+    reel = Reel(2)
+    taken, _, _ = take(reel, VideoConf(fps=25), gate=FrameGate(Region(0.5, 0.5, 1.0, 1.0)))
+    frame = taken[1]
+    assert frame.picture.shape == (2, 3, 3)
+    assert frame.crop is not None
+    assert (frame.crop.x, frame.crop.y, frame.source_size) == (3, 2, (6, 4))

@@ -336,3 +336,13 @@ def test_a_decision_takes_little_time_also_with_many_nodes_and_stages() -> None:
         patch.setattr(Predictor, "predict", counted)
         _asked({"profile": [], "now": 0.0}, dag=dag, resource_info=many)
     assert calls <= search.MAX_PREDICTIONS + 40, f"{time.perf_counter() - began} s"
+
+
+@pytest.mark.parametrize(("still", "is_late"), [(0, True), (200, False)])
+def test_frames_in_which_nothing_moved_are_neither_late_nor_missing(still: int, is_late: bool) -> None:
+    _, places = fixed_plan(HERE, "480p")
+    memory = PlanMemory({"last_plan": None, "profile": profile(), "now": 0.0})
+    expected = Predictor(DAG, resources(20.0), ProfileModel(profile())).predict(VideoConf("480p", FPS), places)
+    result = _result(fps=1.0, frames=10, dropped=6, still=still)
+    assert memory.learn_rate(result, expected, expected.fps, is_severe=False) is is_late
+    assert bool([key for key in memory.corrections if key.startswith("pace@")]) is is_late
