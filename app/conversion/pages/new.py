@@ -18,7 +18,8 @@ from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.model import SNR_DB_MIN
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_submission, new_view, samples, suggestions
-from app.conversion.pages.new_form import FormProblem, Values, field_problem, place_of, problem_of
+from app.conversion.pages.form_problems import FormProblem, field_problem, place_of, problem_of
+from app.conversion.pages.new_form import Values
 from app.conversion.pages.quality import saturation_columns
 from app.conversion.service.calibration_sets import calibration_sets
 from app.conversion.service.previews import Previews

@@ -14,7 +14,8 @@ from typing import Any
 from app.conversion.object_keys import MODEL_ENDINGS
 from app.conversion.options import Options, ToolchainName
 from app.conversion.pages import new_form
-from app.conversion.pages.new_form import FormProblem, Values, problem_of
+from app.conversion.pages.form_problems import FormProblem, problem_of
+from app.conversion.pages.new_form import Values
 from app.conversion.pages.suggestions import Suggestion
 from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant

@@ -16,7 +16,7 @@ from app.conversion import object_keys
 from app.conversion.access import archive_of, conversion_of
 from app.conversion.errors import NotArchived, ResultNotFound, TooManyJobs
 from app.conversion.pages import view_models
-from app.conversion.pages.new_form import problem_of
+from app.conversion.pages.form_problems import problem_of
 from app.conversion.service.results import StoredArtifact
 from app.conversion.service.submissions import Submission
 from app.conversion.store import job_not_found

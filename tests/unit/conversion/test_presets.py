@@ -7,7 +7,8 @@ import pytest
 from app.conversion import presets
 from app.conversion.options import Chip, KneronOptions, Options, ToolchainName, bitwidth_problem
 from app.conversion.pages import new_form
-from app.conversion.pages.new_view import advanced_fields, formula
+from app.conversion.pages.new_view import formula
+from app.conversion.pages.option_fields import advanced_fields
 from app.inference.preprocess_options import read_preprocess
 
 HOST = Options()

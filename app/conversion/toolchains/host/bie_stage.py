@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import collections
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from app.conversion.errors import NoImages
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.toolchains import graph
-from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
+from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import provenance, quality
+from app.conversion.toolchains.host.bie_report import (
+    goal_line,
+    mark_saturating,
+    odd_warnings,
+    print_report,
+    quality_warnings,
+    search_report,
+    speed_warnings,
+    summary_of,
+)
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
 from app.conversion.toolchains.host.labeled_quality import labeled_quality
@@ -37,9 +46,6 @@ from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED, ALL_MEASURED = 0.45, 0.5, 0.75, 0.96
 """Progress of the stage at the end of each step."""
-ODD_NAMED = 5
-WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
-AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
 
 
 @dataclass(frozen=True)
@@ -80,15 +86,15 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     report = {"calibration": _calibration(quantized, request, skipped)} | measured
     report["quantization"] = _quantization(quantized.plan, request)
     if quantized.search is not None:
-        report |= _search_report(quantized.search, report)
+        report |= search_report(quantized.search, report)
     report["labels"] = _labeled(quantized, samples, request)
-    _mark_saturating(report, saturating_outputs(quantized.float_model))
+    mark_saturating(report, saturating_outputs(quantized.float_model))
     if request.options.quantization.saturation:
         report["saturation"] = _saturation(quantized, samples, request, progress)
     report["warnings"] = [*speed_warnings(report), *quantized.warnings, *quality_warnings(report)]
-    _log(report)
+    print_report(report)
     progress(1.0, "out.bie is written")
-    return StageResult(request.output, report, _summary(report), provenance.tool_versions())
+    return StageResult(request.output, report, summary_of(report), provenance.tool_versions())
 
 
 def _load(request: StageRequest) -> Any:
@@ -141,28 +147,11 @@ def _quantize(
     chosen = without_tensors(model, chosen, odd) if odd else chosen
     if chosen.problem:
         print(f"warning: {chosen.problem}")
-        return QuantizedModel(model, copy.deepcopy(model), chosen, calibration, [chosen.problem, *_odd_warnings(odd)])
+        return QuantizedModel(model, copy.deepcopy(model), chosen, calibration, [chosen.problem, *odd_warnings(odd)])
     progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
     int8_model, chosen, warnings = quantize(model, calibration.ranges, chosen, options)
     print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
-    return QuantizedModel(model, int8_model, chosen, calibration, [*warnings, *_odd_warnings(odd)])
-
-
-def _goal_line(result: SearchResult) -> str:
-    goal, judgement = result.goal or {}, result.judgement
-    known = f"{judgement['mean_db']} dB on {judgement['n']} pictures that set no range, lowest {judgement['min_db']} dB"
-    if not goal:
-        return f"made as the steps say: {known}"
-    if goal["is_reached"]:
-        return f"the goal {goal['text']} is reached: {known}"
-    layers = goal["reason_params"].get("layers")
-    why = f"; the weights of {layers} are the limit" if layers else ""
-    return f"the goal {goal['text']} is not reached ({goal['reason_code']}): {known}{why}"
-
-
-def _odd_warnings(not_finite: Mapping[str, str]) -> list[str]:
-    first = [f"{name!r} for sample {sample!r}" for name, sample in list(not_finite.items())[:ODD_NAMED]]
-    return [f"tensors that are not finite stay in float: {', '.join(first)}"] if first else []
+    return QuantizedModel(model, int8_model, chosen, calibration, [*warnings, *odd_warnings(odd)])
 
 
 def _searched(
@@ -197,13 +186,13 @@ def _searched(
             reporting=reporting,
         )
     except NothingToQuantize as nothing:
-        odd = _odd_warnings(nothing.statistics.not_finite)
+        odd = odd_warnings(nothing.statistics.not_finite)
         calibration = ActivationRanges({}, nothing.statistics.pictures.total())
         return QuantizedModel(model, copy.deepcopy(model), nothing.plan, calibration, [nothing.plan.problem, *odd])
-    print(_goal_line(result))
+    print(goal_line(result))
     basis = result.basis
     problem = [result.plan.problem] if result.plan.problem else []
-    warnings = [*problem, *result.warnings, *_odd_warnings(basis.statistics.not_finite)]
+    warnings = [*problem, *result.warnings, *odd_warnings(basis.statistics.not_finite)]
     calibration = ActivationRanges(result.ranges, result.pictures)
     return QuantizedModel(basis.model, result.model, result.plan, calibration, warnings, result)
 
@@ -293,13 +282,6 @@ def _saturation(
     return saturation_curve(model, samples, options, threads=request.threads, step=step).to_json()
 
 
-def _search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
-    """Returns the goal, the candidates, the judgement and the verdict that follows."""
-    judgement = result.judgement | {"task": report["quality"].get("task")}
-    verdict = quality.judged_verdict(report["verdict"], judgement)
-    return {"goal": result.goal, "search": result.search, "judgement": judgement, "verdict": verdict}
-
-
 def _sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
     return open_session(request.input(), threads), open_session(request.output, threads)
 
@@ -320,76 +302,3 @@ def _calibration(quantized: QuantizedModel, request: StageRequest, skipped: list
 def _quantization(chosen: QuantizationPlan, request: StageRequest) -> dict[str, Any]:
     options = request.options.quantization.model_dump(mode="json", exclude={"saturation"})
     return options | {"int8_nodes": len(chosen.nodes), "float_tail": chosen.tail_report()}
-
-
-def _mark_saturating(report: dict[str, Any], operators: dict[str, str]) -> None:
-    for output in report["quality"]["outputs"]:
-        if output["name"] in operators:
-            output["saturates"] = operators[output["name"]]
-
-
-def speed_warnings(report: Mapping[str, Any]) -> list[str]:
-    """Warns if int8 is not faster on this machine; this warning comes first."""
-    int8_ms, float_ms = report["latency_ms"]["int8"], report["latency_ms"]["float"]
-    if report["verdict"]["nothing_quantized"] or not quality.is_slower(int8_ms, float_ms):
-        return []
-    return [
-        f"int8 is slower than float on this machine: {int8_ms} ms against {float_ms} ms with one thread; "
-        'the goal "fastest" keeps such a model in float'
-    ]
-
-
-def quality_warnings(report: Mapping[str, Any]) -> list[str]:
-    """Returns what a user can do about a quality below the rule, and which samples show nothing of it."""
-    verdict, outputs = report["verdict"], report["quality"]["outputs"]
-    silent = [output["name"] for output in outputs if output.get("silent_samples")]
-    warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
-    if not verdict["passed"] and not verdict["nothing_quantized"]:
-        advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
-        warnings.append(f"the worst output has an SNR of {_shortfall(verdict)}: {advice}")
-    return warnings
-
-
-def _shortfall(verdict: Mapping[str, Any]) -> str:
-    snr_db = verdict["snr_db"]
-    if "judged_on" not in verdict or snr_db is None:
-        return f"{snr_db} dB, below {SNR_DB_MIN:g} dB"
-    if snr_db < SNR_DB_MIN:
-        return f"{snr_db} dB on pictures that set no range, below {SNR_DB_MIN:g} dB"
-    return f"{snr_db} dB on pictures that set no range, but the lowest of them {verdict['snr_min_db']} dB"
-
-
-def _summary(report: dict[str, Any]) -> dict[str, Any]:
-    verdict = report["verdict"]
-    cosines = [c for output in report["quality"]["outputs"] if (c := output["cosine"]["mean"]) is not None]
-    return {
-        "snr_db": verdict["snr_db"],
-        "cosine": min(cosines, default=None),
-        "passed": None if verdict["nothing_quantized"] else verdict["passed"],
-        "samples": report["quality"]["samples"],
-        "size_bytes": report["size"]["int8_bytes"],
-        "latency_ms": report["latency_ms"]["int8"],
-        **({"saturation": report["saturation"]} if report.get("saturation") else {}),
-        **_expected(report.get("search", {}).get("candidates", ())),
-    }
-
-
-def _expected(candidates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Returns the mean error, in dB, of the SNR that was predicted for candidates; empty without any."""
-    errors = [abs(one["snr_db"] - one["expected_db"]) for one in candidates if one.get("expected_db") is not None]
-    return {"expected_off_db": round(fmean(errors), 2)} if errors else {}
-
-
-def _log(report: dict[str, Any]) -> None:
-    size, latency, tail = report["size"], report["latency_ms"], report["quantization"]["float_tail"]
-    if tail["nodes"]:
-        print(f"{tail['reason']}: {tail['nodes']} nodes")
-    for output in report["quality"]["outputs"]:
-        note = f"; after a {output['saturates']}, which hides errors: see the layers" if "saturates" in output else ""
-        print(
-            f"output {output['name']}: SNR {output['snr_db']['mean']} dB, mean of {output['snr_db']['n']} samples{note}"
-        )
-    print(f"size {size['float_bytes']} → {size['int8_bytes']} bytes")
-    print(f"latency, 1 thread: {latency['float']} → {latency['int8']} ms")
-    for warning in report["warnings"]:
-        print(f"warning: {warning}")

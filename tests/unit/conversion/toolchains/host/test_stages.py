@@ -15,7 +15,7 @@ from PIL import Image
 from app.conversion.errors import DamagedImage, InvalidModel, NoImages, NotFinite, UnsupportedOperator, WrongSampleShape
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
-from app.conversion.toolchains.host.bie_stage import quality_warnings, speed_warnings
+from app.conversion.toolchains.host.bie_report import quality_warnings, speed_warnings
 from app.conversion.toolchains.host.quality import judged_verdict
 from app.conversion.toolchains.host.runtime import HostModel
 from app.kit.errors import BadInput

@@ -1,0 +1,121 @@
+"""What the report of a BIE stage says in words and a few numbers: its warnings, its summary, its lines in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from app.conversion.toolchains.base import SNR_DB_MIN
+from app.conversion.toolchains.host.quality import is_slower, judged_verdict
+from app.conversion.toolchains.host.search.result import SearchResult
+
+WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
+AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
+ODD_NAMED = 5
+
+
+def odd_warnings(not_finite: Mapping[str, str]) -> list[str]:
+    """Returns a warning that names the first tensors with values that are not finite, and their samples."""
+    first = [f"{name!r} for sample {sample!r}" for name, sample in list(not_finite.items())[:ODD_NAMED]]
+    return [f"tensors that are not finite stay in float: {', '.join(first)}"] if first else []
+
+
+def goal_line(result: SearchResult) -> str:
+    """Returns a line for the log: whether the goal is reached, and by what."""
+    goal, judgement = result.goal or {}, result.judgement
+    known = f"{judgement['mean_db']} dB on {judgement['n']} pictures that set no range, lowest {judgement['min_db']} dB"
+    if not goal:
+        return f"made as the steps say: {known}"
+    if goal["is_reached"]:
+        return f"the goal {goal['text']} is reached: {known}"
+    layers = goal["reason_params"].get("layers")
+    why = f"; the weights of {layers} are the limit" if layers else ""
+    return f"the goal {goal['text']} is not reached ({goal['reason_code']}): {known}{why}"
+
+
+def mark_saturating(report: dict[str, Any], operators: Mapping[str, str]) -> None:
+    """Marks the outputs of the report whose last operator hides errors.
+
+    Args:
+        operators: that operator, by output.
+    """
+    for output in report["quality"]["outputs"]:
+        if output["name"] in operators:
+            output["saturates"] = operators[output["name"]]
+
+
+def search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
+    """Returns the goal, the candidates, the judgement and the verdict that follows."""
+    judgement = result.judgement | {"task": report["quality"].get("task")}
+    verdict = judged_verdict(report["verdict"], judgement)
+    return {"goal": result.goal, "search": result.search, "judgement": judgement, "verdict": verdict}
+
+
+def speed_warnings(report: Mapping[str, Any]) -> list[str]:
+    """Warns if int8 is not faster on this machine; this warning comes first."""
+    int8_ms, float_ms = report["latency_ms"]["int8"], report["latency_ms"]["float"]
+    if report["verdict"]["nothing_quantized"] or not is_slower(int8_ms, float_ms):
+        return []
+    return [
+        f"int8 is slower than float on this machine: {int8_ms} ms against {float_ms} ms with one thread; "
+        'the goal "fastest" keeps such a model in float'
+    ]
+
+
+def quality_warnings(report: Mapping[str, Any]) -> list[str]:
+    """Returns what a user can do about a quality below the rule, and which samples show nothing of it."""
+    verdict, outputs = report["verdict"], report["quality"]["outputs"]
+    silent = [output["name"] for output in outputs if output.get("silent_samples")]
+    warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
+    if not verdict["passed"] and not verdict["nothing_quantized"]:
+        advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
+        warnings.append(f"the worst output has an SNR of {_shortfall(verdict)}: {advice}")
+    return warnings
+
+
+def _shortfall(verdict: Mapping[str, Any]) -> str:
+    snr_db = verdict["snr_db"]
+    if "judged_on" not in verdict or snr_db is None:
+        return f"{snr_db} dB, below {SNR_DB_MIN:g} dB"
+    if snr_db < SNR_DB_MIN:
+        return f"{snr_db} dB on pictures that set no range, below {SNR_DB_MIN:g} dB"
+    return f"{snr_db} dB on pictures that set no range, but the lowest of them {verdict['snr_min_db']} dB"
+
+
+def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the few numbers that the record keeps."""
+    verdict = report["verdict"]
+    cosines = [c for output in report["quality"]["outputs"] if (c := output["cosine"]["mean"]) is not None]
+    return {
+        "snr_db": verdict["snr_db"],
+        "cosine": min(cosines, default=None),
+        "passed": None if verdict["nothing_quantized"] else verdict["passed"],
+        "samples": report["quality"]["samples"],
+        "size_bytes": report["size"]["int8_bytes"],
+        "latency_ms": report["latency_ms"]["int8"],
+        **({"saturation": report["saturation"]} if report.get("saturation") else {}),
+        **_expected(report.get("search", {}).get("candidates", ())),
+    }
+
+
+def _expected(candidates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns the mean error, in dB, of the SNR that was predicted for candidates; empty without any."""
+    errors = [abs(one["snr_db"] - one["expected_db"]) for one in candidates if one.get("expected_db") is not None]
+    return {"expected_off_db": round(fmean(errors), 2)} if errors else {}
+
+
+def print_report(report: Mapping[str, Any]) -> None:
+    """Prints the result to the log of the stage."""
+    size, latency, tail = report["size"], report["latency_ms"], report["quantization"]["float_tail"]
+    if tail["nodes"]:
+        print(f"{tail['reason']}: {tail['nodes']} nodes")
+    for output in report["quality"]["outputs"]:
+        note = f"; after a {output['saturates']}, which hides errors: see the layers" if "saturates" in output else ""
+        print(
+            f"output {output['name']}: SNR {output['snr_db']['mean']} dB, mean of {output['snr_db']['n']} samples{note}"
+        )
+    print(f"size {size['float_bytes']} → {size['int8_bytes']} bytes")
+    print(f"latency, 1 thread: {latency['float']} → {latency['int8']} ms")
+    for warning in report["warnings"]:
+        print(f"warning: {warning}")
