@@ -21,6 +21,7 @@ from app.conversion.pages import new_form, new_submission, new_view, samples, su
 from app.conversion.pages.form_problems import FormProblem, field_problem, place_of, problem_of
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.quality import saturation_columns
+from app.conversion.pages.submission_summary import summary_of
 from app.conversion.service.calibration_sets import calibration_sets
 from app.conversion.service.previews import Previews
 from app.conversion.service.submissions import Submission
@@ -238,7 +239,7 @@ async def foot_part(request: Request) -> Response:
 def _foot_view(request: Request, values: Values, errors: Errors | None = None) -> dict[str, Any]:
     user, toolchains = user_of(request), settings_of(request).toolchains
     view = new_view.page_view(previews_of(request), values, errors or {}, user, toolchains, _unserved(request))
-    foot = new_submission.foot_of(conversion_of(request), user, view, reached_url(request))
+    foot = summary_of(conversion_of(request), user, view, reached_url(request))
     return {**view, "foot": foot, **_sets_view(request)}
 
 

@@ -1,11 +1,8 @@
-"""What the form of a new conversion creates: a job, or a sweep over several models or presets. Stores its files,
-collects what prevents the submission, estimates how long it takes, and shows the same as curl, Python and command
-line."""
+"""What the form of a new conversion creates: a job, or a sweep over several models or presets. Stores its files and
+collects what prevents the submission."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -17,7 +14,6 @@ from app.conversion.pages import new_form
 from app.conversion.pages.form_problems import FormProblem, problem_of
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.suggestions import Suggestion
-from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.previews import ModelPreview, Previews
 from app.conversion.service.uploads import Uploads, parts_of, split_model
@@ -25,8 +21,6 @@ from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import ModelmillError
 from app.kit.web.forms import SentFile, SentForm
 
-MODEL, IMAGES = "model.onnx", "images.zip"
-"""Placeholders in the commands for files that are not chosen yet."""
 NAME_MAX = 80
 MODELS_MAX = 50
 REPORT_FOLDER = "report"
@@ -257,109 +251,3 @@ def _preview(
         return None, problem_of(error)
     problem = preview.problem(toolchain)
     return preview, problem_of(problem) if problem else None
-
-
-@dataclass(frozen=True)
-class Foot:
-    """The last part of the form: what a submission would do."""
-
-    jobs: int
-    """Number of conversions."""
-    warnings: int
-    blocks: int
-    """Number of findings that prevent the submission."""
-    ahead: int
-    """Number of jobs waiting for the first stage."""
-    forecast_s: float | None
-    """Seconds until a job that is submitted now is finished."""
-    commands: Mapping[str, str]
-    """By "curl", "python" and "cli"; empty while the options are not valid."""
-
-
-def foot_of(conversion: Conversion, user: str, view: Mapping[str, Any], url: str) -> Foot:
-    """Returns the last part of the form.
-
-    Args:
-        view: the whole form, see new_view.page_view.
-        url: of this service, as the reader reaches it.
-    """
-    values: Values = view["values"]
-    toolchain, _ = new_form.target_of(values)
-    severities = [finding.severity for finding in view["findings"]]
-    recognized = view["recognized"]
-    doubts = [
-        bool(view["missing"]),
-        toolchain.value in view["unserved"],
-        bool(recognized and recognized.is_sure and not recognized.likeliest.is_taken and not view["further"]),
-    ]
-    problems = [view["model_problem"], view["images_problem"], *(each.problem for each in view["further"])]
-    jobs = (1 + len(view["further"])) * len(new_form.variants_of(values))
-    return Foot(
-        jobs=jobs,
-        warnings=severities.count("warns") + sum(doubts),
-        blocks=severities.count("blocks") + sum(map(bool, problems)),
-        ahead=conversion.estimates.ahead(),
-        forecast_s=conversion.estimates.forecast_s(toolchain.value),
-        commands=_commands(conversion, user, values, view["open_inputs"], url),
-    )
-
-
-def _commands(
-    conversion: Conversion, user: str, values: Values, open_inputs: new_form.OpenInputs, url: str
-) -> dict[str, str]:
-    options, _ = new_form.options_of(values, open_inputs)
-    if options is None:
-        return {}
-    if is_batch(values):
-        batch = batch_of(conversion.previews, values, user, {}) if values["model_key"] else None
-        return _of_sweep(batch, values, url) if batch else {}
-    return _of_job(options, values, url)
-
-
-def _of_job(options: Options, values: Values, url: str) -> dict[str, str]:
-    # The default preprocessing is named as well, since otherwise the recognized one would be used.
-    preprocess = options.preprocess.to_json()
-    chosen = {**options.model_dump(mode="json", exclude_defaults=True), "preprocess": preprocess}
-    tags = new_form.tags_of(values)
-    model, images = values["model_name"] or MODEL, values["quant_name"] or IMAGES
-    no_cache = values["no_cache"] == "1"
-    chosen_besides = (("name", values["name"]), ("tags", list(tags)), ("no_cache", no_cache))
-    named = {name: value for name, value in chosen_besides if value}
-    keys = {"model_key": values["model_key"] or "…", "quant_key": values["quant_key"] or "…"}
-    curl = _post(f"{url}/jobs", {**keys, **named, "options": chosen})
-    if "…" in keys.values():
-        files = f"-F {shlex.quote(f'model=@{model}')} -F {shlex.quote(f'images=@{images}')}"
-        curl = f"curl {files} {url}/uploads\n{curl}"
-    given = "".join(f", {name}={value!r}" for name, value in {**named, "options": chosen}.items() if value)
-    python = (
-        f"from modelmill_client import Modelmill\n\nwith Modelmill({url!r}) as client:\n"
-        f"    job = client.convert({model!r}, {images!r}{given})\n    job.wait(progress=True)\n    job.download('out/')"
-    )
-    flags = [f"--name {shlex.quote(values['name'])}"] if values["name"] else []
-    flags += [f"--tag {shlex.quote(tag)}" for tag in tags]
-    flags += ["--no-cache"] if no_cache else []
-    flags += ["--options options.json", f"--url {url}"]
-    cli = (
-        f"echo {shlex.quote(json.dumps(chosen))} > options.json\n"
-        f"modelmill convert {shlex.quote(model)} {shlex.quote(images)} {' '.join(flags)}"
-    )
-    return {"curl": curl, "python": python, "cli": cli}
-
-
-def _of_sweep(batch: Batch, values: Values, url: str) -> dict[str, str]:
-    models, variants = [dict(vars(each)) for each in batch.models], [dict(vars(each)) for each in batch.variants]
-    name = values["name"] or name_of(values)
-    no_cache = {"no_cache": True} if values["no_cache"] == "1" else {}
-    body = {"name": name, "tags": list(new_form.tags_of(values)), **no_cache, "models": models, "options": variants}
-    flag = "".join(f", {name}={value}" for name, value in no_cache.items())
-    python = (
-        f"from modelmill_client import Modelmill\n\nwith Modelmill({url!r}) as client:\n"
-        f"    sweep = client.sweep(models={models!r}, options={variants!r}, name={name!r}{flag})\n"
-        f"    print(client.sweep_table(sweep['sweep_id']))"
-    )
-    return {"curl": _post(f"{url}/sweeps", body), "python": python}
-
-
-def _post(url: str, body: Mapping[str, Any]) -> str:
-    text = shlex.quote(json.dumps(body, ensure_ascii=False))
-    return f"curl -H 'Content-Type: application/json' -d {text} {url}"
