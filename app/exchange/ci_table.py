@@ -15,11 +15,11 @@ MEASURES = {
 
 
 def ci_table(outcome: Mapping[str, Any], goal_db: float | None) -> str:
-    """Markdown.
+    """Returns the table as Markdown.
 
     Args:
-        outcome: {"job": the record, …}, as `convert --json` prints it.
-        goal_db: The least SNR of the worst output; None: there is no goal.
+        outcome: {"job": the record, …}, as printed by `convert --json`.
+        goal_db: least SNR of the worst output in dB; None if there is no goal.
     """
     job = outcome["job"]
     summary = job["stages"]["bie"]["summary"]

@@ -6,7 +6,7 @@ from app.kit.errors import BadInput, ModelmillError, NotFound, TooMany
 
 
 class BadSource(BadInput):
-    """What was given names no model that could be fetched."""
+    """The text names no model that could be fetched."""
 
     code = "BAD_SOURCE"
 
@@ -18,19 +18,19 @@ class SourceRefused(BadInput):
 
 
 class TargetRefused(BadInput):
-    """The operator does not allow that results go there."""
+    """The operator does not allow results to be sent there."""
 
     code = "TARGET_REFUSED"
 
 
 class SourceTooLarge(BadInput):
-    """More bytes than a model may have here."""
+    """The model has more bytes than allowed."""
 
     code = "SOURCE_TOO_LARGE"
 
 
 class TransferFailed(ModelmillError):
-    """The other side did not give or take what it was to."""
+    """The other side refused, or broke off."""
 
     status = 502
     code = "TRANSFER_FAILED"
@@ -41,12 +41,12 @@ class TransferNotFound(NotFound):
 
 
 class TooManyTransfers(TooMany):
-    """So many of this user's have not ended."""
+    """This user has too many unfinished transfers."""
 
     code = "TOO_MANY_TRANSFERS"
 
 
 class NothingToExport(BadInput):
-    """The job has not ended well, so it made nothing."""
+    """The job has not completed, so there is nothing to push."""
 
     code = "NOTHING_TO_EXPORT"

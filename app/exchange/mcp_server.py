@@ -33,12 +33,20 @@ Answer = dict[str, Any]
 
 
 def serve(url: str, token: str) -> None:
-    """Until the client closes standard input. Raises ExtraMissing."""
+    """Serve until the client closes standard input.
+
+    Raises:
+        ExtraMissing: The package mcp is not installed.
+    """
     server(url, token).run("stdio")
 
 
 def server(url: str, token: str) -> Any:
-    """The server with its tools. Raises ExtraMissing where the package mcp is not installed."""
+    """Returns the server with its tools.
+
+    Raises:
+        ExtraMissing: The package mcp is not installed.
+    """
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
@@ -52,7 +60,7 @@ def server(url: str, token: str) -> Any:
 
 
 def told(tool: Callable[P, Answer]) -> Callable[P, Answer]:
-    """An error as an answer: the protocol's own errors have no place for a hint."""
+    """Wraps a tool so that errors become answers: the protocol's own errors have no place for a hint."""
 
     @wraps(tool)
     def call(*args: P.args, **kwargs: P.kwargs) -> Answer:
@@ -65,13 +73,18 @@ def told(tool: Callable[P, Answer]) -> Callable[P, Answer]:
 
 
 class ConversionTools:
-    """url, token: of the service, and as whom."""
+    """The tools.
+
+    Args:
+        url: of the service.
+        token: of the user.
+    """
 
     def __init__(self, url: str, token: str) -> None:
         self._url, self._token = url, token
 
     def all(self) -> Iterator[Callable[..., Answer]]:
-        """Every tool, by its name."""
+        """Yields the tools."""
         tools = (
             self.submit,
             self.status,
@@ -152,7 +165,7 @@ class ConversionTools:
 
 
 class _Quiet:
-    """A display that shows nothing: standard output is the protocol's."""
+    """A progress display that prints nothing, since standard output belongs to the protocol."""
 
     def __enter__(self) -> Self:
         return self
@@ -169,7 +182,7 @@ def _shown(record: Answer) -> Answer:
 
 
 def _actions(client: ConversionClient, job_id: str) -> list[Answer]:
-    """What the service offers next; none where it has no such endpoint."""
+    """Returns the next actions that the service recommends; none if it has no such endpoint."""
     try:
         answer = client.actions(job_id)
     except ApiError:
@@ -179,7 +192,7 @@ def _actions(client: ConversionClient, job_id: str) -> list[Answer]:
 
 
 def _merged(base: Answer, patch: Answer) -> Answer:
-    """A JSON merge patch, as actions have them: null takes away, and the default holds."""
+    """Applies a JSON merge patch; null removes a value, so that the default applies."""
     merged = dict(base)
     for name, value in patch.items():
         if value is None:

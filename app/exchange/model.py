@@ -23,7 +23,7 @@ RUN = re.compile(r"run/(?P<run>[0-9A-Za-z_-]{1,64})/(?P<path>.{1,400})")
 REGISTERED = re.compile(r"(?P<name>[^/@]{1,200})(?:/(?P<version>\d{1,9})|@(?P<alias>[\w-]{1,100}))")
 BUCKET = re.compile(r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(?P<key>.{1,1000})")
 ENDINGS = (".onnx", ".zip", ".pt2", ".tflite")
-"""Of files that become a model here: as they are, or once they are converted."""
+"""Endings of files that can become a model here, directly or after a conversion."""
 
 
 class Kind(StrEnum):
@@ -40,28 +40,32 @@ PATTERNS: dict[str, tuple[str, re.Pattern[str]]] = {
     Kind.REGISTERED: ("/", REGISTERED),
     Kind.S3: ("//", BUCKET),
 }
-"""Scheme → what follows its colon, and how the rest is written."""
+"""By scheme: what follows its colon, and the pattern of the rest."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model lies."""
+    """The location of a model."""
 
     kind: Kind
     text: str
     parts: dict[str, str] = field(default_factory=dict)
-    """Of the text, by the names of its kind: repo, revision, file; run, path; name, version, alias; bucket, key; none
-    for a URL."""
+    """Parts of the text by the names of its kind: repo, revision, file; run, path; name, version, alias; bucket, key;
+    none for a URL."""
 
     @property
     def name(self) -> str:
-        """What a job of this model may be called."""
+        """A name for a job of this model."""
         last = self.parts.get("file") or self.parts.get("name") or self.parts.get("repo") or self.text
         return last.partition("?")[0].rstrip("/").rpartition("/")[2][:200]
 
 
 def read_source(text: str) -> Source:
-    """Raises BadSource, which says what sources look like."""
+    """Reads a source.
+
+    Raises:
+        BadSource: It is not one; the message says what sources look like.
+    """
     text = text.strip()
     scheme, colon, rest = text.partition(":")
     if not colon or not text.isprintable() or ".." in rest.split("/"):
@@ -88,7 +92,7 @@ def _no_source(text: str) -> BadSource:
 
 @dataclass(frozen=True)
 class Target:
-    """Where results go: a repository of the hub, or an experiment of MLflow."""
+    """The destination of results: a repository of the hub, or an experiment of MLflow."""
 
     kind: Kind
     text: str
@@ -96,7 +100,11 @@ class Target:
 
 
 def read_target(text: str) -> Target:
-    """Raises BadSource."""
+    """Reads a target.
+
+    Raises:
+        BadSource: It is not one.
+    """
     text = text.strip()
     hub = REPOSITORY.fullmatch(text.removeprefix("hf://")) if text.startswith("hf://") else None
     if hub and not hub["file"] and not hub["revision"]:
@@ -121,12 +129,12 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Transfer:
-    """One model on its way in, or the results of one job on their way out. Forgotten with a reset, as jobs are."""
+    """The transfer of one model to this service, or of one job's results from it. Lost in a reset, like jobs."""
 
     transfer_id: str
     direction: Direction
     place: str
-    """The source or the target, as it was written."""
+    """The source or the target, as the user wrote it."""
     owner: str
     created_at: str
     state: TransferState = TransferState.QUEUED
@@ -135,15 +143,15 @@ class Transfer:
     done_bytes: int = 0
     total_bytes: int | None = None
     job_id: str = ""
-    """Of what is pushed."""
+    """Of the pushed results."""
     registered_model: str = ""
-    """Its name in MLflow's registry; empty: it is not registered."""
+    """Its name in MLflow's registry; empty if it is not registered."""
     model_key: str = ""
-    """Of what was fetched, as POST /jobs takes it."""
+    """Key of the fetched model for POST /jobs."""
     name: str = ""
-    """Of the file that was fetched."""
+    """Name of the fetched file."""
     url: str = ""
-    """Where what was pushed can be seen."""
+    """Page of the pushed results."""
     error: dict[str, Any] | None = None
 
     @property

@@ -40,7 +40,7 @@ def exports(request: Request) -> Response:
 
 
 async def push(request: Request) -> Response:
-    """Refused, the form comes back with what was typed and why."""
+    """Requests a push. If it is refused, the form shows what was typed, and why."""
     fields, job_id = await form(request, PushForm), request.path_params["job_id"]
     exchange, user = exchange_of(request), user_of(request)
     try:
@@ -64,7 +64,7 @@ def _page(
         try:
             transfer = exchange_of(request).get(user, transfer_id)
         except TransferNotFound:
-            transfer = None  # forgotten: the page is as without it
+            transfer = None  # the transfer is forgotten: show the page without it
     return render(
         request,
         "exchange/exports.html",

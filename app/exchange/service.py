@@ -44,21 +44,23 @@ CONVERTERS = {
     ".pt2": "app.exchange.converters.exported_program:convert",
     ".tflite": "app.exchange.converters.tflite:convert",
 }
-"""What makes an ONNX of a file with this ending, in the sandbox."""
+"""Entry points of the sandbox that convert a file with this ending to ONNX."""
 EXPORTS = ("out.nef", "out.bie", "bie.json", "nef.json", "receipt.json")
-"""What is pushed of a job, as far as it has it."""
+"""Files of a job that are pushed, if it has them."""
 TOLD_EVERY_S = 0.5
 MOST_UNFINISHED = 5
-"""Transfers of a user that have not ended: more than two at a time are done of nobody's."""
+"""Unfinished transfers of one user; at most two in all run at a time."""
 logger = logging.getLogger(__name__)
 
 
 class Exchange:
-    """Args:
-    access: what the operator has set of hubs and registries.
-    start: has an actor do a transfer; may raise what a queue raises.
-    targets: patterns of the places that results may be pushed to.
-    time_s: how long one may take.
+    """Fetches models and pushes results.
+
+    Args:
+        access: the operator's settings for hubs and registries.
+        start: has an actor carry out a transfer; may raise errors of the queue.
+        targets: patterns of places to which results may be pushed.
+        time_s: seconds that one transfer may take.
     """
 
     def __init__(
@@ -79,7 +81,12 @@ class Exchange:
         self._time_s = time_s
 
     def fetch(self, user: str, source: str, *, now: datetime) -> Transfer:
-        """Request a model. Raises BadSource, TooManyTransfers."""
+        """Request a model.
+
+        Raises:
+            BadSource: The source is not valid.
+            TooManyTransfers: The user has too many unfinished ones.
+        """
         return self._request(Transfer(str(uuid4()), Direction.IN, read_source(source).text, user, to_text(now)))
 
     def push(self, user: str, job_id: str, target: str, *, registered_model: str = "", now: datetime) -> Transfer:
@@ -110,16 +117,20 @@ class Exchange:
         return self._request(replace(transfer, job_id=job_id, registered_model=registered_model))
 
     def get(self, user: str, transfer_id: str) -> Transfer:
-        """Raises TransferNotFound, also for another user's."""
+        """Returns a transfer.
+
+        Raises:
+            TransferNotFound: The user has none with this id.
+        """
         transfer = self._store.get(transfer_id)
         if transfer.owner != user:
             raise TransferNotFound(f"There is no transfer {transfer_id}.", hint="They are kept for a day.")
         return transfer
 
     def run(self, transfer_id: str) -> None:
-        """Do it. However it ends is written down; a second message for one that has ended does nothing."""
+        """Carry out a transfer. Its result is always stored; a second message for an ended one does nothing."""
         transfer = self._store.get(transfer_id)
-        if transfer.state is TransferState.RUNNING:  # a message comes again when the process that had it is gone
+        if transfer.state is TransferState.RUNNING:  # a message is delivered again if its process has died
             lost = TransferFailed("The process that did it has ended.", hint="Request it again.")
             self._failed(transfer, lost.to_dict())
         if transfer.state is not TransferState.QUEUED:
@@ -207,7 +218,7 @@ class Exchange:
 
 
 def facts_of(record: JobRecord, files: Mapping[str, str]) -> dict[str, Any]:
-    """Of a finished job, as a model card and a registry have them."""
+    """Returns the facts of a finished job for a model card or a registry."""
     bie = record.stages["bie"]
     options = record.options.model_dump(mode="json")
     return {

@@ -15,7 +15,7 @@ TTL_S = 86400
 
 
 class TransferStore:
-    """Raises redis.RedisError while Redis is unreachable."""
+    """Stores transfers. Methods raise redis.RedisError while Redis is unreachable."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
@@ -32,14 +32,18 @@ class TransferStore:
             pipe.execute()
 
     def get(self, transfer_id: str) -> Transfer:
-        """Raises TransferNotFound."""
+        """Returns a transfer.
+
+        Raises:
+            TransferNotFound: There is none with this id.
+        """
         text: Any = self._client.get(_key(transfer_id))
         if text is None:
             raise TransferNotFound(f"There is no transfer {transfer_id}.", hint="They are kept for a day.")
         return TRANSFER.read(json.loads(text))
 
     def count_unfinished(self, owner: str, *, within_s: float) -> int:
-        """How many of this user's have not ended; one of which nothing was heard for longer has died."""
+        """Counts this user's unfinished transfers; one without news for longer than that has died."""
         return int(self._client.zcount(_unfinished_key(owner), time.time() - within_s, "+inf"))
 
 

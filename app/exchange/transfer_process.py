@@ -1,4 +1,4 @@
-"""Starts the process of one transfer, listens to it, and ends it when its time is over."""
+"""Starts the process of one transfer, reads its messages, and ends it when its time is over."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from app.kit.process.spawn import python_module, spawn
 
 COMMAND = python_module("app.exchange.transfer")
 SECRETS = "MODELMILL_"
-"""Of the environment nothing of ours goes along: what a transfer may know stands in its request."""
+"""Prefix of our environment variables, which are not passed on: the request has everything that a transfer may know."""
 OnProgress = Callable[[dict[str, Any]], None]
 
 
 def run_transfer(request: dict[str, Any], on_progress: OnProgress, *, time_s: float) -> dict[str, Any]:
-    """The result of a transfer.
+    """Returns the result of a transfer.
 
     Args:
-        request: See `app.exchange.transfer`.
-        on_progress: Gets {message, done_bytes, total_bytes}, a few times a second at most.
-        time_s: After so long it is ended.
+        request: see `app.exchange.transfer`.
+        on_progress: called with {message, done_bytes, total_bytes}, at most a few times a second.
+        time_s: seconds after which it is ended.
 
     Raises:
-        TransferFailed: It ended without a word, or did not end in time.
-        ModelmillError: What it says was wrong.
+        TransferFailed: It ended without a result, or not in time.
+        ModelmillError: The error that it reported.
     """
     env = {name: value for name, value in os.environ.items() if not name.startswith(SECRETS)}
     pipe = subprocess.PIPE
@@ -66,7 +66,7 @@ def _last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dict[str,
 
 
 def _lines(output: Any) -> Iterator[dict[str, Any]]:
-    """What is no line of ours, a library has printed."""
+    """Yields our messages; other lines were printed by libraries."""
     for line in output:
         with contextlib.suppress(ValueError):
             message = json.loads(line)
@@ -75,7 +75,7 @@ def _lines(output: Any) -> Iterator[dict[str, Any]]:
 
 
 class _Tail:
-    """The last line of what it writes to its errors, read all the time so that it never waits."""
+    """The last line of its errors; they are read all the time, so that it never waits for us."""
 
     def __init__(self, stream: Any) -> None:
         self.text = ""

@@ -25,8 +25,8 @@ class JobModels:
         self.jobs = jobs
 
     def job(self, user: str, job: str, file_format: Format) -> JobRecord | None:
-        """The job of this id, whatever became of it, else the newest completed one of exactly this name; None without
-        the file.
+        """Returns the job with this id in any state, or the newest completed one with exactly this name; None if it
+        lacks the file.
 
         Args:
             job: id or name.
@@ -60,11 +60,11 @@ class JobModels:
         labels: Sequence[str] = (),
         note: str = "",
     ) -> tuple[Model, list[Source]]:
-        """The model, and the files that are to be kept for it.
+        """Returns the model, and the files to store for it.
 
         Args:
             file_format: which of the job's files.
-            note: what its user says of it.
+            note: the user's note.
 
         Raises:
             ArtifactNotReady: The job has not made this file (yet).
@@ -96,7 +96,7 @@ class JobModels:
 
 
 def _metrics(record: JobRecord) -> dict[str, Any]:
-    """What a conversion has measured of its model."""
+    """Returns what a conversion has measured of its model."""
     measured = {"snr_db": record.snr_db, "verdict": record.verdict.value if record.verdict else None}
     return {name: value for name, value in measured.items() if value is not None}
 

@@ -13,7 +13,7 @@ from app.model_registry.errors import BadLabels, BadModelName, BadTag, ModelNotF
 MAX_NAME = 200
 MAX_NOTE = 500
 AT = "@"
-"""Between a name and the version or tag that is meant of it: faces@3, faces@stable."""
+"""Separates a name from a version or tag: faces@3, faces@stable."""
 TAG = re.compile(r"[a-z][a-z0-9._-]{0,31}")
 VERSION = re.compile(r"[1-9][0-9]{0,8}")
 MAX_LABELS = 1000
@@ -27,15 +27,15 @@ class Model:
     card: ModelCard
     created_at: str
     job_id: str = ""
-    """Of the conversion that it is from; empty when its user uploaded it."""
+    """Id of its conversion job; empty for an uploaded model."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """{"inputs": [{name, shape, dtype}], "outputs": […], "parameters", "macs"}, where known."""
+    """{"inputs": [{name, shape, dtype}], "outputs": […], "parameters", "macs"}, as far as known."""
     version: int = 1
-    """Of its name, from 1. Numbers are not used again."""
+    """Number among the versions of its name, from 1. Numbers are not reused."""
     note: str = ""
-    """What its user says of this version."""
+    """The user's note on this version."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """What is known of its quality: snr_db, verdict; empty: nothing."""
+    """Its quality: snr_db, verdict; empty if unknown."""
 
     @property
     def name(self) -> str:
@@ -43,24 +43,24 @@ class Model:
 
     @property
     def pin(self) -> str:
-        """The name of this very version."""
+        """The name of exactly this version."""
         return f"{self.name}{AT}{self.version}"
 
     def as_version(self, version: int) -> Model:
-        """This as another version of its name. What runs it reports the name on its card, so that says the version,
-        too; the first has the plain name."""
+        """Returns this model as another version of its name. Since programs report the name on its card, that includes
+        the version, except for the first."""
         name = self.name if version == 1 else f"{self.name}{AT}{version}"
         return replace(self, version=version, card=replace(self.card, name=name))
 
 
 @dataclass(frozen=True)
 class Versioning:
-    """How what is added stands to what is there under its name."""
+    """Whether a new model is the next version of an existing name."""
 
     is_next: bool = False
-    """It becomes the next version where the name is there; else the name must be new."""
+    """True: it becomes the next version if the name exists. False: the name has to be new."""
     note: str = ""
-    """What its user says of this version."""
+    """The user's note on this version."""
 
 
 FIRST = Versioning()
@@ -68,11 +68,11 @@ FIRST = Versioning()
 
 @dataclass(frozen=True)
 class ModelUse:
-    """What would go with a version, a tag or a whole model, for those who may need it."""
+    """What the removal of a version, a tag or a whole model would affect."""
 
     owner: str
     names: frozenset[str]
-    """Those that mean it now, as services and stages write them."""
+    """Names that refer to it now, as written in services and stages."""
     files: frozenset[str] = frozenset()
     """sha256 of the models, without their twins."""
 
@@ -81,17 +81,21 @@ class ModelUse:
 
 
 def file_of(file_format: Format) -> str:
-    """Name of the model of this format among the artifacts of a job."""
+    """Returns the artifact name of the model in this format."""
     return f"out.{file_format.value}"
 
 
 def is_name(name: str) -> bool:
-    """May a model be called so at all? Names that point into a job hold a slash, chosen ones do not."""
+    """Returns whether a model can have this name. Names that refer to a job contain a slash, chosen ones do not."""
     return 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
 
 
 def checked_name(name: str) -> str:
-    """A name that its user chose, without the spaces around it. Raises BadModelName."""
+    """Returns a name chosen by a user, without surrounding spaces.
+
+    Raises:
+        BadModelName: It is not valid.
+    """
     stripped = name.strip()
     if is_name(stripped) and "/" not in stripped and AT not in stripped:
         return stripped
@@ -102,7 +106,11 @@ def checked_name(name: str) -> str:
 
 
 def checked_tag(tag: str) -> str:
-    """Raises BadTag."""
+    """Returns the tag.
+
+    Raises:
+        BadTag: It is not valid.
+    """
     if TAG.fullmatch(tag):
         return tag
     raise BadTag(
@@ -112,20 +120,24 @@ def checked_tag(tag: str) -> str:
 
 
 def parted(name: str) -> tuple[str, str]:
-    """faces@3 → faces and 3; a plain name → it and an empty text."""
+    """Splits faces@3 into faces and 3; a plain name into itself and an empty text."""
     base, at, selector = name.rpartition(AT)
     is_pin = bool(base) and bool(at) and bool(VERSION.fullmatch(selector) or TAG.fullmatch(selector))
     return (base, selector) if is_pin else (name, "")
 
 
 def version_on(card: str) -> tuple[str, int]:
-    """What the name on a card means, see Model.as_version: the plain name and the version."""
+    """Returns the plain name and the version from the name on a card, see Model.as_version."""
     base, selector = parted(card)
     return (base, int(selector)) if selector.isdigit() else (card, 1)
 
 
 def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
-    """Names of classes by index. Raises BadLabels."""
+    """Returns the names of classes by index.
+
+    Raises:
+        BadLabels: They are not valid.
+    """
     if len(labels) > MAX_LABELS:
         raise BadLabels(f"There are {len(labels)} labels; a model may have {MAX_LABELS}.", hint="Leave them out.")
     stripped = tuple(label.strip() for label in labels)
@@ -139,12 +151,13 @@ def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def labels_of(text: str) -> list[str]:
-    """One in each line, without the empty lines before the first and after the last."""
+    """Returns one name for each line, without empty lines at the start and the end."""
     return text.strip().splitlines()
 
 
 def pins(name: str) -> Iterator[tuple[str, Format]]:
-    """(name or id of a job, what of it) that a name may mean, most likely first. Without a suffix it is the NEF."""
+    """Yields (name or id of a job, format) that a name may refer to, the most likely first. Without a suffix the format
+    is NEF."""
     for file_format in Format:
         job, slash, _ = name.rpartition("/")
         if slash and job and name.endswith(f"/{file_of(file_format)}"):

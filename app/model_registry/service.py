@@ -35,9 +35,9 @@ from app.model_registry.storage import ModelStorage, Source, no_such_tag, refuse
 __all__ = ["Model", "Models", "Versioning"]
 NAMED_USERS = 5
 UsersOf = Callable[[ModelUse], Sequence[str]]
-"""What uses a model, each as a user knows it: `service default/faces`."""
+"""Returns what uses a model, in words that users know: `service default/faces`."""
 OnChange = Callable[[str, str], None]
-"""Called with the owner and the plain name of a model when one of its names means another version now."""
+"""Called with the owner and the plain name of a model when one of its names refers to another version."""
 
 
 class Models:
@@ -46,7 +46,7 @@ class Models:
     Args:
         conversion: whose jobs models may come from.
         users_of: what uses a model.
-        on_change: hears of another version behind a name.
+        on_change: called when a name refers to another version.
     """
 
     def __init__(
@@ -66,11 +66,12 @@ class Models:
         self.job_models = JobModels(conversion.jobs)
 
     def find(self, user: str, name: str, *, now: datetime) -> Model | None:
-        """The model of this name, if there is one: its newest version; of name@3 and name@stable what these mean.
+        """Returns the model of this name, if there is one: the newest version of a plain name, or what name@3 and
+        name@stable refer to.
 
-        One that is not registered is looked for among the user's completed jobs, as `name-or-id`, or
-        `name-or-id/out.nef` (or out.bie, out.onnx; without one: out.nef), and is then registered under this name, so
-        that it stays when its job expires. Of several jobs of that very name it is the newest.
+        A name that is not registered is searched among the user's completed jobs, as `name-or-id`, or
+        `name-or-id/out.nef` (or out.bie, out.onnx; by default out.nef). The model is then registered under this name,
+        so that it remains when its job expires. If several jobs have exactly this name, the newest counts.
         """
         model = self.storage.look(user, name)
         if model is not None or not is_name(name):
@@ -116,7 +117,12 @@ class Models:
         return self._keep(model, sources, versioning)
 
     def check_new(self, user: str, name: str, labels: Sequence[str] = (), versioning: Versioning = FIRST) -> None:
-        """What can be said before a file is sent. Arguments as of `add_upload`. Raises ModelExists, BadInput."""
+        """Checks what can be checked before a file is sent. Arguments as for `add_upload`.
+
+        Raises:
+            ModelExists: The name is taken.
+            BadInput: The name or the labels are not valid.
+        """
         checked_labels(labels)
         self._target(user, name, versioning)
 
@@ -173,8 +179,8 @@ class Models:
         preprocess: Preprocess | None = None,
         versioning: Versioning = FIRST,
     ) -> Model:
-        """The second half of `add_upload`, where the name comes after the file; the first is imports.receive. What was
-        received is removed from the uploads in every case. Raises as `add_upload`.
+        """The second half of `add_upload`, for a name that comes after the file; the first is imports.receive. What was
+        received is always removed from the uploads. Raises the same errors as `add_upload`.
 
         Args:
             imported: what was received.
@@ -198,53 +204,62 @@ class Models:
     def page(
         self, user: str, *, text: str = "", cursor: str | None = None, limit: int = 50
     ) -> tuple[list[Model], str | None]:
-        """Newest first.
+        """Returns a page of models, the newest first, and the cursor of the next page.
 
         Args:
-            text: in the name.
+            text: part of the name.
         """
         return self.storage.page(user, text, cursor, limit)
 
     def get(self, user: str, name: str) -> Model:
-        """Raises ModelNotFound."""
+        """Returns a model.
+
+        Raises:
+            ModelNotFound: The user has none of this name.
+        """
         return self.storage.get(user, name)
 
     def suggestions(self, user: str, *, most: int) -> list[str]:
-        """Names to choose from: of models, the newest first, and of their tags.
+        """Returns names to choose from: of models, the newest first, and of their tags.
 
         Args:
-            most: of each.
+            most: number of each.
         """
         models, _ = self.page(user, limit=most)
         return [*(model.name for model in models), *self.storage.tagged(user, most)]
 
     def versions(self, user: str, name: str) -> tuple[list[Model], dict[str, int]]:
-        """The versions of a model, the newest first, and what its tags mean.
+        """Returns the versions of a model, the newest first, and the version of each tag.
 
         Args:
             name: plain, or of one of its versions.
 
         Raises:
-            ModelNotFound
+            ModelNotFound: The user has none of this name.
         """
         return self.storage.versions(user, self.get(user, name).name)
 
     def set_tag(self, user: str, name: str, tag: str, version: int, *, now: datetime) -> None:
-        """Have name@tag mean this version; what follows it is changed to it.
+        """Makes name@tag refer to this version; what follows the tag is updated.
 
         Args:
             name: of the model, plain.
-            version: one that is there.
+            version: an existing one.
 
         Raises:
-            ModelNotFound: there is no such model or version.
-            BadTag
+            ModelNotFound: There is no such model or version.
+            BadTag: The tag is not valid.
         """
         self.storage.put_tag(user, name, checked_tag(tag), version, to_text(now))
         self.on_change(user, name)
 
     def remove_tag(self, user: str, name: str, tag: str) -> None:
-        """Raises ModelNotFound, TagNotFound, ModelInUse."""
+        """Removes a tag.
+
+        Raises:
+            ModelNotFound, TagNotFound: It does not exist.
+            ModelInUse: Something refers to it.
+        """
         _, tags = self.storage.versions(user, name)
         if tag not in tags:
             raise no_such_tag(name, tag)
@@ -252,11 +267,12 @@ class Models:
         self.storage.remove_tag(user, name, tag)
 
     def remove(self, user: str, name: str) -> None:
-        """Forget a model with all its versions, or of `name@3` this one. Files go when no other model has them.
+        """Removes a model with all its versions, or for `name@3` this version. Files are deleted if no other model has
+        them.
 
         Raises:
-            ModelNotFound
-            ModelInUse: something uses it, or a tag means this version.
+            ModelNotFound: The user has none of this name.
+            ModelInUse: Something uses it, or a tag refers to this version.
         """
         model = self.get(user, name)
         all_versions, tags = self.storage.versions(user, model.name)
@@ -283,7 +299,12 @@ class Models:
             )
 
     def _target(self, user: str, name: str, versioning: Versioning) -> str:
-        """The name that a new model may have. Raises ModelExists, BadModelName."""
+        """Returns the name that a new model gets.
+
+        Raises:
+            ModelExists: It is taken.
+            BadModelName: It is not valid.
+        """
         known = self.storage.look(user, name.strip()) if versioning.is_next else None
         name = known.name if known is not None and known.name == name.strip() else checked_name(name)
         if not versioning.is_next:
@@ -299,7 +320,7 @@ class Models:
     def _pinned(self, user: str, name: str, record: JobRecord, file_format: Format, now: datetime) -> Model | None:
         try:
             return self._keep(*self.job_models.made(user, name, record, file_format, now=now), FIRST)
-        except ModelExists:  # somebody else looked for it at the same time
+        except ModelExists:  # another request has registered it at the same time
             return self.storage.look(user, name)
         except ArtifactNotReady:
             return None

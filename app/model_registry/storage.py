@@ -24,7 +24,7 @@ TRIES = 5
 
 
 class Source(Protocol):
-    """A file in the object store: an artifact of a job, or what was just stored."""
+    """A file in the object store: an artifact of a job, or a new upload."""
 
     @property
     def key(self) -> str: ...
@@ -40,7 +40,11 @@ class ModelStorage:
         self.objects = objects
 
     def get(self, owner: str, name: str) -> Model:
-        """Raises ModelNotFound."""
+        """Returns a model.
+
+        Raises:
+            ModelNotFound: The user has none of this name.
+        """
         model = self.look(owner, name)
         if model is None:
             raise no_such_model(name)
@@ -53,19 +57,23 @@ class ModelStorage:
             return store.get_model(conn, owner, name)
 
     def refuse_taken(self, owner: str, name: str) -> None:
-        """Raises ModelExists, before the work is done."""
+        """Checks that a name is free before the work starts.
+
+        Raises:
+            ModelExists: It is taken.
+        """
         if self.look(owner, name) is not None:
             raise _taken(name)
 
     def page(self, owner: str, text: str, cursor: str | None, limit: int) -> tuple[list[Model], str | None]:
-        """A page of a user's models, the newest first.
+        """Returns a page of a user's models, the newest first.
 
         Args:
             text: part of a name.
-            cursor: from the page before; None: the first page.
+            cursor: from the previous page; None for the first.
 
         Returns:
-            The models, and the cursor of the next page; None: this was the last.
+            The models, and the cursor of the next page; None if there is none.
         """
         at, _, name = (cursor or "").partition(" ")
         with self.database.read() as conn:
@@ -74,24 +82,28 @@ class ModelStorage:
         return models[:limit], f"{last.created_at} {last.name}" if last else None
 
     def versions(self, owner: str, name: str) -> tuple[list[Model], dict[str, int]]:
-        """The versions of a model, the newest first, and what its tags mean. Raises ModelNotFound."""
+        """Returns the versions of a model, the newest first, and the version of each tag.
+
+        Raises:
+            ModelNotFound: The user has none of this name.
+        """
         with self.database.read() as conn:
             return _known(store.versions_of(conn, owner, name), name), store.tags_of(conn, owner, name)
 
     def tagged(self, owner: str, most: int) -> list[str]:
-        """Names as faces@stable of a user's tags, sorted, at most so many."""
+        """Returns a user's tags as faces@stable, sorted, at most this many."""
         with self.database.read() as conn:
             return store.tagged(conn, owner, most)
 
     def put_tag(self, owner: str, name: str, tag: str, version: int, at: str) -> None:
-        """From now on the tag of this model means this version.
+        """Makes a tag of this model refer to this version.
 
         Args:
             name: of the model, plain.
             at: the time, ISO 8601.
 
         Raises:
-            ModelNotFound: there is no such version.
+            ModelNotFound: There is no such version.
         """
         with self.database.write() as conn:
             store.lock_files(conn)
@@ -100,20 +112,26 @@ class ModelStorage:
             store.put_tag(conn, owner, name, tag, version, at)
 
     def remove_tag(self, owner: str, name: str, tag: str) -> None:
-        """Raises TagNotFound."""
+        """Removes a tag.
+
+        Raises:
+            TagNotFound: It does not exist.
+        """
         with self.database.write() as conn:
             if not store.remove_tag(conn, owner, name, tag):
                 raise no_such_tag(name, tag)
 
     def add(self, model: Model, sources: Sequence[Source], *, is_next: bool = False) -> Model:
-        """Keep a model.
+        """Stores a model.
 
         Args:
             sources: of the model's file and of its twin.
-            is_next: it is the next version where the name is there.
+            is_next: it is the next version if the name exists.
 
         Raises:
-            ModelExists, ArtifactNotReady, FilesBusy
+            ModelExists: The name is taken.
+            ArtifactNotReady: A file is gone.
+            FilesBusy: Its files are being removed at the same time.
         """
         try:
             for _ in range(TRIES):
@@ -131,11 +149,12 @@ class ModelStorage:
         raise FilesBusy(f"The files of {model.name} are being removed and added elsewhere.", hint="Try again.")
 
     def remove(self, owner: str, name: str) -> None:
-        """Remove a model with all its versions, or of `name@3` that version. The store being away, it stays.
+        """Removes a model with all its versions, or for `name@3` that version. If the object store is unreachable, the
+        model stays.
 
         Raises:
-            ModelNotFound
-            ModelInUse: a tag means this version.
+            ModelNotFound: The user has none of this name.
+            ModelInUse: A tag refers to this version.
         """
         with self.database.write() as conn:
             store.lock_files(conn)
@@ -153,7 +172,7 @@ class ModelStorage:
             self._delete(digests - store.named_files(conn, digests))
 
     def _write(self, model: Model, *, is_next: bool) -> Model | None:
-        """None: somebody removed the last other model with these files meanwhile."""
+        """Returns None if the last other model with these files was removed in the meantime."""
         with self.database.write() as conn:
             store.lock_files(conn)
             if not all(self._has(sha256) for sha256 in files_of(model.card)):
@@ -194,7 +213,11 @@ def files_of(card: ModelCard) -> set[str]:
 
 
 def refuse_tagged(model: Model, tags: Mapping[str, int]) -> None:
-    """Raises ModelInUse where a tag means this version."""
+    """Checks that no tag refers to this version.
+
+    Raises:
+        ModelInUse: One does.
+    """
     named = [f"tag {tag}" for tag, version in tags.items() if version == model.version]
     if named:
         raise ModelInUse(

@@ -15,7 +15,7 @@ from app.kit.sql import metadata
 from app.kit.sql.rows import from_row, row_of
 from app.model_registry.model import AT, Model, parted
 
-FILES_LOCK = 0x626C6F6273  # any number of our own: PostgreSQL's advisory locks have no names
+FILES_LOCK = 0x626C6F6273  # any number of ours: PostgreSQL's advisory locks have no names
 
 models = sa.Table(
     "models",
@@ -26,7 +26,7 @@ models = sa.Table(
     sa.Column("newest", sa.Integer, nullable=False, server_default="1"),
     sa.Column("last_number", sa.Integer, nullable=False, server_default="1"),
 )
-"""newest: the version that the plain name means, since created_at. last_number: the highest that was ever given."""
+"""newest: the version that the plain name refers to, since created_at. last_number: the highest number ever given."""
 versions = sa.Table(
     "model_versions",
     metadata,
@@ -57,24 +57,25 @@ DOCUMENTS = ("card", "facts", "metrics")
 
 
 class NameTaken(Exception):
-    """Its user has another of this name; the transaction is to be given up."""
+    """The user has another model of this name; the transaction has to be rolled back."""
 
 
 def lock_files(conn: Connection) -> None:
-    """Until the transaction ends nobody else adds or removes a model: SQLite has one writer anyway."""
+    """Locks the files until the transaction ends, so that nobody else adds or removes a model. SQLite has only one
+    writer anyway."""
     if conn.dialect.name == "postgresql":
         conn.execute(sa.select(sa.func.pg_advisory_xact_lock(FILES_LOCK)))
 
 
 def add_model(conn: Connection, model: Model, *, is_next: bool = False) -> Model:
-    """Add the first version of a name.
+    """Adds the first version of a name.
 
     Args:
-        model: its version is given here.
-        is_next: where the name is there, this is its next version.
+        model: gets its version here.
+        is_next: if the name exists, this is its next version.
 
     Raises:
-        NameTaken: the name is there.
+        NameTaken: The name exists.
     """
     number = _next_number(conn, model) if is_next else None
     if number is None:
@@ -91,7 +92,7 @@ def add_model(conn: Connection, model: Model, *, is_next: bool = False) -> Model
 
 
 def _next_number(conn: Connection, model: Model) -> int | None:
-    """From now on the plain name means it. None: there is no such name."""
+    """Makes the plain name refer to the next version, and returns its number; None if there is no such name."""
     number = models.c.last_number + 1
     change = sa.update(models).where(*_named(models, model.owner, model.name))
     change = change.values(last_number=number, newest=number, created_at=model.created_at)
@@ -99,7 +100,7 @@ def _next_number(conn: Connection, model: Model) -> int | None:
 
 
 def get_model(conn: Connection, owner: str, name: str) -> Model | None:
-    """The newest version of this name; of `name@3` and `name@stable` what these mean."""
+    """Returns the newest version of a plain name, or what `name@3` and `name@stable` refer to."""
     is_newest = versions.c.version == models.c.newest
     newest = sa.select(versions).join(models, _is_same(models, versions) & is_newest)
     row = conn.execute(newest.where(*_named(models, owner, name))).first()
@@ -114,19 +115,19 @@ def get_model(conn: Connection, owner: str, name: str) -> Model | None:
 
 
 def versions_of(conn: Connection, owner: str, name: str) -> list[Model]:
-    """Of a plain name, newest first."""
+    """Returns the versions of a plain name, the newest first."""
     query = sa.select(versions).where(*_named(versions, owner, name)).order_by(versions.c.version.desc())
     return [_model(row) for row in conn.execute(query)]
 
 
 def tags_of(conn: Connection, owner: str, name: str) -> dict[str, int]:
-    """Tag → version of a plain name, by tag."""
+    """Returns the version of each tag of a plain name, sorted by tag."""
     query = sa.select(tags.c.tag, tags.c.version).where(*_named(tags, owner, name)).order_by(tags.c.tag)
     return {tag: int(version) for tag, version in conn.execute(query)}
 
 
 def tagged(conn: Connection, owner: str, most: int) -> list[str]:
-    """name@tag of an owner's tags, sorted, at most so many."""
+    """Returns an owner's tags as name@tag, sorted, at most this many."""
     query = sa.select(tags.c.name + AT + tags.c.tag).where(tags.c.owner == owner).order_by(tags.c.name, tags.c.tag)
     return list(conn.execute(query.limit(most)).scalars())
 
@@ -136,7 +137,7 @@ def put_tag(conn: Connection, owner: str, name: str, tag: str, version: int, at:
 
     Args:
         name: of the model, plain.
-        version: one that is there, and stays, for whoever calls holds lock_files.
+        version: an existing one, which stays, since the caller holds lock_files.
         at: the time, ISO 8601.
     """
     remove_tag(conn, owner, name, tag)
@@ -150,7 +151,7 @@ def remove_tag(conn: Connection, owner: str, name: str, tag: str) -> bool:
         name: of the model, plain.
 
     Returns:
-        Whether there was one.
+        Whether it existed.
     """
     return conn.execute(sa.delete(tags).where(*_named(tags, owner, name), tags.c.tag == tag)).rowcount == 1
 
@@ -158,11 +159,11 @@ def remove_tag(conn: Connection, owner: str, name: str, tag: str) -> bool:
 def page(
     conn: Connection, owner: str, *, text: str = "", after: tuple[str, str] | None = None, limit: int
 ) -> list[Model]:
-    """The newest version of each name, newest first, of the same moment by name.
+    """Returns the newest version of each name, the newest first, then by name.
 
     Args:
-        text: in the name, whatever its case.
-        after: created_at and name.
+        text: part of the name, ignoring case.
+        after: created_at and name of the last one before.
     """
     is_newest = versions.c.version == models.c.newest
     statement = sa.select(versions).join(models, _is_same(models, versions) & is_newest).where(models.c.owner == owner)
@@ -177,7 +178,11 @@ def page(
 
 
 def remove_model(conn: Connection, owner: str, name: str) -> list[Model]:
-    """What was removed of a plain name: all its versions; none when there was no such name."""
+    """Removes a plain name.
+
+    Returns:
+        All its versions; none if it did not exist.
+    """
     removed = conn.execute(sa.delete(versions).where(*_named(versions, owner, name)).returning(*versions.c)).all()
     for table in (tags, models):
         conn.execute(sa.delete(table).where(*_named(table, owner, name)))
@@ -185,7 +190,7 @@ def remove_model(conn: Connection, owner: str, name: str) -> list[Model]:
 
 
 def remove_version(conn: Connection, model: Model) -> None:
-    """One of several. The plain name means the newest that is left."""
+    """Removes one of several versions. The plain name then refers to the newest remaining one."""
     same = _named(versions, model.owner, model.name)
     conn.execute(sa.delete(versions).where(*same, versions.c.version == model.version))
     left = sa.select(versions.c.version, versions.c.created_at).where(*same).order_by(versions.c.version.desc())
@@ -195,7 +200,7 @@ def remove_version(conn: Connection, model: Model) -> None:
 
 
 def named_files(conn: Connection, digests: Collection[str]) -> set[str]:
-    """Those of these that a model names, anybody's, as its file or as its twin."""
+    """Returns which of these digests are the file or the twin of a model of any user."""
     columns = (versions.c.sha256, versions.c.twin_sha256)
     statement = sa.union(*(sa.select(column).where(column.in_(digests)) for column in columns))
     return set(conn.execute(statement).scalars())

@@ -1,4 +1,4 @@
-"""Receives a model that its user uploads: text fields, and its files, which stream into the object store."""
+"""Receives an uploaded model: text fields, and its files, which are streamed into the object store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ HINT = "For example: curl -F name=faces -F decoder=yunet -F model=@faces.onnx ht
 
 
 async def receive_model(request: Request, models: Models, user: str) -> Model:
-    """Nothing is kept unless all of it arrived. A name that came before the file is checked before the file is read."""
+    """Stores the model only if all of it arrives. A name that comes before the file is checked before the file is
+    read."""
     pieces = multipart_pieces(request, hint=HINT)
     async with new_upload(models.imports.uploads, user) as files:
         texts = await _receive(pieces, files, models, user)
@@ -46,7 +47,7 @@ async def receive_model(request: Request, models: Models, user: str) -> Model:
 
 
 async def _receive(pieces: AsyncIterator[Piece], files: FileReceiver, models: Models, user: str) -> dict[str, str]:
-    """Store the files. Returns the text fields."""
+    """Stores the files, and returns the text fields."""
     texts: dict[str, bytearray] = {}
     field = ""
     async for piece in pieces:

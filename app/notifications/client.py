@@ -15,7 +15,14 @@ class NotificationsClient(ApiClient):
         return list(self._json("GET", TARGETS)["targets"])
 
     def add(self, kind: str, address: str, **fields: Any) -> Record:
-        """fields: events, subject, label, language. The answer holds a webhook's secret."""
+        """Adds a target.
+
+        Args:
+            fields: events, subject, label, language.
+
+        Returns:
+            The target; a webhook's with its secret.
+        """
         return self._json("POST", TARGETS, json={"kind": kind, "address": address, **fields})
 
     def remove(self, target_id: str) -> None:
@@ -26,7 +33,7 @@ class NotificationsClient(ApiClient):
         return self._json("POST", f"{TARGETS}/{target_id}/test")
 
     def deliveries(self, *, target_id: str = "", limit: int = 20) -> list[Record]:
-        """Newest first."""
+        """Returns the last messages, the newest first."""
         params = {"limit": limit, **({"target_id": target_id} if target_id else {})}
         return list(self._json("GET", DELIVERIES, params=params)["deliveries"])
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 from app.kit.backoff import GrowingPause
 
 PAUSE = GrowingPause(30.0, 4 * 3600.0)
-"""Between two tries of a message."""
+"""Between two tries of a message, in seconds."""
 PATIENCE_S = 24 * 3600.0
-"""A message that was not taken for so long is given up."""
+"""A message that was not accepted for this long, in seconds, is given up."""
 
 
 class Kind(StrEnum):
@@ -18,7 +18,7 @@ class Kind(StrEnum):
     """Standard Webhooks: signed JSON."""
     EMAIL = "email"
     CHAT = "chat"
-    """A payload as Slack's incoming webhooks take it."""
+    """A payload for Slack's incoming webhooks."""
 
 
 class EventKind(StrEnum):
@@ -34,9 +34,9 @@ class EventKind(StrEnum):
     VIDEO_ALERT = "video.alert"
     VIDEO_CLEAR = "video.clear"
     VIDEO_EVENT = "video.event"
-    """A rule of its user's held."""
+    """A rule of the user's held."""
     TEST = "test"
-    """Somebody pressed the button; no target lists it, and all take it."""
+    """The button on the page was pressed; every target gets it, and none lists it."""
 
 
 class DeliveryState(StrEnum):
@@ -47,7 +47,7 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True)
 class Target:
-    """Where a user wants to be told of something."""
+    """Where a user wants to be notified."""
 
     target_id: str
     owner: str
@@ -55,18 +55,18 @@ class Target:
     address: str
     """A URL or an e-mail address."""
     secret: str
-    """whsec_…, of a webhook; else empty."""
+    """whsec_… for a webhook; otherwise empty."""
     events: tuple[EventKind, ...]
-    """Empty: all."""
+    """Empty for all."""
     subject: str
-    """`job:<id>` and the like, of which alone it is told; empty: of all."""
+    """Only events of this subject, such as `job:<id>`; empty for all."""
     label: str
     language: str
     """BCP 47 tag of the reader's language."""
     created_at: str
     is_enabled: bool = True
     problem: str = ""
-    """Why it was switched off, if its user did not do it."""
+    """Why it was switched off, if the user did not do it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Delivery:
     """One message to one target."""
 
     delivery_id: str
-    """The same at every try: by it the receiver sees that it has the message already."""
+    """The same at every try, so that the receiver recognizes a message that it already has."""
     target_id: str
     event_kind: str
     body: str
@@ -84,7 +84,7 @@ class Delivery:
     created_at: str
     due_at: str
     patience_from: str
-    """Since when it is tried; another time than created_at once it was sent again by hand."""
+    """Since when it is tried; differs from created_at after it was sent again by hand."""
     ended_at: str | None = None
     status: int | None = None
     """The receiver's last HTTP status or SMTP code."""
@@ -94,14 +94,14 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a try went."""
+    """The result of a try."""
 
     is_delivered: bool
     status: int | None = None
     problem: str = ""
     is_final: bool = False
-    """It would be refused however often it were tried."""
+    """It would be refused again, however often it is tried."""
     is_gone: bool = False
-    """The receiver wants nothing more: 410."""
+    """The receiver wants no more messages: 410."""
     retry_after_s: float = 0.0
-    """The receiver wants to be left alone for so long."""
+    """Seconds for which the receiver wants no further tries."""

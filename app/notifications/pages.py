@@ -28,7 +28,7 @@ Several = Annotated[tuple[EventName, ...], BeforeValidator(lambda given: (given,
 
 class PageQuery(FilterForm):
     subject: Subject = ""
-    """What a new target is to be told of alone: the page of a job leads here with it."""
+    """The only subject of a new target: the link on a job's page sets it."""
     note: Annotated[str, Field(max_length=20)] = ""
 
 
@@ -50,7 +50,7 @@ def page(request: Request) -> Response:
 
 
 async def add(request: Request) -> Response:
-    """The answer to the form is the one page that ever shows a webhook's secret."""
+    """Adds a target. The response is the only page that ever shows a webhook's secret."""
     fields, user = await form(request, TargetForm), user_of(request)
     language = cast("Language", language_of(request))
     body = TargetBody(

@@ -16,15 +16,15 @@ from app.notifications.model import Delivery, DeliveryState
 from app.notifications.store import deliveries, targets
 
 CHANGED = "outbox"
-"""What a transaction that wrote a message notes as changed."""
+"""What a transaction that recorded a message notes as changed."""
 NAMESPACE = UUID("6f5ad8f4-4f2b-4a44-9c3c-0c5ab2a6c9a5")
 
 
 def listener(url_of: Callable[[str], str]) -> EventListener:
-    """Writes down who is to be told of an event, in the event's own transaction.
+    """Returns a listener that records who is notified of an event, in the event's own transaction.
 
     Args:
-        url_of: The address of a page, given its path.
+        url_of: returns the address of a page, given its path.
     """
 
     def record(conn: Connection, event: Event) -> None:
@@ -37,7 +37,7 @@ def listener(url_of: Callable[[str], str]) -> EventListener:
 
 
 def delivery_of(event: Event, target_id: str, url_of: Callable[[str], str]) -> Delivery:
-    """Of the same event for the same target always the same, id and all."""
+    """Returns the message of an event for a target: always the same one, including its id."""
     data = {
         "event_id": event.event_id,
         "subject": event.subject,

@@ -13,11 +13,11 @@ Gettext = Callable[[str], str]
 
 
 def subject_line(kind: EventKind, data: Mapping[str, Any], language: str) -> str:
-    """One line.
+    """Returns the subject line.
 
     Args:
-        kind: Of the event.
-        data: Of its body.
+        kind: of the event.
+        data: of its body.
         language: BCP 47 tag.
     """
     named = {"name": data.get("name") or data.get("subject", ""), "rule": data.get("rule", "")}
@@ -26,7 +26,7 @@ def subject_line(kind: EventKind, data: Mapping[str, Any], language: str) -> str
 
 
 def message_text(kind: EventKind, data: Mapping[str, Any], language: str) -> str:
-    """The same line, why it happened, and where to look."""
+    """Returns the same line, the reason of the event, and a link."""
     texts = translations(language)
     _ = texts.gettext
     lines = [subject_line(kind, data, language)]

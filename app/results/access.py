@@ -12,4 +12,4 @@ from app.results.service import ResultServices
 
 results_of = FromContainer[ResultServices]("results")
 ProducerOf = Callable[[Request], Producer]
-"""The producer in the path, for the user who asks. Raises NotFound for what is not theirs."""
+"""Returns the producer in the path. Raises NotFound if the user may not see it."""

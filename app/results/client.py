@@ -12,10 +12,11 @@ Record = dict[str, Any]
 
 
 class ResultsClient(ApiClient):
-    """place: path of a video job or a service in the API, without a slash at its end."""
+    """Rows and sinks of a producer. The argument `place` is the path of a video job or a service in the API, without a
+    slash at its end."""
 
     def rows(self, place: str, **criteria: Any) -> Record:
-        """A page of rows.
+        """Returns a page of rows.
 
         Args:
             criteria: since, until, label, min_score, order, cursor, limit.
@@ -23,7 +24,7 @@ class ResultsClient(ApiClient):
         return self._json("GET", f"{place}/rows", params=_given(criteria))
 
     def all_rows(self, place: str, form: str, **criteria: Any) -> Iterator[bytes]:
-        """All rows that fit, as a file, piece by piece.
+        """Yields all matching rows as a file, piece by piece.
 
         Args:
             form: csv, jsonl, parquet.
@@ -33,23 +34,27 @@ class ResultsClient(ApiClient):
             yield from answer.iter_bytes()
 
     def sinks(self, place: str) -> list[Record]:
-        """Oldest first."""
+        """Returns the sinks, the oldest first."""
         return list(self._json("GET", f"{place}/sinks")["sinks"])
 
     def add_sink(self, place: str, kind: str, address: str, content: str) -> Record:
-        """Have rows or events sent somewhere.
+        """Adds a destination for rows or events.
 
         Args:
             kind: http, mqtt, home_assistant, redis, file.
             content: rows, events.
 
         Returns:
-            The sink; of http with its secret, which is told this once.
+            The sink; one of http with its secret, which is returned only this once.
         """
         return self._json("POST", f"{place}/sinks", json={"kind": kind, "address": address, "content": content})
 
     def test_sink(self, place: str, sink_id: str) -> Record:
-        """{is_taken, problem}"""
+        """Sends a test message.
+
+        Returns:
+            {is_taken, problem}
+        """
         return self._json("POST", f"{place}/sinks/{quote(sink_id, safe='')}/test")
 
     def remove_sink(self, place: str, sink_id: str) -> None:

@@ -22,34 +22,38 @@ if TYPE_CHECKING:
 
 CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2")
 GROUP = 20_000
-"""Frames in a row group of a Parquet file, which are in memory at once."""
+"""Frames in a row group of a Parquet file, which are in memory together."""
 
 
 @dataclass(frozen=True)
 class ExportForm:
-    """A kind of file."""
+    """A file format of rows."""
 
     ending: str
     media_type: str
     summary: str
-    """For the document of the API."""
+    """Description in the API's document."""
     write: Callable[[Iterable[FrameRecord]], Iterator[str] | Iterator[bytes]]
     needs_extra: bool = False
-    """parquet: PyArrow."""
+    """True for parquet, which needs PyArrow."""
 
     @property
     def is_available(self) -> bool:
         return not self.needs_extra or find_spec("pyarrow") is not None
 
     def check(self) -> None:
-        """Raises ExtraMissing where it cannot be written."""
+        """Checks that the format can be written.
+
+        Raises:
+            ExtraMissing: A library is missing.
+        """
         if not self.is_available:
             hint = "On the web server: pip install 'modelmill[parquet]'. CSV and JSONL need nothing."
             raise ExtraMissing("PyArrow, which writes Parquet, is not installed here.", hint=hint)
 
 
 def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
-    """A line an object; one without a box for a frame that has none."""
+    """Yields a line for each object; for a frame without objects, one line without a box."""
     yield _csv_line(CSV_COLUMNS)
     for record in records:
         counts = " ".join(f"{name}={value:g}" for name, value in record.counts.items())
@@ -66,7 +70,7 @@ def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
 
 
 def parquet_pieces(records: Iterable[FrameRecord]) -> Iterator[bytes]:
-    """A row an object, as in CSV, with types and what a service says besides."""
+    """Yields a row for each object, as in CSV, but with types and additional fields of services."""
     schema, sink, remaining = _schema(), _Sink(), iter(records)
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -100,7 +104,7 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
 
 
 def _as(kind: type, value: object) -> Any:
-    """A report may hold anything: None for what is of another kind."""
+    """Returns None for a value of another type, since a report may contain anything."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     return value if isinstance(value, kind) else None
@@ -118,7 +122,7 @@ def _schema() -> pa.Schema:
 
 
 class _Sink(io.RawIOBase):
-    """What a writer has written since it was last taken."""
+    """Collects what a writer has written since it was last taken."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

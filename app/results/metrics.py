@@ -1,4 +1,4 @@
-"""What a scrape reads of sinks: what each has taken, and whether it does."""
+"""Metrics of sinks: how much each has accepted, and whether it does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = ("producer", "kind", "sink")
 
 
 class SinkCollector(Collector):
-    """Gives nothing while the database does not answer."""
+    """Yields nothing while the database does not answer."""
 
     def __init__(self, database: Database) -> None:
         self._query: TimeboxedQuery[list[Sink]] = TimeboxedQuery(database, store.all_sinks)

@@ -1,4 +1,4 @@
-"""The pages of a producer's rows and sinks: `routes` makes the table of a kind of producers."""
+"""The pages of a producer's rows and sinks: `routes` returns the routes for a kind of producers."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.schemas import RowQuery, filter_of
 
 SHOWN = 30
-"""Rows of a page; on a phone more would be a long way."""
+"""Rows on a page; more would be too long on a phone."""
 COUNTED = 1000
-"""Rows that the plot is drawn of: the newest that fit."""
+"""Number of the newest rows that the plot shows."""
 MAX_BYTES = 10_000
 
 
 def routes(base: str, producer_of: ProducerOf) -> list[BaseRoute]:
-    """The routes of a kind of producers.
+    """Returns the routes for a kind of producers.
 
     Args:
-        base: the path of the page of one.
-        producer_of: finds it for the user who asks.
+        base: path of the page of one producer.
+        producer_of: finds the producer for the user.
     """
     pages = ResultPages(producer_of)
     return [
@@ -55,7 +55,7 @@ class ResultPages:
         self.producer_of = producer_of
 
     def rows(self, request: Request) -> Response:
-        """All rows that are kept, by time, class and score, with their counts over time."""
+        """Renders the stored rows, filtered by time, class and score, with their counts over time."""
         producer, kept = self.producer_of(request), results_of(request).rows
         criteria, problem = RowQuery(), ""
         try:
@@ -92,7 +92,7 @@ class ResultPages:
         return await run_in_threadpool(self._add_sink, request, sent)
 
     async def test_sink(self, request: Request) -> Response:
-        """Sends it a message, and shows whether it was taken."""
+        """Sends a test message, and shows the result."""
         sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
         return await run_in_threadpool(self._test_sink, request, sent.get("sink_id", ""))
 
@@ -127,7 +127,7 @@ class ResultPages:
 
 
 def _empty(producer: Producer) -> dict[str, str]:
-    """The form, before anything was said."""
+    """Returns the empty form."""
     content = SinkContent.EVENTS if producer.has_events else SinkContent.ROWS
     return {"kind": SinkKind.HTTP.value, "content": content.value, "address": ""}
 

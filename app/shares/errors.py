@@ -6,7 +6,7 @@ from app.kit.errors import NotFound, TooMany
 
 
 class ShareNotFound(NotFound):
-    """There is no such link, it has expired or was revoked: who asks learns no more."""
+    """The link does not exist, has expired or was revoked; the caller learns no more."""
 
     code = "SHARE_NOT_FOUND"
 

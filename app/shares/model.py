@@ -14,7 +14,7 @@ class Share:
     owner: str
     job_id: str
     key_hash: str
-    """Of the key in the link; the key itself is kept nowhere."""
+    """Hash of the key in the link; the key itself is not stored."""
     label: str
     created_at: str
     expires_at: str
@@ -22,16 +22,16 @@ class Share:
     last_used_at: str | None = None
 
     def opens_with(self, key: str, at: str) -> bool:
-        """Is this its key, and does it hold at this time?"""
+        """Returns whether this is its key, and the link is valid at this time."""
         is_key = hmac.compare_digest(self.key_hash, hash_of(key))
         return is_key and self.revoked_at is None and self.expires_at > at
 
 
 def new_key() -> str:
-    """One that nobody guesses."""
+    """Returns a key that cannot be guessed."""
     return secrets.token_urlsafe(32)
 
 
 def hash_of(key: str) -> str:
-    """Of a key of 256 random bits, for which a plain hash will do."""
+    """Returns the hash of a key; for 256 random bits a plain hash is sufficient."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

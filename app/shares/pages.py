@@ -30,7 +30,7 @@ class ShareForm(BaseModel):
 
 
 def shared(request: Request) -> Response:
-    """For whoever has the link: the job as it is, its figures, and its files."""
+    """Renders the job, its figures and its files for holders of the link."""
     try:
         key = query(request, KeyQuery).key
         share, record = shares_of(request).open(request.path_params["share_id"], key, now=now())
@@ -48,7 +48,7 @@ def shares(request: Request) -> Response:
 
 
 async def add(request: Request) -> Response:
-    """The answer to the form is the one page that ever shows the link."""
+    """Creates a link. The response is the only page that ever shows it."""
     fields, job_id, user = await form(request, ShareForm), request.path_params["job_id"], user_of(request)
     of, moment = shares_of(request), now()
     share, key = await run_in_threadpool(lambda: of.add(job_id, user, days=fields.days, label=fields.label, now=moment))

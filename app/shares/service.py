@@ -17,14 +17,18 @@ from app.shares.errors import ShareNotFound, TooManyShares
 from app.shares.model import Share, hash_of, new_key
 
 MOST = 50
-"""Links to one job, revoked ones among them."""
+"""Links to one job, including revoked ones."""
 NOTED_EVERY = timedelta(minutes=1)
 NOT_SHARED = {object_keys.MODEL, object_keys.IMAGES}
-"""What the job was given: its user shares what was made of it."""
+"""Inputs of the job, which are not shared: only its results are."""
 
 
 class Shares:
-    """enabled_of: those of these users who are enabled."""
+    """Links to jobs.
+
+    Args:
+        enabled_of: returns which of these users are enabled.
+    """
 
     def __init__(self, database: Database, conversion: Conversion, *, enabled_of: EnabledOf) -> None:
         self.database = database
@@ -32,18 +36,18 @@ class Shares:
         self.enabled_of = enabled_of
 
     def add(self, job_id: str, owner: str, *, days: int, label: str, now: datetime) -> tuple[Share, str]:
-        """Make a link to a job.
+        """Create a link to a job.
 
         Args:
-            days: for how long it holds.
-            label: what its user calls it.
+            days: how long it is valid.
+            label: the user's name for it.
 
         Returns:
-            The share, and its key, which is told this once.
+            The share and its key, which is returned only this once.
 
         Raises:
-            JobNotFound: It is not this user's, either.
-            TooManyShares: The job has as many as may be.
+            JobNotFound: This user has no such job.
+            TooManyShares: The job has the maximum number.
         """
         self.conversion.jobs.get(job_id, owner)
         key = new_key()
@@ -56,13 +60,17 @@ class Shares:
         return share, key
 
     def of_job(self, job_id: str, owner: str) -> list[Share]:
-        """Newest first. Raises JobNotFound."""
+        """Returns the links to a job, the newest first.
+
+        Raises:
+            JobNotFound: This user has no such job.
+        """
         self.conversion.jobs.get(job_id, owner)
         with self.database.read() as conn:
             return store.of_job(conn, owner, job_id)
 
     def revoke(self, job_id: str, owner: str, share_id: str, *, now: datetime) -> None:
-        """End a link.
+        """Revoke a link.
 
         Args:
             owner: of the job.
@@ -70,14 +78,18 @@ class Shares:
             now: the time of its end.
 
         Raises:
-            ShareNotFound: There is none that holds.
+            ShareNotFound: There is no valid one.
         """
         with self.database.write() as conn:
             if not store.revoke(conn, owner, job_id, share_id, to_text(now)):
                 raise _not_found()
 
     def open(self, share_id: str, key: str, *, now: datetime) -> tuple[Share, JobRecord]:
-        """For whoever has the link. Raises ShareNotFound, also where the job is gone or its user disabled."""
+        """Returns the share and its job for a holder of the link.
+
+        Raises:
+            ShareNotFound: The link is not valid, the job is gone, or its user is disabled.
+        """
         with self.database.read() as conn:
             share = store.get(conn, share_id)
         if share is None or not share.opens_with(key, to_text(now)) or not self.enabled_of([share.owner]):
@@ -92,13 +104,13 @@ class Shares:
         return share, record
 
     def file(self, share_id: str, key: str, name: str, *, now: datetime) -> Artifact:
-        """A file of a shared job.
+        """Returns a file of a shared job.
 
         Args:
             key: from the link.
 
         Raises:
-            ShareNotFound: The link does not hold, or this file is not shared.
+            ShareNotFound: The link is not valid, or this file is not shared.
         """
         _, record = self.open(share_id, key, now=now)
         artifact = shared_files(record).get(name)
@@ -108,7 +120,7 @@ class Shares:
 
 
 def shared_files(record: JobRecord) -> dict[str, Artifact]:
-    """By name: all that the job made, and nothing that it was given."""
+    """Returns by name everything that the job has made, but none of its inputs."""
     return {name: artifact for name, artifact in sorted(record.artifacts.items()) if name not in NOT_SHARED}
 
 

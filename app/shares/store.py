@@ -37,20 +37,20 @@ def get(conn: Connection, share_id: str) -> Share | None:
 
 
 def of_job(conn: Connection, owner: str, job_id: str) -> list[Share]:
-    """Newest first."""
+    """Returns the links to a job, the newest first."""
     where = (shares.c.user_name == owner, shares.c.job_id == job_id)
     ordered = sa.select(shares).where(*where).order_by(shares.c.created_at.desc(), shares.c.share_id)
     return [_share_of(row) for row in conn.execute(ordered)]
 
 
 def revoke(conn: Connection, owner: str, job_id: str, share_id: str, at: str) -> bool:
-    """End a link.
+    """Revoke a link.
 
     Args:
         at: now, text in ISO 8601.
 
     Returns:
-        False if there is none that holds.
+        False if there is no valid one.
     """
     c = shares.c
     where = (c.share_id == share_id, c.user_name == owner, c.job_id == job_id, c.revoked_at.is_(None))

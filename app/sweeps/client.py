@@ -21,27 +21,27 @@ class SweepsClient(ApiClient):
         tags: Sequence[str] = (),
         no_cache: bool = False,
     ) -> Record:
-        """Begin a sweep of every model with every set of options.
+        """Starts a sweep of every model with every set of options.
 
         Args:
             models: name, model_key, quant_key, options.
             options: name, options.
-            no_cache: every stage is done, also what was done before.
+            no_cache: carry out every stage, even if the same work was done before.
         """
         body: Record = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
-        if no_cache:  # a service of an older version knows no such field
+        if no_cache:  # services of older versions do not know this field
             body["no_cache"] = True
         return self._json("POST", SWEEPS, json=body)
 
     def sweeps(self, *, limit: int = 50) -> list[Record]:
-        """Newest first."""
+        """Returns sweeps, the newest first."""
         return list(self._json("GET", SWEEPS, params={"limit": limit})["sweeps"])
 
     def sweep(self, sweep_id: str) -> Record:
         return self._json("GET", f"{SWEEPS}/{sweep_id}")
 
     def table(self, sweep_id: str) -> str:
-        """As CSV."""
+        """Returns the table as CSV."""
         with self._answer("GET", f"{SWEEPS}/{sweep_id}/table.csv") as answer:
             return answer.read().decode()
 

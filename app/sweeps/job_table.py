@@ -17,7 +17,7 @@ OPTIONS_SHOWN = 4
 
 
 def rows_of(jobs: Sequence[JobRecord]) -> tuple[RowAnswer, ...]:
-    """The jobs in their order, each as what a sweep would say of it under its name; which nothing beats is marked."""
+    """Returns the jobs in their order as rows of a table, with the best ones marked."""
     models = _model_names(jobs)
     rows = [
         RowAnswer(position, job.job_id, models[position], job.name or job.job_id[:8], **result_of(job), is_best=False)
@@ -28,7 +28,7 @@ def rows_of(jobs: Sequence[JobRecord]) -> tuple[RowAnswer, ...]:
 
 
 def differences(jobs: Sequence[JobRecord]) -> Mapping[int, str]:
-    """By position, in words, the first few options that are not the same in all jobs of its model."""
+    """Describes, by index, the first few options that differ between the jobs of a model."""
     of_model: dict[str, list[int]] = {}
     for position, job in enumerate(jobs):
         of_model.setdefault(_digest(job), []).append(position)
@@ -43,8 +43,8 @@ def differences(jobs: Sequence[JobRecord]) -> Mapping[int, str]:
 
 
 def _model_names(jobs: Sequence[JobRecord]) -> list[str]:
-    """A model is called as the oldest job of it, without what a sweep adds; by some of its digest, too, where other
-    models are called the same."""
+    """Names each model after its oldest job, without what a sweep adds; if other models have the same name, with a part
+    of its digest."""
     digests = [_digest(job) for job in jobs]
     names: dict[str, str] = {}
     for job, digest in sorted(zip(jobs, digests, strict=True), key=lambda pair: pair[0].created_at):
@@ -54,7 +54,7 @@ def _model_names(jobs: Sequence[JobRecord]) -> list[str]:
 
 
 def _digest(job: JobRecord) -> str:
-    """Of its model; of one whose file is not known, its own id."""
+    """Returns the digest of its model; for a job without a known file, its own id."""
     return job.artifacts[object_keys.MODEL].sha256 if object_keys.MODEL in job.artifacts else job.job_id
 
 

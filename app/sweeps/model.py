@@ -10,19 +10,19 @@ from typing import Any
 from pydantic import ConfigDict
 
 ORIGIN = "sweep:"
-"""What the origin of its jobs starts with."""
+"""Prefix of the origin of its jobs."""
 BEFORE_VARIANT = " · "
-"""Stands in the name of its jobs between model and options."""
+"""Separates model and options in the names of its jobs."""
 
 
 class EntryState(StrEnum):
     PENDING = "PENDING"
-    """It is submitted when there is room."""
+    """Waits until there is room."""
     SUBMITTED = "SUBMITTED"
     REFUSED = "REFUSED"
-    """Its inputs or options are no good."""
+    """Its inputs or options are not valid."""
     CANCELLED = "CANCELLED"
-    """Before it was submitted."""
+    """Cancelled before it was submitted."""
     ENDED = "ENDED"
 
 
@@ -34,7 +34,7 @@ class Sweep:
     tags: tuple[str, ...]
     created_at: str
     no_cache: bool = False
-    """Its jobs do every stage, whatever was done before."""
+    """Its jobs carry out every stage, even if the same work was done before."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,18 @@ class Entry:
     sweep_id: str
     position: int
     job_id: str
-    """Of the job that it becomes; known before, so that a second try makes no second job."""
+    """Id of its job, chosen in advance, so that a second try creates no second job."""
     model_name: str
     model_key: str
     quant_key: str
     variant: str
     """Name of its options."""
     options: Mapping[str, Any]
-    """As of a job, JSON."""
+    """Options of a job, as JSON."""
     state: EntryState = EntryState.PENDING
     problem: str = ""
     result: Mapping[str, Any] | None = None
-    """How its job ended: see result_of."""
+    """Result of its job: see result_of."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RowAnswer:
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """The base with what the change says, part by part."""
+    """Returns the base with the values of the change, part by part."""
     whole = dict(base)
     for name, value in change.items():
         former = whole.get(name)
@@ -93,7 +93,8 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
 
 
 def best_of(rows: Sequence[RowAnswer]) -> set[int]:
-    """The positions of those that no other of the same model beats: in signal to noise, dB, and in size, bytes."""
+    """Returns the indexes of the rows that no other row of the same model beats both in SNR (dB) and in size
+    (bytes)."""
     measured = [row for row in rows if row.snr_db is not None and row.size_bytes is not None]
     return {
         row.position

@@ -71,7 +71,7 @@ def new(request: Request) -> Response:
 
 
 def job_table(request: Request) -> Response:
-    """Jobs of the list side by side, of whatever sweep or none."""
+    """Renders the jobs that the URL names side by side, from any sweep or none."""
     jobs = conversion_of(request).jobs.several(_named(request), user_of(request))
     rows = rows_of(jobs)
     context: dict[str, Any] = {"rows": rows, "pareto": _pareto(rows), "rule_db": SNR_DB_MIN}
@@ -101,7 +101,7 @@ def sweep(request: Request) -> Response:
 
 
 def events(request: Request) -> Response:
-    """Tells its page that the sweep has changed, or some job."""
+    """Signals to the page that the sweep, or some job, has changed."""
     sweep = sweeps_of(request).get(user_of(request), request.path_params["sweep_id"])
     return change_stream(request, sweep_key(sweep.sweep_id), any_of("job"))
 
@@ -118,12 +118,12 @@ def delete(request: Request) -> Response:
 
 
 def _named(request: Request) -> tuple[str, ...]:
-    """Ids of the jobs that the address names."""
+    """Returns the ids of the jobs that the URL names."""
     return tuple(request.query_params.getlist("job"))[:PAGE_JOBS]
 
 
 def _pareto(rows: Sequence[RowAnswer]) -> ParetoView:
-    """Of several models no line joins the best of one to those of another."""
+    """Returns the plots. With several models no front is drawn, since their quality cannot be compared."""
     best = frozenset(row.position for row in rows if row.is_best)
     candidates = [
         Candidate(row.position, f"{row.model_name} · {row.variant}", snr_db=row.snr_db, size_bytes=row.size_bytes)
@@ -140,7 +140,8 @@ def _new(request: Request, given: SweepForm, error: ModelmillError | None = None
 
 
 def _bases(request: Request) -> list[JobRecord]:
-    """Jobs whose model and images a sweep can take: those of the host toolchain, whose options the form knows."""
+    """Returns jobs whose model and images a sweep can use: those of the host toolchain, whose options the form
+    knows."""
     job_filter = JobFilter(toolchain=ToolchainName.HOST.value)
     jobs = conversion_of(request).jobs
     return jobs.page(job_filter, user_of(request), limit=JOBS_SHOWN, cursor=None, max_read=MAX_READ)[0]

@@ -26,9 +26,9 @@ from app.sweeps.model import BEFORE_VARIANT, ORIGIN, Entry, EntryState, RowAnswe
 
 MOST_JOBS = 200
 MOST_SWEEPS = 500
-"""Of a user; the oldest are to be deleted then."""
+"""For one user, who then has to delete old ones."""
 AT_ONCE = 200
-"""Of a user."""
+"""Entries of one user that are submitted in one go."""
 logger = logging.getLogger(__name__)
 
 
@@ -46,7 +46,11 @@ _OVER = {"COMPLETED", "FAILED", "REFUSED", "CANCELLED", "GONE"}
 
 
 class Sweeps:
-    """wake: has what is pending submitted soon."""
+    """The sweeps of users.
+
+    Args:
+        wake: has pending entries submitted soon.
+    """
 
     def __init__(self, database: Database, conversion: Conversion, *, wake: Callable[[], None]) -> None:
         self.database = database
@@ -64,17 +68,17 @@ class Sweeps:
         now: datetime,
         no_cache: bool = False,
     ) -> SweepView:
-        """Begin a sweep of every model with every variant. Nothing is made unless all of them can be options of a job.
+        """Starts a sweep of every model with every variant. Nothing is created unless all of them are valid options.
 
         Args:
             models: uploads, each with the options that all its jobs have.
             variants: sets of options, each with its name.
-            tags: given to every job.
+            tags: of every job.
 
         Raises:
-            SweepTooLarge: More than MOST_JOBS.
-            BadInput: Options that are none, or a toolchain that is not installed.
-            TooManySweeps: The user has as many as may be.
+            SweepTooLarge: It would have more than MOST_JOBS.
+            BadInput: Options are not valid, or a toolchain is not installed.
+            TooManySweeps: The user has the maximum number.
         """
         if len(models) * len(variants) > MOST_JOBS:
             raise SweepTooLarge(
@@ -120,7 +124,8 @@ class Sweeps:
     def page(
         self, owner: str, *, cursor: str = "", limit: int
     ) -> tuple[list[tuple[Sweep, dict[str, int]]], str | None]:
-        """Newest first, each with how many of its jobs are in which state; and where to go on."""
+        """Returns sweeps, the newest first, each with the number of its jobs by state; and the cursor of the next
+        page."""
         with self.database.read() as conn:
             sweeps = store.page(conn, owner, before=cursor, limit=limit + 1)
             counts = store.states(conn, [sweep.sweep_id for sweep in sweeps])
@@ -128,7 +133,11 @@ class Sweeps:
         return [(sweep, counts[sweep.sweep_id]) for sweep in sweeps[:limit]], more
 
     def view(self, owner: str, sweep_id: str) -> SweepView:
-        """Raises SweepNotFound."""
+        """Returns a sweep with its table.
+
+        Raises:
+            SweepNotFound: This user has none with this id.
+        """
         sweep, entries = self._get(owner, sweep_id)
         records = {record.job_id: record for record in self.conversion.jobs.several([e.job_id for e in entries], owner)}
         rows = [_row_of(entry, records.get(entry.job_id)) for entry in entries]
@@ -136,11 +145,19 @@ class Sweeps:
         return SweepView(sweep, tuple(replace(row, is_best=row.position in best) for row in rows))
 
     def get(self, owner: str, sweep_id: str) -> Sweep:
-        """Raises SweepNotFound."""
+        """Returns a sweep.
+
+        Raises:
+            SweepNotFound: This user has none with this id.
+        """
         return self._get(owner, sweep_id)[0]
 
     def cancel(self, owner: str, sweep_id: str) -> SweepView:
-        """End what runs, and submit no more of it. Raises SweepNotFound."""
+        """Cancels its running jobs and pending entries.
+
+        Raises:
+            SweepNotFound: This user has none with this id.
+        """
         _, entries = self._get(owner, sweep_id)
         with self.database.write() as conn:
             for entry in entries:
@@ -149,18 +166,26 @@ class Sweeps:
             if not record.is_terminal:
                 try:
                     self.conversion.jobs.cancel(record.job_id, owner)
-                except (JobFinished, NotFound):  # by itself, meanwhile
+                except (JobFinished, NotFound):  # it ended in the meantime
                     continue
         return self.view(owner, sweep_id)
 
     def delete(self, owner: str, sweep_id: str) -> None:
-        """Forget the sweep; its jobs stay. What was not submitted is not any more. Raises SweepNotFound."""
+        """Deletes the sweep with its pending entries; its jobs stay.
+
+        Raises:
+            SweepNotFound: This user has none with this id.
+        """
         with self.database.write() as conn:
             if not store.delete(conn, owner, sweep_id):
                 raise _not_found(sweep_id)
 
     def submit_pending(self) -> int:
-        """Submit what waits, as far as there is room. How many became jobs. Safe to repeat."""
+        """Submits pending entries as far as there is room. Can be repeated safely.
+
+        Returns:
+            How many became jobs.
+        """
         with self.database.read() as conn:
             waiting = store.pending(conn, AT_ONCE)
         count, full = 0, set[str]()
@@ -170,7 +195,7 @@ class Sweeps:
             try:
                 self._submit(sweep, entry)
             except ModelmillError as error:
-                if error.can_retry:  # no room, or something is unreachable
+                if error.can_retry:  # there is no room, or something is unreachable
                     full.add(sweep.owner)
                     logger.info("A job of sweep %s waits: %s", sweep.sweep_id, error.message)
                 else:
@@ -180,7 +205,7 @@ class Sweeps:
         return count
 
     def note_end(self, record: JobRecord) -> None:
-        """A job has ended: if it is of a sweep, its result stays in the sweep's table."""
+        """Stores the result of an ended job in the table of its sweep, if it has one."""
         if record.origin.startswith(ORIGIN):
             with self.database.write() as conn:
                 store.note_result(conn, record.job_id, result_of(record))
@@ -200,7 +225,7 @@ class Sweeps:
                     no_cache=sweep.no_cache,
                 )
             )
-        if not self._note(entry, EntryState.SUBMITTED):  # it was cancelled or deleted meanwhile
+        if not self._note(entry, EntryState.SUBMITTED):  # it was cancelled or deleted in the meantime
             self.conversion.jobs.cancel(entry.job_id, sweep.owner)
 
     def _note(self, entry: Entry, state: EntryState, problem: str = "") -> bool:
@@ -229,7 +254,7 @@ class Sweeps:
 
 
 def result_of(record: JobRecord) -> dict[str, Any]:
-    """What the table shows of a job."""
+    """Returns what the table shows of a job."""
     bie, nef = record.stages["bie"].summary, record.stages["nef"].summary
     took_s = None
     if record.finished_at:

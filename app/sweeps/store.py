@@ -42,7 +42,7 @@ entries = sa.Table(
 
 
 def sweep_key(sweep_id: str) -> str:
-    """Under which its changes are announced to open pages, but for those of its jobs."""
+    """Key under which changes of the sweep, but not of its jobs, are announced to open pages."""
     return f"sweep:{sweep_id}"
 
 
@@ -66,10 +66,10 @@ def get(conn: Connection, owner: str, sweep_id: str) -> Sweep | None:
 
 
 def page(conn: Connection, owner: str, *, before: str, limit: int) -> list[Sweep]:
-    """Newest first.
+    """Returns sweeps, the newest first.
 
     Args:
-        before: `created_at sweep_id` of the last one seen; empty from the newest on.
+        before: `created_at sweep_id` of the last one before; empty for the first page.
     """
     c = sweeps.c
     query = sa.select(sweeps).where(c.user_name == owner)
@@ -84,7 +84,7 @@ def count(conn: Connection, owner: str) -> int:
 
 
 def states(conn: Connection, sweep_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Of each: state → how many of its entries are in it."""
+    """Returns for each sweep how many of its entries are in each state."""
     c = entries.c
     counted = sa.select(c.sweep_id, c.state, sa.func.count()).group_by(c.sweep_id, c.state)
     counts: dict[str, dict[str, int]] = {sweep_id: {} for sweep_id in sweep_ids}
@@ -99,7 +99,8 @@ def entries_of(conn: Connection, sweep_id: str) -> list[Entry]:
 
 
 def pending(conn: Connection, most: int) -> list[tuple[Sweep, Entry]]:
-    """Those that are to be submitted, oldest sweep first, at most so many of each user: nobody waits behind another."""
+    """Returns entries to submit, the oldest sweep first, at most this many of each user, so that nobody waits behind
+    others."""
     order = (sweeps.c.created_at, sweeps.c.sweep_id, entries.c.position)
     number = sa.func.row_number().over(partition_by=sweeps.c.user_name, order_by=order).label("number")
     of_sweep = [column for column in sweeps.c if column.name not in entries.c]
@@ -116,13 +117,13 @@ def pending(conn: Connection, most: int) -> list[tuple[Sweep, Entry]]:
 
 
 def change(conn: Connection, entry: Entry, state: EntryState, *, problem: str = "") -> bool:
-    """Bring an entry from PENDING into another state.
+    """Moves an entry from PENDING to another state.
 
     Args:
-        problem: a sentence for its user.
+        problem: a sentence for the user.
 
     Returns:
-        False: it is PENDING no more, and stays as it is.
+        False if it is no longer PENDING; it then stays as it is.
     """
     note_change(conn, sweep_key(entry.sweep_id))
     c = entries.c
@@ -131,7 +132,7 @@ def change(conn: Connection, entry: Entry, state: EntryState, *, problem: str = 
 
 
 def note_result(conn: Connection, job_id: str, result: Mapping[str, Any]) -> None:
-    """How the job of an entry ended."""
+    """Stores how the job of an entry ended."""
     values = {"state": EntryState.ENDED.value, "result": json.dumps(result)}
     conn.execute(sa.update(entries).where(entries.c.job_id == job_id).values(**values))
 

@@ -11,11 +11,11 @@ from typing import Any
 EXPORTED_PROGRAM, TFLITE = "exported_program", "tflite"
 TFLITE_MARK, MARK_AT = b"TFL3", slice(4, 8)
 PROGRAM_MEMBERS = frozenset({"archive_format", "serialized_exported_program.json"})
-"""One of them is in every .pt2, whichever PyTorch has written it."""
+"""Every .pt2 file contains one of these, whichever version of PyTorch has written it."""
 
 
 def convert(request: dict[str, Any], progress: Any) -> dict[str, Any]:
-    """Write the ONNX of a model of a form that is known, by what is in the file and not by its name.
+    """Convert a model of a known format to ONNX, recognized by its content and not by its name.
 
     Args:
         request: {"model": path of the file, "into": path of the ONNX}.
@@ -24,7 +24,7 @@ def convert(request: dict[str, Any], progress: Any) -> dict[str, Any]:
         {"is_converted"}: false for any other file, which is left as it is.
 
     Raises:
-        What the module of its form raises.
+        ModelmillError: What the module of the format raises.
     """
     form = _form_of(Path(request["model"]))
     if form:

@@ -11,13 +11,13 @@ from app.kit.errors import ExtraMissing
 
 
 def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
-    """Write the ONNX of an exported program, its weights inside.
+    """Convert an exported program to ONNX with its weights inside.
 
     Args:
         request: {"model": path of the .pt2, "into": path of the ONNX}.
 
     Raises:
-        BadSource: It is none, or holds an operator that ONNX has not.
+        BadSource: It is not one, or has an operator that ONNX lacks.
         ExtraMissing: PyTorch is not installed here.
     """
     try:

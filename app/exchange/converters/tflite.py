@@ -15,22 +15,22 @@ OPSET = 17
 
 
 def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
-    """Write the ONNX of a TFLite model. One that is quantized becomes the float model that its numbers stand for.
+    """Convert a TFLite model to ONNX; a quantized one to the float model that it represents.
 
     Args:
         request: {"model": path of the .tflite, "into": path of the ONNX}.
 
     Raises:
-        BadSource: It is none, or holds an operator that ONNX has not.
+        BadSource: It is not one, or has an operator that ONNX lacks.
         ExtraMissing: tf2onnx or TensorFlow is not installed here.
     """
-    keras = str(Path(request["into"]).with_name("keras"))  # TensorFlow's part that would read and write in the home
+    keras = str(Path(request["into"]).with_name("keras"))  # the part of TensorFlow that would use the home folder
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1", KERAS_HOME=keras)
     try:
         import tf2onnx.convert
     except ImportError as error:
         raise ExtraMissing("tf2onnx is not installed here.", hint="pip install 'modelmill[tflite]'") from error
-    # Its functions keep what they cannot convert as operators of TensorFlow; its command refuses.
+    # The package's functions keep operators that they cannot convert; its command refuses them.
     files = ["--tflite", request["model"], "--output", request["into"]]
     sys.argv = ["tf2onnx", *files, "--opset", str(OPSET), "--dequantize"]
     try:

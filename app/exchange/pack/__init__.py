@@ -1,1 +1,1 @@
-"""The pack of a job: what runs its model elsewhere and shows that it runs there as it ran here."""
+"""The pack of a job: everything to run its model elsewhere, and to show that its results are the same there."""

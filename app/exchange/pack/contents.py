@@ -30,8 +30,8 @@ from app.kit.errors import ModelmillError
 TESTS = 3
 PICTURE_BYTES_MAX = 64 << 20
 HOST_SHARE, CHIP_SHARE = 0.02, 0.25
-"""Of the largest value of an output, by how much it may differ: another CPU adds in another order, and the expected
-outputs of a chip are those of the float model."""
+"""How much an output may differ, as a share of its largest value: other CPUs add in another order, and the expected
+outputs for a chip are those of the float model."""
 LEAST = 1e-4
 NEEDED = ("preprocess.py", "preprocess.c", "smoke.py")
 Array = npt.NDArray[Any]
@@ -39,14 +39,14 @@ RunModel = Any
 
 
 def build(request: dict[str, Any], progress: Any) -> dict[str, Any]:
-    """Write everything but the NEF and pack.json.
+    """Create everything but the NEF and pack.json.
 
     Args:
         request: {"folder": where, "nef": path, "onnx": path of the float model, "images": path of the packed samples,
             "options": Options as JSON, "limits": {"max_images", "unpacked_bytes"}}.
 
     Returns:
-        {"tests": […], "decoder": {…}}: as pack.json has them.
+        {"tests": […], "decoder": {…}}, as in pack.json.
     """
     folder, options = Path(request["folder"]), Options.model_validate(request["options"])
     specs, model, share = _opened(request, is_host=options.toolchain.value == "host")
@@ -71,7 +71,11 @@ def build(request: dict[str, Any], progress: Any) -> dict[str, Any]:
 
 
 def _opened(request: Mapping[str, Any], *, is_host: bool) -> tuple[list[Any], RunModel, float]:
-    """Its inputs, how to run it, and by which share of the largest value its outputs may differ elsewhere."""
+    """Opens the model.
+
+    Returns:
+        Its inputs, a function that runs it, and by which share of the largest value its outputs may differ elsewhere.
+    """
     if is_host:
         nef = HostModel(Path(request["nef"]))
         return [_Spec(**spec) for spec in nef.inputs], nef.run, HOST_SHARE
@@ -89,7 +93,7 @@ class _Spec:
 
 
 def _preprocessing(folder: Path, specs: list[InputSpec], options: Options) -> Preprocessor | None:
-    """As data and as a C header; None for a model that takes no pictures."""
+    """Writes the preprocessing as data and as a C header; returns None for a model that takes no pictures."""
     if len(specs) != 1 or axis_order(_sides(specs[0].shape)) is None:
         return None
     layout = input_layout(_sides(specs[0].shape), (0, 0))
@@ -120,7 +124,7 @@ def _sides(shape: tuple[Any, ...]) -> tuple[int | None, ...]:
 
 
 def _samples(folder: Path, specs: list[InputSpec], options: Options, preparer: Preprocessor | None) -> Any:
-    """(inputs by name, the picture or None), at most TESTS."""
+    """Yields (inputs by name, the picture or None), at most TESTS."""
     pictures = [path for path in sorted(folder.rglob("*")) if KINDS.get(path.suffix.lower()) == "image"]
     count = 0
     for path in pictures if preparer else ():
@@ -142,16 +146,17 @@ def _samples(folder: Path, specs: list[InputSpec], options: Options, preparer: P
 
 @dataclass(frozen=True)
 class _Limits:
-    """How far a device may be off."""
+    """How much the results of a device may differ."""
 
     input: float
     """In values of the input."""
     share: float
-    """Of the largest value of an output."""
+    """As a share of an output's largest value."""
 
 
 def _level(options: Options, dtype: str) -> float:
-    """What one level of 255 is worth: versions of Pillow filter rows or columns first, and may be one level apart."""
+    """Returns the value of one level of 255: versions of Pillow filter rows or columns first, and may differ by one
+    level."""
     level = abs(options.preprocess.scale) / min(options.preprocess.std)
     return 1.01 * level + (1.0 if np.dtype(dtype).kind in "iu" else 0.0)
 
@@ -182,7 +187,7 @@ def _test(
 
 
 def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array]) -> dict[str, Any]:
-    """How the outputs are to be read, as far as their shapes tell."""
+    """Describes how the outputs are read, as far as their shapes show it."""
     ports = [OutputSpec(name, values.shape) for name, values in outputs.items()]
     try:
         layout = input_layout(_sides(specs[0].shape), (0, 0))
@@ -195,7 +200,7 @@ def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array])
 
 
 def _alone(source: str) -> str:
-    """A module of ours without the one import that a device has not."""
+    """Returns a module without the one import that devices do not have."""
     error = (
         "class ModelUnusable(Exception):\n"
         '    def __init__(self, message: str, hint: str = "") -> None:\n'
@@ -226,7 +231,7 @@ int preprocess(const uint8_t *rgb, int width, int height, input_t *input);
 
 
 def c_header(data: Mapping[str, Any]) -> str:
-    """preprocess.h. A float16 input is written as float: the caller narrows it.
+    """Returns preprocess.h. A float16 input is written as float; the caller converts it.
 
     Args:
         data: preprocess.json.

@@ -25,9 +25,9 @@ from app.settings import Settings
 
 BUILD = "app.exchange.pack.contents:build"
 METHOD = "PACK"
-"""What a token is signed for, so that it opens nothing else."""
+"""Purpose for which tokens are signed, so that they give access to nothing else."""
 KEPT = 100
-"""Results of one job; older ones make room."""
+"""Results stored for one job; further ones replace the oldest."""
 README = """\
 {name}, converted by Modelmill (job {job_id}).
 
@@ -42,14 +42,14 @@ smoke.py             runs the tests: {how}. `python smoke.py --report` tells the
 
 @dataclass(frozen=True)
 class DeviceResult:
-    """What a device said of a pack."""
+    """A device's report on a pack."""
 
     is_pass: bool
     latency_ms: float
     host: str
     message: str
     at: str
-    """ISO 8601, when it was taken in."""
+    """When it was received, ISO 8601."""
 
 
 class Packs:
@@ -60,10 +60,15 @@ class Packs:
 
     @contextmanager
     def built(self, user: str, job_id: str, *, url: str) -> Iterator[Path]:
-        """The zip, as long as the block runs. url: of this service, as the one who asks reaches it; empty: the pack
-        cannot report.
+        """Creates the pack; the zip exists within the block.
 
-        Raises JobNotFound, NothingToExport, BadInput for a model that cannot be tried here.
+        Args:
+            url: of this service, as the caller reaches it; empty: the pack cannot report.
+
+        Raises:
+            JobNotFound: The user has no such job.
+            NothingToExport: It has not completed.
+            BadInput: The model cannot be tested here.
         """
         record = self._conversion.jobs.get(job_id, user)
         nef = f"out.{Stage.NEF.step}"
@@ -80,7 +85,7 @@ class Packs:
             yield _zipped(contents, folder / "pack.zip")
 
     def kept(self, user: str, job_id: str, *, url: str) -> Path:
-        """The zip, for the caller to delete with its folder."""
+        """Creates the pack as a file, which the caller has to delete with its folder."""
         self._settings.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = Path(tempfile.mkdtemp(prefix="packed-", dir=self._settings.work))
         try:
@@ -91,7 +96,11 @@ class Packs:
             raise
 
     def take(self, job_id: str, token: str, result: DeviceResult) -> None:
-        """Note a device's result. Raises BadSignature, UrlExpired."""
+        """Stores a device's result.
+
+        Raises:
+            BadSignature, UrlExpired: The token is not valid.
+        """
         expires, _, signature = token.partition(".")
         verify(self._secret, METHOD, job_id, expires, signature, time.time())
         with self._redis.pipeline(transaction=True) as pipe:
@@ -101,13 +110,17 @@ class Packs:
             pipe.execute()
 
     def results(self, user: str, job_id: str) -> list[DeviceResult]:
-        """Newest first. Raises JobNotFound."""
+        """Returns the results of devices, the newest first.
+
+        Raises:
+            JobNotFound: The user has no such job.
+        """
         self._conversion.jobs.get(job_id, user)
         texts: Any = self._redis.lrange(_key(job_id), 0, -1)
         return [DeviceResult(**json.loads(text)) for text in texts]
 
     def _contents(self, record: JobRecord, folder: Path, contents: Path) -> dict[str, Any]:
-        """Everything else, made in the sandbox. Returns what the manifest has of it."""
+        """Creates everything else in the sandbox, and returns its entries of the manifest."""
         get = self._conversion.jobs.objects.get_file
         get(record.artifacts["out.nef"].key, contents / "out.nef")
         images = folder / object_keys.IMAGES

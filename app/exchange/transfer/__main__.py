@@ -1,4 +1,5 @@
-"""One transfer: `python -m app.exchange.transfer`, the request on its standard input, JSON lines on its output."""
+"""One transfer: `python -m app.exchange.transfer`, with the request on standard input and JSON lines on standard
+output."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _those(models: list[str]) -> str:
 
 
 def _sentence(error: Exception) -> str:
-    """Its first line; a server's own words where it has some."""
+    """Returns the first line of an error, or the server's own words if there are any."""
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if status in REFUSALS:

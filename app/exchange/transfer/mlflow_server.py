@@ -15,9 +15,9 @@ from app.kit.errors import ExtraMissing
 
 MAX_FILES = 1000
 WRAPPERS = frozenset({"runs", "models"})
-"""Schemes of MLflow that lead to another address, of a run or of a registered model."""
+"""Schemes of MLflow that refer to another address, that of a run or a registered model."""
 FOLDER = "modelmill"
-"""Of a run, for the results."""
+"""Folder of the results in a run."""
 
 
 def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
@@ -120,7 +120,7 @@ def _uri(source: Source) -> str:
 
 
 def _files(mlflow: Any, uri: str, tracking_uri: str) -> Iterator[Any]:
-    """All files below, with their sizes. A single file has nothing below it."""
+    """Yields all files below, with their sizes. A single file has nothing below it."""
     todo, count = [""], 0
     root = mlflow.artifacts.get_artifact_repository(uri, tracking_uri=tracking_uri)
     while todo:
@@ -162,8 +162,8 @@ def _client(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
 
 
 def _stay_on(server: str) -> None:
-    """Where artifacts lie is written in the server by whoever may write there: a folder of this machine, another host.
-    From now on this process opens only what the server itself serves."""
+    """Limits this process to files that the server itself serves. The server stores where artifacts are, and whoever
+    may write there could name a folder of this machine, or another host."""
     from mlflow.store.artifact import artifact_repository_registry as registry
     from mlflow.store.artifact.mlflow_artifacts_repo import MlflowArtifactsRepository
 
@@ -177,7 +177,7 @@ def _stay_on(server: str) -> None:
             hint="Start the server with --serve-artifacts, and let runs have its artifact location.",
         )
 
-    known: Any = registry._artifact_repository_registry  # there is no other way to know all schemes
+    known: Any = registry._artifact_repository_registry  # there is no other way to list all schemes
     for scheme in known.get_registered_artifact_repositories().keys() - WRAPPERS:
         known.register(scheme, served)
 

@@ -39,7 +39,7 @@ QUALITY = {
 
 
 def model_card(facts: Mapping[str, Any]) -> str:
-    """The card as Markdown.
+    """Returns the card as Markdown.
 
     Args:
         facts: {job_id, name, source, created_at, toolchain, platform, preprocess, metrics, files, versions}.

@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Access:
-    """What the operator has set: where hubs and registries are, as whom they are asked, and what may be fetched."""
+    """The operator's settings: addresses and accounts of hubs and registries, and what may be fetched."""
 
     urls: tuple[str, ...] = ()
     networks: str = ""
@@ -33,14 +33,18 @@ class Access:
 
 @dataclass
 class Progress:
-    """Says how many bytes have passed, and refuses more than there may be."""
+    """Reports the number of bytes, and refuses more than allowed."""
 
     max_bytes: int
     done_bytes: int = 0
     total_bytes: int | None = None
 
     def expect(self, total_bytes: int | None) -> None:
-        """Raises SourceTooLarge before anything is fetched."""
+        """Checks the size before anything is fetched.
+
+        Raises:
+            SourceTooLarge: It is too large.
+        """
         self.total_bytes = total_bytes
         if total_bytes is not None and total_bytes > self.max_bytes:
             raise self._too_large()
@@ -64,12 +68,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What was brought."""
+    """The result of fetching."""
 
     model: Path
-    """The file."""
+    """The model's file."""
     beside: dict[str, Path] = field(default_factory=dict)
-    """The files that its weights lie in, by their place relative to it."""
+    """The files with its weights, by their path relative to it."""
 
 
 def tell(**message: Any) -> None:

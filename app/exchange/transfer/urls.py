@@ -18,7 +18,7 @@ from app.kit.network.public_hosts import AddressRefused, check_url, pinned
 REDIRECTS_MAX = 5
 TIMEOUT_S = 60.0
 AS_IT_IS = {"Accept-Encoding": "identity"}
-"""What is unpacked on the way may be a thousand times as large as what came."""
+"""Unpacking on the way could make the content a thousand times as large."""
 
 
 def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> Fetched:
@@ -52,7 +52,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
 
 
 def _get(url: str, target: Path, access: Access, progress: Progress) -> str | None:
-    """Save it, or return where it is to be looked for instead."""
+    """Saves the file, or returns the URL of a redirect."""
     address, headers, extensions = _judged(url, access)
     try:
         with (

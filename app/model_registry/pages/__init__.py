@@ -1,4 +1,4 @@
-"""The pages of models: endpoints parse, call one use case, render. ROUTES is their table."""
+"""The pages of models: each endpoint parses the request, calls one use case and renders. `ROUTES` lists them."""
 
 from __future__ import annotations
 

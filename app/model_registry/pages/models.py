@@ -119,7 +119,7 @@ def _back_to(name: str, note: str) -> Response:
 
 
 def _job_names(request: Request, models: list[Model]) -> dict[str, str]:
-    """Names of the jobs that these are from, by id, where the job has not expired."""
+    """Returns the names by id of the jobs that made these models and have not expired."""
     ids = {model.job_id for model in models if model.job_id}
     records = conversion_of(request).jobs.several(ids, user_of(request)) if ids else []
     return {record.job_id: record.name for record in records}

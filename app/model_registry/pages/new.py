@@ -1,4 +1,4 @@
-"""The page of a new model: of a conversion job that has completed, or an ONNX that its user uploads. By plain forms."""
+"""The page of a new model, from a completed conversion job, or an uploaded ONNX file. Plain forms."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EMPTY = {
 
 class NewForm(BaseModel):
     way: str = FROM_JOB
-    """Which of the two forms of the page it was."""
+    """Which of the two forms of the page was sent."""
     name: Annotated[str, Field(max_length=MAX_NAME)] = ""
     new_version: bool = False
     note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
@@ -64,9 +64,9 @@ class NewForm(BaseModel):
 @dataclass(frozen=True)
 class ModelDraft:
     values: Mapping[str, str]
-    """As they were typed, of the form that was sent."""
+    """As typed in the form that was sent."""
     problem: ModelmillError | None = None
-    """Why that did not become a model."""
+    """Why it did not become a model."""
 
     def of(self, way: str) -> Mapping[str, str]:
         shared = {field: self.values[field] for field in ("name", "new_version")} if self.values["new_version"] else {}
@@ -77,7 +77,8 @@ class ModelDraft:
 
 
 def new(request: Request) -> Response:
-    """?job={id}: that one is chosen. ?way=upload: the other form comes first. ?name=faces: its next version."""
+    """Renders the page. ?job={id} chooses a job, ?way=upload puts the other form first, ?name=faces is for its next
+    version."""
     params, user = request.query_params, user_of(request)
     way = UPLOAD if params.get("way") == UPLOAD else FROM_JOB
     values, problem = {**EMPTY, "way": way}, None
@@ -140,12 +141,12 @@ def _page(request: Request, draft: ModelDraft) -> Response:
 
 
 def _ways(draft: ModelDraft) -> list[str]:
-    """The form that is in use comes first."""
+    """Returns the forms, the one in use first."""
     return sorted((FROM_JOB, UPLOAD), key=lambda way: way != draft.values["way"])
 
 
 def _jobs(request: Request, chosen: str) -> list[JobRecord]:
-    """The newest that have completed, and the chosen one."""
+    """Returns the newest completed jobs and the chosen one."""
     jobs, user = conversion_of(request).jobs, user_of(request)
     completed = JobFilter(status=Status.COMPLETED.value)
     records, _ = jobs.page(completed, user, limit=OFFERED_JOBS, cursor=None, max_read=MAX_JOBS_READ)

@@ -13,18 +13,20 @@ from app.notifications.senders.email import EmailSender, MailServer
 from app.notifications.senders.post import ChatSender, WebhookSender
 
 TRY_S = 15.0
-"""A receiver that has not answered by then is tried again later."""
+"""A receiver that has not answered within these seconds is tried again later."""
 
 
 class Sender(Protocol):
     async def send(self, delivery: Delivery, target: Target) -> Outcome:
-        """One try. Raises nothing but what means a fault of ours."""
+        """Tries once. Errors mean a fault of the product."""
 
 
 class Senders:
-    """Args:
-    networks: Private networks that may be sent to.
-    try_s: How long one try may take, in seconds.
+    """Chooses the sender of a target.
+
+    Args:
+        networks: private networks that may be sent to.
+        try_s: seconds that one try may take.
     """
 
     def __init__(self, mail: MailServer, networks: Sequence[Network], *, try_s: float = TRY_S) -> None:
@@ -36,7 +38,7 @@ class Senders:
         }
 
     async def send(self, delivery: Delivery, target: Target) -> Outcome:
-        """One try, no longer than its time."""
+        """Tries once, within the time limit."""
         try:
             with anyio.fail_after(self._try_s):
                 return await self._senders[target.kind].send(delivery, target)

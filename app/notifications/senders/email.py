@@ -16,10 +16,10 @@ PERMANENT = range(500, 600)
 
 @dataclass(frozen=True)
 class MailServer:
-    """By which e-mail is sent."""
+    """The server that sends e-mail."""
 
     host: str = ""
-    """Empty: there is none."""
+    """Empty if there is none."""
     port: int = 587
     user: str = ""
     password: str = ""
@@ -30,15 +30,19 @@ class MailServer:
 
 
 class EmailSender:
-    """try_s: how long each step of a try may take, in seconds."""
+    """Sends e-mail.
+
+    Args:
+        try_s: seconds that each step of a try may take.
+    """
 
     def __init__(self, server: MailServer, *, try_s: float) -> None:
         self._server = server
         self._try_s = try_s
 
     async def send(self, delivery: Delivery, target: Target) -> Outcome:
-        """One try."""
-        import aiosmtplib  # not before something is sent
+        """Tries once."""
+        import aiosmtplib  # imported only when something is sent
 
         server = self._server
         if not server.host:
@@ -66,7 +70,7 @@ class EmailSender:
 
 
 def message_of(delivery: Delivery, target: Target, sender: str) -> EmailMessage:
-    """The message, which bears the id of the delivery, so that a second copy is seen to be one."""
+    """Returns the message; it contains the id of the delivery, so that a second copy is recognized."""
     kind, data = EventKind(delivery.event_kind), json.loads(delivery.body)["data"]
     message = EmailMessage()
     message["From"] = sender

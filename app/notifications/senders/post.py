@@ -28,7 +28,7 @@ async def send_json(url: str, body: bytes, headers: Mapping[str, str], networks:
         networks: private ones that may be reached.
 
     Returns:
-        How it went; nothing is raised for what cannot be sent.
+        The result; a message that cannot be sent raises nothing.
     """
     try:
         answer = await http_post(url, body, headers, networks)
@@ -38,7 +38,7 @@ async def send_json(url: str, body: bytes, headers: Mapping[str, str], networks:
 
 
 def outcome_of(answer: httpx.Response) -> Outcome:
-    """What an answer means."""
+    """Returns the meaning of a response."""
     status = answer.status_code
     if answer.is_success:
         return Outcome(True, status)
@@ -55,7 +55,7 @@ def _retry_after_s(answer: httpx.Response) -> float:
 
 
 ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-"""All that such a text may not hold as it is."""
+"""Characters that such a text has to escape."""
 
 
 class ChatSender:
@@ -63,7 +63,7 @@ class ChatSender:
         self._networks = networks
 
     async def send(self, delivery: Delivery, target: Target) -> Outcome:
-        """One try."""
+        """Tries once."""
         text = message_text(EventKind(delivery.event_kind), json.loads(delivery.body)["data"], target.language)
         payload = {"text": text.translate(ESCAPED)}
         return await send_json(target.address, json.dumps(payload).encode(), {}, self._networks)
@@ -74,7 +74,7 @@ class WebhookSender:
         self._networks = networks
 
     async def send(self, delivery: Delivery, target: Target) -> Outcome:
-        """One try. The signature's time is that of the try: a receiver refuses old ones."""
+        """Tries once. The signature has the time of the try, since receivers refuse old ones."""
         moment = now()
         headers = {
             "webhook-id": delivery.delivery_id,

@@ -30,28 +30,28 @@ if TYPE_CHECKING:
     from app.notifications.senders import Senders
 
 LEASE_S = 60.0
-"""Longer than a try may take."""
+"""More seconds than a try may take."""
 AT_ONCE = 50
 OF_ONE_TARGET = 10
-"""Of those at once, so that one that does not answer keeps no other waiting."""
+"""How many messages of one target are tried at once, so that a target that does not answer delays no others."""
 MOST_WAITING = 1000
-"""Messages for one target: with more of them it is switched off."""
+"""With more waiting messages than this, a target is switched off."""
 KEEP_DAYS = 30
-"""So long after its end a message can be seen and sent again."""
+"""Days after its end for which a message can be seen and sent again."""
 KEEP_MOST = 10_000
-"""Of one target."""
+"""For one target."""
 SHOWN = 50
 DISABLED = Outcome(False, problem="its user is disabled")
 logger = logging.getLogger(__name__)
 
 
 class Outbox:
-    """What is to be sent, and how that goes.
+    """Sends messages, and notes the results.
 
     Args:
         senders: one for each kind of target.
-        record: writes messages of an event, in its transaction.
-        enabled_of: those of these users who are enabled; the others are told nothing.
+        record: records the messages of an event, in its transaction.
+        enabled_of: returns which of these users are enabled; the others are not notified.
     """
 
     def __init__(
@@ -68,9 +68,10 @@ class Outbox:
         self._record = record
 
     def note(self, event: Event) -> None:
-        """Write down who is to be told of something that happened outside the database. The same event may come twice.
+        """Record who is notified of something that happened outside of the database. The same event may come twice.
 
-        Raises DatabaseUnavailable.
+        Raises:
+            DatabaseUnavailable: It could not be recorded.
         """
         with self.database.read() as conn:
             if not targets.interested(conn, event.owner, event.kind, event.subject):
@@ -79,7 +80,14 @@ class Outbox:
             self._record(conn, event)
 
     def deliver_due(self) -> int:
-        """Try all that is due, many at once. How many were tried. Raises DatabaseUnavailable."""
+        """Try everything that is due, many at once.
+
+        Returns:
+            How many were tried.
+
+        Raises:
+            DatabaseUnavailable: Nothing could be read.
+        """
         self._switch_off_flooded()
         count = 0
         while leased := self._lease(clock.now()):
@@ -88,7 +96,11 @@ class Outbox:
         return count
 
     def forget_old(self, moment: datetime) -> int:
-        """Messages that ended long ago, and the oldest of too many. How many."""
+        """Deletes messages that ended long ago, and the oldest if there are too many.
+
+        Returns:
+            How many were deleted.
+        """
         with self.database.write() as conn:
             count = deliveries.forget_before(conn, to_text(moment - timedelta(days=KEEP_DAYS)))
             return count + deliveries.trim(conn, KEEP_MOST)
@@ -98,14 +110,19 @@ class Outbox:
             return deliveries.newest(conn, owner, target_id=target_id, limit=limit)
 
     def get(self, owner: str, delivery_id: str) -> Delivery:
-        """Raises DeliveryNotFound."""
+        """Returns a message.
+
+        Raises:
+            DeliveryNotFound: This user has none with this id.
+        """
         with self.database.read() as conn:
             return _required(deliveries.get(conn, owner, delivery_id), delivery_id)
 
     def redeliver(self, owner: str, delivery_id: str) -> Delivery:
-        """Send it once more, whatever became of it, and for another day. Its target is switched on if it was off.
+        """Send a message once more, whatever became of it, for another day. Its target is switched on.
 
-        Raises DeliveryNotFound.
+        Raises:
+            DeliveryNotFound: This user has none with this id.
         """
         at = to_text(clock.now())
         with self.database.write() as conn:
@@ -137,7 +154,7 @@ class Outbox:
     async def _deliver(self, delivery: Delivery, target: Target, is_enabled: bool) -> None:
         try:
             outcome = await self.senders.send(delivery, target) if is_enabled else DISABLED
-        except Exception as error:  # one message's fault must not keep the others
+        except Exception as error:  # an error with one message must not delay the others
             logger.exception("Message %s was not sent", delivery.delivery_id)
             outcome = Outcome(False, problem=f"a fault of this service: {type(error).__name__}")
         try:
@@ -158,7 +175,7 @@ class Outbox:
 
 
 def after(delivery: Delivery, outcome: Outcome, moment: datetime) -> tuple[DeliveryState, datetime]:
-    """What becomes of a message after a try, and when it is tried again."""
+    """Returns the state of a message after a try, and when it is tried again."""
     if outcome.is_delivered:
         return DeliveryState.DELIVERED, moment
     due_at = moment + timedelta(seconds=max(PAUSE.of_try(delivery.tries), outcome.retry_after_s))

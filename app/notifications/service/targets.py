@@ -22,7 +22,7 @@ from app.notifications.record import CHANGED, delivery_of
 from app.notifications.store import deliveries, targets
 
 MOST = 50
-"""Targets of a user."""
+"""For one user."""
 TESTS_PER_MINUTE = 5
 SECRET_BYTES = 24
 
@@ -38,10 +38,12 @@ class NewTarget:
 
 
 class Targets:
-    """Args:
-    networks: Private networks that may be sent to.
-    has_mail: Is there a mail server?
-    url_of: The address of a page, given its path.
+    """The targets of users.
+
+    Args:
+        networks: private networks that may be sent to.
+        has_mail: there is a mail server.
+        url_of: returns the address of a page, given its path.
     """
 
     def __init__(
@@ -53,22 +55,26 @@ class Targets:
         self.url_of = url_of
 
     def of(self, owner: str) -> list[Target]:
-        """Oldest first."""
+        """Returns a user's targets, the oldest first."""
         with self.database.read() as conn:
             return targets.of(conn, owner)
 
     def get(self, owner: str, target_id: str) -> Target:
-        """Raises TargetNotFound."""
+        """Returns a target.
+
+        Raises:
+            TargetNotFound: This user has none with this id.
+        """
         with self.database.read() as conn:
             return _required(targets.get(conn, owner, target_id), target_id)
 
     def add(self, owner: str, new: NewTarget) -> Target:
-        """Of a webhook with a secret of its own.
+        """Adds a target; a webhook gets a new secret.
 
         Raises:
             BadUrl, AddressRefused, BadAddress: It cannot be sent to.
             MailOff: There is no mail server.
-            TooManyTargets: The user has as many as may be.
+            TooManyTargets: The user has the maximum number.
         """
         target = Target(
             uuid4().hex,
@@ -89,7 +95,14 @@ class Targets:
         return target
 
     def change(self, owner: str, target_id: str, **values: Any) -> Target:
-        """values: events, label, is_enabled. Raises TargetNotFound."""
+        """Changes a target.
+
+        Args:
+            values: events, label, is_enabled.
+
+        Raises:
+            TargetNotFound: This user has none with this id.
+        """
         with self.database.write() as conn:
             target = _required(targets.get(conn, owner, target_id), target_id)
             if values.get("is_enabled"):
@@ -100,13 +113,22 @@ class Targets:
         return replace(target, **values)
 
     def remove(self, owner: str, target_id: str) -> None:
-        """With its messages. Raises TargetNotFound."""
+        """Removes a target and its messages.
+
+        Raises:
+            TargetNotFound: This user has none with this id.
+        """
         with self.database.write() as conn:
             if not targets.delete(conn, owner, target_id):
                 raise _not_found(target_id)
 
     def test(self, owner: str, target_id: str) -> Delivery:
-        """Send it a message that tells of nothing. Raises TargetNotFound, TooManyTests."""
+        """Sends a test message.
+
+        Raises:
+            TargetNotFound: This user has none with this id.
+            TooManyTests: It was tested a moment ago.
+        """
         moment = clock.now()
         with self.database.write() as conn:
             target = _required(targets.get(conn, owner, target_id), target_id)
@@ -137,7 +159,11 @@ class Targets:
 
 
 def checked_mail(address: str) -> str:
-    """As it is to be kept. Raises BadAddress."""
+    """Returns the address as it is stored.
+
+    Raises:
+        BadAddress: It is not an e-mail address.
+    """
     text = address.strip()
     try:
         parsed = MailAddress(addr_spec=text)
@@ -150,7 +176,7 @@ def checked_mail(address: str) -> str:
 
 
 def new_secret() -> str:
-    """As Standard Webhooks has them."""
+    """Returns a secret in the form of Standard Webhooks."""
     return f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
 
 

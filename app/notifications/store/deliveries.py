@@ -16,7 +16,7 @@ from app.notifications.store.targets import target_of
 
 
 def add(conn: Connection, delivery: Delivery) -> bool:
-    """False when it is there already."""
+    """Adds a message; returns False if it exists already."""
     values = {**vars(delivery), "state": delivery.state.value}
     statement = (
         insert_into(conn, deliveries).values(**values).on_conflict_do_nothing().returning(deliveries.c.delivery_id)
@@ -25,12 +25,14 @@ def add(conn: Connection, delivery: Delivery) -> bool:
 
 
 def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: int) -> list[tuple[Delivery, Target]]:
-    """Those that are due, oldest first, for this process alone: one that dies with them gives them up in time.
+    """Takes messages that are due, the oldest first, for this process alone; if the process dies, they become free
+    again.
 
     Args:
         at: now, text in ISO 8601.
-        until: how long they are this process's.
-        per_target: of one target only so many: a slow one keeps no other waiting.
+        until: when they become free again.
+        limit: how many at most.
+        per_target: how many of one target, so that a slow one does not delay others.
     """
     c = deliveries.c
     order = (c.due_at, c.delivery_id)
@@ -46,7 +48,7 @@ def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: 
 
 
 def note(conn: Connection, delivery: Delivery, outcome: Outcome, *, state: DeliveryState, due_at: str, at: str) -> None:
-    """Note how a try went. Nothing when the delivery has ended meanwhile.
+    """Note the result of a try; does nothing if the delivery has ended in the meantime.
 
     Args:
         state: after this try.
@@ -69,7 +71,7 @@ def give_up(conn: Connection, target_id: str, *, problem: str, at: str) -> None:
     """End all deliveries that wait for a target, as failed.
 
     Args:
-        problem: why, a sentence for its user.
+        problem: why, a sentence for the user.
         at: now, text in ISO 8601.
     """
     where = (deliveries.c.target_id == target_id, deliveries.c.state == DeliveryState.PENDING.value)
@@ -78,7 +80,7 @@ def give_up(conn: Connection, target_id: str, *, problem: str, at: str) -> None:
 
 
 def send_again(conn: Connection, delivery_id: str, at: str) -> None:
-    """It is due, with all patience again, under the same id."""
+    """Makes it due again under the same id, with the whole time limit."""
     values = {"state": DeliveryState.PENDING.value, "tries": 0, "due_at": at, "patience_from": at, "ended_at": None}
     conn.execute(sa.update(deliveries).where(deliveries.c.delivery_id == delivery_id).values(**values))
 
@@ -94,10 +96,10 @@ def get(conn: Connection, owner: str, delivery_id: str) -> Delivery | None:
 
 
 def newest(conn: Connection, owner: str, *, target_id: str = "", limit: int) -> list[Delivery]:
-    """Deliveries of a user, the newest first.
+    """Returns deliveries of a user, the newest first.
 
     Args:
-        target_id: of this target only; empty: of all.
+        target_id: of this target only; empty for all.
     """
     c = deliveries.c
     query = sa.select(deliveries).join(targets, targets.c.target_id == c.target_id).where(targets.c.user_name == owner)
@@ -108,14 +110,18 @@ def newest(conn: Connection, owner: str, *, target_id: str = "", limit: int) -> 
 
 
 def flooded(conn: Connection, most: int) -> list[str]:
-    """The targets for which more than so many wait."""
+    """Returns the targets for which more than this number wait."""
     c = deliveries.c
     query = sa.select(c.target_id).where(c.state == DeliveryState.PENDING.value).group_by(c.target_id)
     return list(conn.execute(query.having(sa.func.count() > most)).scalars())
 
 
 def trim(conn: Connection, most: int) -> int:
-    """Keeps the newest of those of each target that have ended. How many went."""
+    """Deletes ended messages of each target beyond the newest ones.
+
+    Returns:
+        How many were deleted.
+    """
     c = deliveries.c
     number = sa.func.row_number().over(partition_by=c.target_id, order_by=(c.ended_at.desc(), c.delivery_id))
     ended = sa.select(c.delivery_id, number.label("number")).where(c.ended_at.is_not(None)).subquery()
@@ -124,10 +130,10 @@ def trim(conn: Connection, most: int) -> int:
 
 
 def count_since(conn: Connection, target_id: str, kind: str, since: str) -> int:
-    """How many events of a kind were made for a target.
+    """Counts the events of a kind that were recorded for a target.
 
     Args:
-        kind: of the event, as "job.completed".
+        kind: of the event, such as "job.completed".
         since: text in ISO 8601, included.
     """
     c = deliveries.c
@@ -136,7 +142,11 @@ def count_since(conn: Connection, target_id: str, kind: str, since: str) -> int:
 
 
 def forget_before(conn: Connection, at: str) -> int:
-    """Those that ended before. How many."""
+    """Deletes messages that ended before this time.
+
+    Returns:
+        How many were deleted.
+    """
     return conn.execute(sa.delete(deliveries).where(deliveries.c.ended_at < at)).rowcount
 
 

@@ -24,7 +24,7 @@ def get(conn: Connection, owner: str, target_id: str) -> Target | None:
 
 
 def of(conn: Connection, owner: str) -> list[Target]:
-    """Oldest first."""
+    """Returns a user's targets, the oldest first."""
     ordered = sa.select(targets).where(targets.c.user_name == owner).order_by(targets.c.created_at, targets.c.target_id)
     return [target_of(row) for row in conn.execute(ordered)]
 
@@ -34,11 +34,11 @@ def count(conn: Connection, owner: str) -> int:
 
 
 def interested(conn: Connection, owner: str, kind: str, subject: str) -> list[str]:
-    """The ids of those of a user's targets that are told of an event. Reads nothing that is encrypted.
+    """Returns the ids of a user's targets that are notified of an event. Reads nothing that is encrypted.
 
     Args:
-        kind: of the event, as "job.completed".
-        subject: the id of what it happened to: a target may be for one alone.
+        kind: of the event, such as "job.completed".
+        subject: id of the resource; a target may be for one alone.
     """
     c = targets.c
     rows = conn.execute(
@@ -48,14 +48,18 @@ def interested(conn: Connection, owner: str, kind: str, subject: str) -> list[st
 
 
 def change(conn: Connection, target_id: str, **values: Any) -> None:
-    """values: events, label, is_enabled, problem."""
+    """Changes a target.
+
+    Args:
+        values: events, label, is_enabled, problem.
+    """
     if "events" in values:
         values["events"] = " ".join(values["events"])
     conn.execute(sa.update(targets).where(targets.c.target_id == target_id).values(**values))
 
 
 def delete(conn: Connection, owner: str, target_id: str) -> bool:
-    """With its deliveries. False when the user has no such target."""
+    """Deletes a target and its deliveries; returns False if the user has no such target."""
     where = (targets.c.target_id == target_id, targets.c.user_name == owner)
     return conn.execute(sa.delete(targets).where(*where)).rowcount == 1
 

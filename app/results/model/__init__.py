@@ -1,1 +1,1 @@
-"""Results as they are: rows, events, sinks, and what makes them. Pure."""
+"""Results: rows, events, sinks, and their producers. Pure."""

@@ -14,20 +14,20 @@ class RuleEvent:
 
     rule: str
     n_loop: int
-    """Of the frame in which it was seen."""
+    """Number of the frame in which it was detected."""
     at: str
     """When the frame was answered, by the node's clock."""
     objects: Sequence[Mapping[str, Any]]
     """{label, score, bbox in pixels of the source, track: the object's id, direction where a line was crossed}"""
     zone: str = ""
     event_id: int = 0
-    """Rises with each event; 0 until it is stored."""
+    """Increases with each event; 0 until it is stored."""
     picture_at: str | None = None
-    """When the picture came that is kept of it; None: there is none."""
+    """When its stored picture arrived; None if there is none."""
 
     @property
     def text(self) -> str:
-        """What was seen, in a line: `2 × person, car in door`."""
+        """A summary in one line: `2 × person, car in door`."""
         counts = Counter(one["label"] or "object" for one in self.objects)
         things = ", ".join(f"{count} × {label}" if count > 1 else label for label, count in counts.items())
         ways = sorted({str(one["direction"]) for one in self.objects if one.get("direction")})

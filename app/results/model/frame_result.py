@@ -26,11 +26,11 @@ FACTS = frozenset(
         "node",
     }
 )
-"""What a row has beside its counts."""
+"""Keys of a row other than its counts."""
 MOST_SECONDS = 2.0e11
-"""Since 1970: later ones have no date."""
+"""Seconds since 1970; later times have no date."""
 MOST_SIDE = 1e9
-"""Of a box, in pixels."""
+"""Largest side of a box, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class DetectedObject:
     box: Sequence[float]
     """x1, y1, x2, y2 in pixels of the source."""
     label: str
-    """Empty if the stage names no classes."""
+    """Empty if the stage has no class names."""
     score: float | None
 
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """A row that is kept."""
+    """A stored row."""
 
     n_loop: int
     at: str
@@ -54,7 +54,7 @@ class FrameRecord:
 
     @property
     def counts(self) -> dict[str, float]:
-        """What was counted in it, by name."""
+        """The counts in the row, by name."""
         return {
             name: value
             for name, value in self.row.items()
@@ -72,19 +72,19 @@ class FrameRecord:
 
 @dataclass(frozen=True)
 class ResultFilter:
-    """Which rows. None and "" filter nothing."""
+    """Selects rows. None and "" select all."""
 
     since: str | None = None
     """ISO 8601 in UTC, included."""
     until: str | None = None
     """Excluded."""
     label: str = ""
-    """At least one object of this class."""
+    """At least one object has this class."""
     min_score: float | None = None
     """At least one object (of that class) has at least this score."""
 
     def matches(self, record: FrameRecord) -> bool:
-        """As far as objects go; times are the store's affair."""
+        """Checks the objects; the store selects by time."""
         if not self.label and self.min_score is None:
             return True
         return any(self._fits(detected) for detected in record.objects)
@@ -95,7 +95,7 @@ class ResultFilter:
 
 
 def moment_of(row: Mapping[str, Any], now: datetime) -> str:
-    """When the frame was answered, by the node's clock; now where a node does not say."""
+    """Returns when the frame was answered, by the node's clock; now if the node does not report it."""
     at = row.get("at")
     if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < MOST_SECONDS:
         return to_text(datetime.fromtimestamp(at, UTC))
@@ -103,7 +103,7 @@ def moment_of(row: Mapping[str, Any], now: datetime) -> str:
 
 
 def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
-    """A report may hold anything: what is no box is ignored."""
+    """Yields the objects of a row; invalid boxes are ignored, since a report may contain anything."""
     labels, scores = row.get("labels"), row.get("scores")
     boxes = row.get("bbox")
     for place, box in enumerate(boxes if isinstance(boxes, list) else ()):
@@ -115,7 +115,7 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
 
 
 def labels_in(row: Mapping[str, Any]) -> list[str]:
-    """The classes of its objects, each once."""
+    """Returns the classes of its objects, each once."""
     return sorted({detected.label for detected in objects_in(row) if detected.label})
 
 

@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Producer:
-    """As its capability describes it to those who keep its results."""
+    """A producer as its capability describes it."""
 
     kind: str
-    """Its capability: video, joint. In the types of CloudEvents: modelmill.<kind>.row."""
+    """Its capability: video, joint. Types of its CloudEvents are modelmill.<kind>.row."""
     uid: str
-    """Of all producers, of whichever kind."""
+    """Unique among producers of all kinds."""
     owner: str
     title: str
-    """As its pages call it."""
+    """Its name on pages."""
     place: str
-    """Path of it in the API: the source of its CloudEvents."""
+    """Its path in the API, which is the source of its CloudEvents."""
     page: str
     """Path of its page."""
     area: str
-    """Entry of the menu that its pages belong to."""
+    """Menu entry of its pages."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """In the data of each CloudEvent."""
+    """Facts that are added to the data of each CloudEvent."""
     has_events: bool = False
-    """Rules can be set for it."""
+    """True if rules can be set for it."""
     is_over: bool = False
-    """It makes nothing any more."""
+    """True if it has ended."""

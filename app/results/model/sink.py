@@ -18,26 +18,26 @@ from app.results.model.frame_result import FrameRecord
 from app.results.model.producer import Producer
 
 PAUSE = GrowingPause(2.0, 300.0)
-"""Between two tries, in seconds."""
+"""Pauses between two tries, in seconds."""
 PORTS = {"mqtt": 1883, "mqtts": 8883, "redis": 6379}
-"""By the scheme of an address."""
+"""Default ports by scheme."""
 MOST_SINKS = 5
-"""Of a producer."""
+"""For one producer."""
 
 
 TOLD = ("pts", "size", "tracked", "sample", "answered_by", "is_hard", "node")
-"""Of a row beside its counts and objects, where it has them."""
+"""Further keys of a row that are sent if present, in addition to counts and objects."""
 
 
 class SinkKind(StrEnum):
     HTTP = "http"
     """CloudEvents in batches of JSON, signed as Standard Webhooks are."""
     MQTT = "mqtt"
-    """MQTT 5, a message a row or event."""
+    """MQTT 5, a message for each row or event."""
     HOME_ASSISTANT = "home_assistant"
-    """MQTT 5: sensors that Home Assistant finds by itself, and the last state, retained."""
+    """MQTT 5: sensors that Home Assistant discovers, and the last state, retained."""
     REDIS = "redis"
-    """An entry of a stream a row or event."""
+    """A stream entry for each row or event."""
     FILE = "file"
     """JSON Lines in the data home of the producer's owner."""
 
@@ -45,40 +45,40 @@ class SinkKind(StrEnum):
 class SinkContent(StrEnum):
     ROWS = "rows"
     EVENTS = "events"
-    """Of its rules."""
+    """Events of its rules."""
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where to, and how far it is."""
+    """A destination, and the position of its delivery."""
 
     sink_id: str
     uid: str
-    """Of the producer."""
+    """Uid of the producer."""
     kind: SinkKind
     content: SinkContent
     address: str
-    """https://…, mqtt[s]://[user:password@]host[:port]/topic or redis://[user:password@]host[:port]/database/stream; of
-    files, a folder of the home."""
+    """https://…, mqtt[s]://[user:password@]host[:port]/topic or redis://[user:password@]host[:port]/database/stream;
+    for files, a folder of the data home."""
     secret: str
-    """whsec_…, of HTTP; else empty."""
+    """whsec_… for HTTP; otherwise empty."""
     created_at: str
     cursor: int
-    """Number of the last one that was delivered: n_loop of a row, event_id of an event."""
+    """Number of the last delivered one: n_loop of a row, event_id of an event."""
     delivered: int = 0
-    """How many so far."""
+    """How many were delivered."""
     delivered_at: str | None = None
-    """When the last ones were."""
+    """When the last delivery was."""
     tries: int = 0
-    """That failed since then."""
+    """Failed tries since then."""
     due_at: str = ""
-    """Not tried before."""
+    """Not tried before this time."""
     problem: str = ""
-    """Why the last try failed; empty: it did not."""
+    """Why the last try failed; empty if it did not."""
 
     @property
     def shown_address(self) -> str:
-        """Without a password."""
+        """The address without its password."""
         parts = urlsplit(self.address)
         if parts.password is None:
             return self.address
@@ -87,18 +87,18 @@ class Sink:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One thing to deliver."""
+    """A row or an event to deliver."""
 
     number: int
-    """Of the row or event; they are delivered in this order."""
+    """Number of the row or event; they are delivered in this order."""
     envelope: Mapping[str, Any]
     """A CloudEvent."""
     is_test: bool = False
-    """It says nothing but that it arrives."""
+    """True for a test message."""
 
 
 def stream_of(path: str) -> tuple[int, str]:
-    """Number of the database and name of the stream, of the path of an address of Redis."""
+    """Returns the database's number and the stream's name, from the path of a Redis address."""
     database, _, name = unquote(path.strip("/")).partition("/")
     return int(database), name
 
@@ -128,7 +128,8 @@ def test_delivery(producer: Producer, id_: str, at: str) -> Delivery:
 
 
 def _envelope(producer: Producer, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """CloudEvents 1.0; source and id together are of this row or event alone, however often it is delivered."""
+    """Returns a CloudEvent (1.0). Its source and id together are unique for the row or event, however often it is
+    delivered."""
     return {
         "specversion": "1.0",
         "id": id_,

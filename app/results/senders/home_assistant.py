@@ -11,12 +11,12 @@ from app.results.model.sink import Delivery, Sink, SinkContent
 from app.results.senders.mqtt import MqttMessage
 
 PREFIX = "homeassistant"
-"""Where Home Assistant looks for devices, if nothing else is configured there."""
+"""Topic prefix at which Home Assistant discovers devices by default."""
 Json = dict[str, Any]
 
 
 def home_assistant_messages(sink: Sink, topic: str, deliveries: Sequence[Delivery]) -> list[MqttMessage]:
-    """The device with its sensors, then the newest state of rows, or each event in its order."""
+    """Returns the device with its sensors, then the newest state of rows, or each event in order."""
     envelopes = [delivery.envelope for delivery in deliveries]
     data = envelopes[-1]["data"]
     if deliveries[-1].is_test:
@@ -33,7 +33,7 @@ def home_assistant_messages(sink: Sink, topic: str, deliveries: Sequence[Deliver
 
 
 def row_state(envelope: Mapping[str, Any]) -> Json:
-    """{time, frame, objects: how many, labels: how many of each, counts}"""
+    """Returns {time, frame, objects: number, labels: number of each, counts}."""
     data = envelope["data"]
     labels = Counter(one["label"] for one in data["objects"] if one["label"])
     facts = {"objects": len(data["objects"]), "labels": dict(labels), "counts": dict(data["counts"])}
@@ -41,12 +41,12 @@ def row_state(envelope: Mapping[str, Any]) -> Json:
 
 
 def event_state(envelope: Mapping[str, Any]) -> Json:
-    """{time, frame, rule, zone, text}"""
+    """Returns {time, frame, rule, zone, text}."""
     return {"time": envelope["time"], **{name: envelope["data"][name] for name in ("frame", "rule", "zone", "text")}}
 
 
 def _device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, Json]) -> MqttMessage:
-    """One topic for all of it: an empty message there removes it."""
+    """Describes the whole device in one topic; an empty message there removes it."""
     config = {
         "device": {
             "identifiers": [f"modelmill_{sink.uid}"],

@@ -11,28 +11,33 @@ from app.kit.errors import ModelmillError
 from app.results.model.sink import Delivery, Sink
 
 SEGMENT = 500
-"""Numbers of rows or events in a file."""
+"""Rows or events in a file."""
 
 
 class OwnersFiles(Protocol):
-    """Files in data homes. Both may raise ModelmillError."""
+    """Files in data homes. Both methods may raise ModelmillError."""
 
     def read(self, owner: str, path: str) -> bytes:
-        """Empty: there is no such file."""
+        """Returns the content; empty if there is no such file."""
 
     def write(self, owner: str, path: str, content: bytes) -> None:
-        """Instead of what is there; whole, or not at all."""
+        """Replaces the content, completely or not at all."""
 
 
 class FileSender:
-    """owner_of: whose producer this is, by its uid."""
+    """Appends to files.
+
+    Args:
+        owner_of: returns the owner of a producer, by its uid.
+    """
 
     def __init__(self, files: OwnersFiles, owner_of: Callable[[str], str]) -> None:
         self._files = files
         self._owner_of = owner_of
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Why they were not taken; empty: they are in the files. One that is there already takes its old place."""
+        """Returns why they were not written; empty if they are in the files. One that was written before replaces
+        itself."""
         try:
             owner = self._owner_of(sink.uid)
             for name, some in groupby(deliveries, key=lambda delivery: _name(sink, delivery)):
@@ -44,7 +49,7 @@ class FileSender:
 
 
 def _name(sink: Sink, delivery: Delivery) -> str:
-    """A sink has files of its own, so that no other writes to them at the same time."""
+    """Names a file; it contains the sink's id, so that no other sink writes to it at the same time."""
     if delivery.is_test:
         return f"{sink.uid}-test.jsonl"
     return f"{sink.uid}-{sink.content.value}-{sink.sink_id[:8]}-{delivery.number // SEGMENT * SEGMENT:09}.jsonl"

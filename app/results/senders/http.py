@@ -16,21 +16,26 @@ BATCH = "application/cloudevents-batch+json"
 
 
 class HttpSender:
-    """networks: private networks that may be sent to. try_s: how long one try may take, in seconds."""
+    """Sends by HTTP.
+
+    Args:
+        networks: private networks that may be sent to.
+        try_s: seconds that one try may take.
+    """
 
     def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
         self._networks = networks
         self._try_s = try_s
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Why they were not taken; empty: they were."""
+        """Returns why they were not accepted; empty if they were."""
         try:
             return anyio.run(self._send, sink, deliveries)
         except TimeoutError:
             return f"no answer within {self._try_s:g} s"
 
     async def _send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        from standardwebhooks.webhooks import Webhook  # not before something is sent
+        from standardwebhooks.webhooks import Webhook  # imported only when something is sent
 
         body, moment = json.dumps([delivery.envelope for delivery in deliveries]), now()
         message_id = f"{sink.sink_id}_{deliveries[0].number}_{deliveries[-1].number}"

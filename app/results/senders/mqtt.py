@@ -22,7 +22,11 @@ KEEPALIVE_S = 30
 
 @dataclass(frozen=True)
 class MqttMessage:
-    """is_retained: the broker keeps the last one of the topic for those who come later."""
+    """A message.
+
+    Args:
+        is_retained: the broker keeps the last one of the topic for later subscribers.
+    """
 
     topic: str
     payload: str
@@ -31,16 +35,21 @@ class MqttMessage:
 
 
 Messages = Callable[[Sink, str, Sequence[Delivery]], list[MqttMessage]]
-"""What is sent for these deliveries; the text is the topic of the sink."""
+"""Returns the messages for these deliveries; the text is the topic of the sink."""
 
 
 def cloud_events(_: Sink, topic: str, deliveries: Sequence[Delivery]) -> list[MqttMessage]:
-    """One for each."""
+    """Returns a CloudEvent for each delivery."""
     return [MqttMessage(topic, json.dumps(delivery.envelope), content_type=CONTENT_TYPE) for delivery in deliveries]
 
 
 class MqttSender:
-    """networks: private networks that may be sent to. try_s: how long one try may take, in seconds."""
+    """Sends over MQTT.
+
+    Args:
+        networks: private networks that may be sent to.
+        try_s: seconds that one try may take.
+    """
 
     def __init__(self, networks: Sequence[Network], *, try_s: float, messages: Messages = cloud_events) -> None:
         self._networks = networks
@@ -48,7 +57,7 @@ class MqttSender:
         self._messages = messages
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Why they were not taken; empty: the broker has acknowledged each."""
+        """Returns why they were not accepted; empty if the broker has acknowledged each."""
         try:
             server = server_of(sink, self._networks)
             messages = self._messages(sink, unquote(server.parts.path.strip("/")), deliveries)
@@ -60,7 +69,7 @@ class MqttSender:
 
 
 class _NamedContext(ssl.SSLContext):
-    """Checks the certificate against the name, though the connection goes to an address that was judged."""
+    """Checks the certificate against the name, though the connection uses the address that was checked before."""
 
     name: str = ""
 
@@ -69,10 +78,10 @@ class _NamedContext(ssl.SSLContext):
 
 
 class _Delivery:
-    """A connection, as long as a try."""
+    """A connection for one try."""
 
     def __init__(self, server: Server, client_id: str, try_s: float) -> None:
-        import paho.mqtt.client as paho  # not before something is sent
+        import paho.mqtt.client as paho  # imported only when something is sent
         from paho.mqtt.enums import CallbackAPIVersion
 
         self._server = server
@@ -94,7 +103,11 @@ class _Delivery:
         self._client = client
 
     def carry_out(self, messages: Sequence[MqttMessage]) -> str:
-        """Why not; empty: all were acknowledged. Raises OSError."""
+        """Returns why it failed; empty if all were acknowledged.
+
+        Raises:
+            OSError: The connection broke.
+        """
         self._client.connect(self._server.address, self._server.port, KEEPALIVE_S)
         self._client.loop_start()
         try:
@@ -110,7 +123,7 @@ class _Delivery:
 
     def _publish(self, messages: Sequence[MqttMessage]) -> None:
         sent = {self._published_id(one) for one in messages}
-        # Without the lock until here, for the callbacks hold one of the client's when they wait for it.
+        # No lock until here, since callbacks hold one of the client's while they wait for it.
         with self._changed:
             if not self._changed.wait_for(lambda: sent <= self._acknowledged or self._problem, self._left_s()):
                 self._problem = "the broker has not acknowledged all of them in time"

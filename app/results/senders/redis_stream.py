@@ -17,19 +17,24 @@ if TYPE_CHECKING:
     from redis import Redis
 
 MOST_ENTRIES = 100_000
-"""About so many, the newest, stay in a stream."""
+"""About this many of the newest entries stay in a stream."""
 
 
 class RedisSender:
-    """networks: private networks that may be sent to. try_s: how long one try may take, in seconds."""
+    """Writes to a stream.
+
+    Args:
+        networks: private networks that may be sent to.
+        try_s: seconds that one try may take.
+    """
 
     def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
         self._networks = networks
         self._try_s = try_s
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Why they were not taken; empty: they are in the stream."""
-        from redis import Redis, RedisError  # not before something is sent
+        """Returns why they were not written; empty if they are in the stream."""
+        from redis import Redis, RedisError  # imported only when something is sent
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
@@ -64,7 +69,8 @@ class RedisSender:
 
 @contextmanager
 def _ended_after(try_s: float, client: Redis, is_late: threading.Event) -> Iterator[None]:
-    """Closes its connections then: a server that sends a byte now and then would hold a try forever."""
+    """Closes the client's connections after that time, since a server that sends single bytes could prolong a try
+    forever."""
 
     def end() -> None:
         is_late.set()

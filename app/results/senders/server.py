@@ -1,4 +1,4 @@
-"""The server that a sink's address names, after its name was resolved and judged."""
+"""The server of a sink's address, after its name was resolved and its address checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from app.results.model.sink import PORTS, Sink
 
 @dataclass(frozen=True)
 class Server:
-    """parts: of the sink's address. address: the IP address that the connection goes to."""
+    """A checked server.
+
+    Args:
+        parts: of the sink's address.
+        address: the IP address to connect to.
+    """
 
     parts: SplitResult
     address: str
@@ -31,7 +36,14 @@ class Server:
 
 
 def server_of(sink: Sink, networks: Sequence[Network]) -> Server:
-    """networks: private networks that may be sent to. Raises NotSent."""
+    """Returns the server of a sink.
+
+    Args:
+        networks: private networks that may be sent to.
+
+    Raises:
+        NotSent: It must not be sent to, or its name has no address.
+    """
     parts = urlsplit(sink.address)
     port = parts.port or PORTS[parts.scheme]
     try:

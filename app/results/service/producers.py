@@ -1,4 +1,4 @@
-"""Finds producers, whichever capability they belong to."""
+"""Finds producers of all kinds."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from app.results.model.producer import Producer
 
 
 class Producers(Protocol):
-    """Those of one kind."""
+    """The producers of one kind."""
 
     def find(self, conn: Connection, uid: str) -> Producer | None:
-        """None: there is none of this kind."""
+        """Returns a producer; None if this kind has none with this uid."""
 
     def lock(self, conn: Connection, uid: str) -> Producer:
-        """One that still makes something; until the transaction ends nobody else changes it. Raises NotFound,
-        Conflict."""
+        """Returns an active producer, and locks it until the transaction ends.
+
+        Raises:
+            NotFound: There is none.
+            Conflict: It has ended.
+        """
 
     def uids(self, conn: Connection) -> list[str]:
-        """Of those that still make something."""
+        """Returns the uids of the active producers."""
 
 
 ByKind = Mapping[str, Producers]
 
 
 def find_producer(conn: Connection, kinds: ByKind, uid: str) -> Producer | None:
-    """The producer of a uid, of whichever kind; None: it is gone."""
+    """Returns the producer with this uid, of any kind; None if it is gone."""
     return next((producer for kind in kinds.values() if (producer := kind.find(conn, uid)) is not None), None)

@@ -15,22 +15,22 @@ from app.results.service.producers import ByKind
 
 AT_ONCE = 1000
 MOST_SCANNED = 50_000
-"""Rows that are looked at for one page, where a score is asked for."""
+"""Rows that are read for one page when a score is given."""
 
 
 @dataclass(frozen=True)
 class ResultPage:
     records: list[FrameRecord]
     cursor: int | None
-    """Number of the frame from which the next page goes on; None: there is none."""
+    """Number of the frame at which the next page starts; None if there is none."""
 
 
 class Results:
-    """Whoever asks has looked the producer up for the user.
+    """Rows of producers; callers have checked that the user may see the producer.
 
     Args:
         keep_days: how long rows are kept.
-        most_per_producer: rows of one that still makes some; the oldest go.
+        most_per_producer: rows of an active producer; the oldest are deleted.
     """
 
     def __init__(self, database: Database, kinds: ByKind, *, keep_days: int, most_per_producer: int) -> None:
@@ -48,14 +48,14 @@ class Results:
         newest_first: bool = False,
         limit: int,
     ) -> ResultPage:
-        """A page of its rows.
+        """Returns a page of rows.
 
         Args:
-            chosen: which rows; score and size are looked at row by row.
-            cursor: from the page before: the number of a frame; None: the first page.
+            chosen: which rows; score and size are checked row by row.
+            cursor: the number of a frame, from the previous page; None for the first page.
 
         Returns:
-            At most `limit` rows, or fewer, with a cursor to go on from, when MOST_SCANNED rows were read.
+            At most `limit` rows; fewer, with a cursor, after MOST_SCANNED rows were read.
         """
         matching: list[FrameRecord] = []
         scanned = 0
@@ -72,14 +72,18 @@ class Results:
         return ResultPage(matching, cursor)
 
     def all(self, producer: Producer, chosen: ResultFilter) -> Iterator[FrameRecord]:
-        """Oldest first, read bit by bit."""
+        """Yields all matching rows, the oldest first, read in parts."""
         cursor: int | None = None
         while rows := self._rows(producer.uid, chosen, cursor, newest_first=False):
             yield from filter(chosen.matches, rows)
             cursor = rows[-1].n_loop
 
     def forget_old(self, now: datetime) -> int:
-        """What is older than rows are kept, and what a producer has too many of. Returns how many rows went."""
+        """Deletes rows that are too old, or too many for a producer.
+
+        Returns:
+            How many were deleted.
+        """
         with self.database.write() as conn:
             count = store.forget_rows_before(conn, to_text(now - timedelta(days=self.keep_days)))
         with self.database.read() as conn:

@@ -24,15 +24,15 @@ SCHEMES = {
 def checked_address(
     kind: SinkKind, address: str, networks: Sequence[Network], check_folder: Callable[[str], None]
 ) -> str:
-    """The address as it is to be kept.
+    """Returns the address as it is stored.
 
     Args:
-        networks: Private networks that may be sent to.
-        check_folder: Raises ModelmillError for what is no folder of a home that files may be written to.
+        networks: private networks that may be sent to.
+        check_folder: raises ModelmillError unless it is a folder in which files may be written.
 
     Raises:
-        BadUrl, BadSink: Nothing of this kind can be sent there.
-        AddressRefused: Its host is not to be sent to. A name is judged when it is used.
+        BadUrl, BadSink: It is not valid for this kind.
+        AddressRefused: Its host must not be sent to. A name is checked when it is used.
     """
     if kind is SinkKind.HTTP:
         return check_url(address, networks)
