@@ -10,7 +10,8 @@ MIN_IOU = 0.5
 
 
 def agreement(one: Prediction, other: Prediction) -> float:
-    """Of classifiers: do both name the same class? Of detectors: the F1 of their boxes, 1 where both find nothing."""
+    """Returns how far two answers agree: for classifiers 1 if both name the same class, otherwise 0; for detectors the
+    F1 of their boxes, 1 if neither has any."""
     if one.probabilities or other.probabilities:
         return float(bool(one.probabilities and other.probabilities) and one.label == other.label)
     count = len(one.boxes) + len(other.boxes)
@@ -27,7 +28,7 @@ def iou(box: Box, other: Box) -> float:
 
 
 def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> int:
-    """How many of the boxes are right: the surest first, each with the best one that is left."""
+    """Counts the correct boxes: those with the highest score first, each with the best remaining true box."""
     unmatched = list(truth)
     right = 0
     for box in sorted(boxes, key=lambda box: -box.score):

@@ -11,11 +11,12 @@ from PIL import Image, ImageDraw, ImageFont
 from app.inference.prediction import Box, Picture
 
 COLOURS = ("#e6194b", "#3cb44b", "#0082c8", "#f58231", "#911eb4", "#008080", "#d81b60", "#808000")
-"""Of the boxes, by class; white text is legible on each."""
+"""Colors of the boxes, by class; white text is legible on each."""
 
 
 def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> Picture:
-    """A copy in RGB with each box outlined, its class and score above it. Strokes and letters grow with the picture."""
+    """Returns a copy in RGB with each box outlined, its class and score above it. Strokes and letters grow with the
+    picture."""
     image = Image.fromarray(picture).convert("RGB")
     pen = ImageDraw.Draw(image)
     stroke, font = max(1, round(min(image.size) / 200)), _font(max(10, round(min(image.size) / 28)))
@@ -31,7 +32,8 @@ def _corners(box: Box) -> tuple[float, float, float, float]:
 
 
 def caption(box: Box, labels: Sequence[str]) -> str:
-    """The class's name and the score; its number where the built-in font cannot write the name, nothing for no name."""
+    """Returns the class's name and the score; the class's number if the built-in font cannot write the name; no name if
+    it is empty."""
     name = labels[box.label] if 0 <= box.label < len(labels) else ("" if not labels else str(box.label))
     if not name.isascii():
         name = str(box.label)
@@ -46,7 +48,7 @@ def _name(
     font: _Font,
     right: int,
 ) -> None:
-    """Above the box, or inside where there is no room; never beyond the picture's sides."""
+    """Writes above the box, or inside if there is no room; never beyond the picture."""
     width, height = pen.textbbox((0, 0), text, font=font)[2:]
     x = max(0.0, min(corners[0], right - width - 4))
     y = corners[1] - height - 4 if corners[1] >= height + 4 else corners[1]

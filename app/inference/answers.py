@@ -23,7 +23,7 @@ from app.inference.predictor import Predictor, open_predictor
 from app.kit.errors import ModelmillError
 
 SHOWN_SIDE = 960
-"""Pixels of the longer side of the pictures that are written."""
+"""Longer side of the pictures that are written, in pixels."""
 BOXES_MOST = 60
 CLASSES_SHOWN = 5
 
@@ -95,7 +95,11 @@ def _answered(
 
 
 def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
-    """ratio: of the written picture to the one that was looked at."""
+    """Returns the answer as JSON.
+
+    Args:
+        ratio: size of the written picture relative to the one that was used.
+    """
     best = sorted(enumerate(prediction.probabilities), key=lambda one: -one[1])[:CLASSES_SHOWN]
     boxes = sorted(prediction.boxes, key=lambda box: -box.score)[:BOXES_MOST]
     return {
@@ -108,7 +112,7 @@ def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
 
 
 def _picture(folder: Path, name: str) -> Image.Image | None:
-    """In RGB; None for a sample that is no picture, or cannot be read."""
+    """Returns the picture in RGB; None for a sample that is not a picture, or cannot be read."""
     path = folder / name
     if path.parent != folder or not path.is_file() or KINDS.get(path.suffix.lower()) != "image":
         return None

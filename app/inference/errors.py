@@ -12,13 +12,13 @@ class ModelUnusable(BadInput):
 
 
 class DamagedPicture(BadInput):
-    """Bytes that are not a whole JPEG or PNG, or one that is too large."""
+    """The bytes are not a complete JPEG or PNG, or the picture is too large."""
 
     code = "PICTURE_DAMAGED"
 
 
 class SourceUnusable(BadInput):
-    """A source of frames that is not there, cannot be read, or gave not one frame. The message names it."""
+    """A source of frames does not exist, cannot be read, or has no frame. The message names it."""
 
     code = "SOURCE_UNUSABLE"
 
@@ -30,7 +30,7 @@ class DecoderMissing(SourceUnusable):
 
 
 class InferenceFailed(ModelmillError):
-    """A model that ran before did not run on this picture: its device is gone, or its answer holds no numbers."""
+    """A model that ran before fails on this picture: its device is gone, or its answer is not numbers."""
 
     code = "INFERENCE_FAILED"
     can_retry = True

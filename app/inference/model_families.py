@@ -21,23 +21,23 @@ TABLE = Path(__file__).with_suffix(".toml")
 Task = Literal["boxes", "top1", "mask", "keypoints", "cosine", "text", "values"]
 Axis = int | str | Sequence[int]
 TOLD_SHARE = 0.5
-"""Of the sides that tell a family by its outputs' shapes, so many must be known."""
+"""Least share of the sides in a family's pattern that have to be known to identify it by the shapes of its outputs."""
 NORMS = frozenset({"LayerNormalization", "ReduceMean", "SimplifiedLayerNormalization"})
 
 
 @dataclass(frozen=True)
 class GraphSignature:
-    """What shows of a graph without running it."""
+    """Features of a graph that are visible without running it."""
 
     input: Shape
-    """Of the one input that takes pictures, batch included; None for open axes."""
+    """Shape of the only input that takes pictures, including the batch; None for open axes."""
     order: AxisOrder
     outputs: tuple[Shape, ...]
     operators: frozenset[str] = frozenset()
     first: str = ""
     """The operator that reads the input."""
     names: tuple[str, ...] = ()
-    """Of inputs, outputs and weights."""
+    """Names of inputs, outputs and weights."""
     producer: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class FamilyRule:
     task: Task
     source: str
     prepared: Mapping[str, float]
-    """Preset → probability; they sum to 1 or less."""
+    """Probability by preset; they sum to at most 1."""
     resize: Literal["stretch", "letterbox"] = "stretch"
     pad_value: int = 114
     outputs: tuple[tuple[Axis, ...], ...] = ()
@@ -71,7 +71,7 @@ class FamilyRule:
     operators: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
     norm: bool = False
-    """Must have an operator that normalizes layers, as transformers do."""
+    """True if the graph has to have an operator that normalizes layers, as transformers do."""
     first: frozenset[str] = frozenset()
     names: str = ""
     producer: str = ""
@@ -80,7 +80,7 @@ class FamilyRule:
     heights: tuple[int, ...] = ()
 
     def fits(self, graph: GraphSignature) -> bool:
-        """Does the graph look like one of this family?"""
+        """Returns whether the graph looks like one of this family."""
         return (
             self.operators <= graph.operators
             and not self.without & graph.operators
@@ -115,14 +115,19 @@ class FamilyRule:
         )
 
     def _is_told(self, graph: GraphSignature) -> bool:
-        """Do enough sides of the outputs have numbers? What is left open fits everything, and so proves nothing."""
+        """Returns whether enough sides of the outputs are known: open ones fit everything, and so prove nothing."""
         told = sum(side is not None for shape in graph.outputs for side in shape[1:])
         needed = sum(axis != "any" for pattern in self.outputs for axis in pattern[1:])
         return bool(self.names or self.producer or self.metadata) or told >= TOLD_SHARE * needed
 
 
 def _assignable(table: Sequence[Sequence[bool]], taken: frozenset[int] = frozenset()) -> bool:
-    """Can each pattern have an output of its own? table[pattern][output]."""
+    """Returns whether each pattern can have a separate output.
+
+    Args:
+        table: table[pattern][output].
+        taken: outputs that are assigned already.
+    """
     if not table:
         return True
     choices = (index for index, fits in enumerate(table[0]) if fits and index not in taken)
@@ -149,7 +154,7 @@ def _axis_fits(axis: Axis, side: int, graph: GraphSignature) -> bool:
 
 
 def _side_of(axis: str, graph: GraphSignature) -> int | None:
-    """ "height/4", "2 cells 8 16 32" in numbers; None while the input's sides are open."""
+    """Evaluates "height/4" or "2 cells 8 16 32"; None while the input's sides are open."""
     height, width = graph.height, graph.width
     name, _, divisor = axis.partition("/")
     if divisor:
@@ -169,17 +174,17 @@ def _side_of(axis: str, graph: GraphSignature) -> int | None:
 class FamilyTable:
     presets: Mapping[str, Preprocess]
     usual: Mapping[int, Mapping[str, float]]
-    """Channels → preset → probability, of a model of which nothing is known."""
+    """Probabilities of presets by number of channels, for a model about which nothing is known."""
     families: tuple[FamilyRule, ...]
 
     def family_of(self, graph: GraphSignature) -> FamilyRule | None:
-        """The first that fits."""
+        """Returns the first family that fits."""
         return next((family for family in self.families if family.fits(graph)), None)
 
 
 @cache
 def family_table() -> FamilyTable:
-    """The table as it ships."""
+    """Returns the table of the product."""
     data = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     presets = {name: read_preprocess(values) for name, values in data["presets"].items()}
     usual = {int(channels): weights for channels, weights in data["usual"].items()}

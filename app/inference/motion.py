@@ -12,9 +12,9 @@ from PIL import Image
 from app.inference.prediction import Picture
 
 LOOKED_AT = (160, 120)
-"""Width and height of the gray pictures that are compared."""
+"""Width and height of the gray pictures that are compared, in pixels."""
 LEVEL = 20.0
-"""Of 255: a pixel that differs by more has changed."""
+"""A pixel that differs by more than this, of 255, has changed."""
 Grey = npt.NDArray[np.int16]
 
 
@@ -24,7 +24,7 @@ def small_grey(picture: Picture) -> Grey:
 
 
 def changed_share(before: Grey, after: Grey, level: float = LEVEL) -> float:
-    """The share of pixels that differ by more than `level` of 255."""
+    """Returns the share of pixels that differ by more than `level` of 255."""
     return float((np.abs(after - before) > level).mean())
 
 

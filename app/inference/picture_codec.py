@@ -21,10 +21,10 @@ from app.kit.text.error_text import reason_of
 JPEG = "image/jpeg"
 PNG = "image/png"
 SMALL_SIDE = 32
-"""Pictures with both sides below it are sent without loss."""
+"""Pictures with both sides below this are sent without loss."""
 QUALITY = 85
 MAX_PIXELS = 25_000_000
-"""A picture above it is refused before its pixels are unpacked: 75 MB."""
+"""Pictures above this are refused before their pixels are unpacked: 75 MB."""
 
 EXIF_ORIENTATION = 0x0112
 DECODER_ERRORS = (
@@ -42,7 +42,7 @@ DECODER_ERRORS = (
     zlib.error,
     Image.DecompressionBombError,
 )
-"""Pillow's decoders have no common error class; these are what damaged files make them raise."""
+"""Errors that damaged files cause in Pillow's decoders, which have no common error class."""
 
 _ERRORS = (*DECODER_ERRORS, Image.DecompressionBombWarning)
 _GRAY = frozenset({"1", "L", "LA", "La"})
@@ -58,7 +58,7 @@ _TURNS = {
 
 
 def encode(picture: Picture, quality: int = QUALITY) -> tuple[bytes, str]:
-    """The bytes and their content type.
+    """Returns the bytes and their content type.
 
     Args:
         quality: of JPEG, 1..95.
@@ -72,9 +72,14 @@ def encode(picture: Picture, quality: int = QUALITY) -> tuple[bytes, str]:
 
 
 def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Picture:
-    """The pixels of a JPEG or PNG: gray as H×W, any other as RGB, turned as its EXIF data says, without alpha.
+    """Returns the pixels of a JPEG or PNG: gray as H×W, others as RGB, rotated according to their EXIF data, without
+    alpha.
 
-    Raises DamagedPicture, with the decoder's reason, for anything else and for a picture above max_pixels.
+    Args:
+        max_pixels: largest picture.
+
+    Raises:
+        DamagedPicture: It is something else, damaged (with the decoder's reason) or too large.
     """
     try:
         with Image.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
@@ -92,9 +97,10 @@ def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Picture:
 
 
 def eight_bits(image: Image.Image) -> Image.Image:
-    """16-bit gray brought to 8 bits; Pillow itself would clip every value above 255. Any other stays as it is.
+    """Converts 16-bit gray to 8 bits; Pillow itself would clip every value above 255. Others stay as they are.
 
-    Raises ValueError for floating-point pixels, whose range is not known.
+    Raises:
+        ValueError: The pixels are floating-point numbers, whose range is not known.
     """
     if image.mode == "F":
         raise ValueError("floating-point pixels have no known range; send the array as .npy instead")
@@ -107,13 +113,13 @@ def eight_bits(image: Image.Image) -> Image.Image:
 
 
 def upright(image: Image.Image, original: Image.Image | None = None) -> Image.Image:
-    """Turned as its EXIF data says, or that of the original which it was made of."""
+    """Rotates the picture according to its EXIF data, or that of the original from which it was made."""
     turn = _TURNS.get(_orientation(original or image))
     return image if turn is None else image.transpose(turn)
 
 
 def _orientation(image: Image.Image) -> int:
-    """1..8; 1 (as stored) where the EXIF data says nothing or is damaged, which does not spoil the pixels."""
+    """Returns 1..8; 1 (as stored) if the EXIF data has none or is damaged, since the pixels are still good."""
     try:
         value = image.getexif().get(EXIF_ORIENTATION, 1)
     except DECODER_ERRORS:

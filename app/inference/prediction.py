@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from app.kit.text.json_form import JsonForm
 
-if TYPE_CHECKING:  # the control plane passes predictions on and computes nothing with them
+if TYPE_CHECKING:  # the control plane passes predictions on without computing with them
     import numpy as np
     import numpy.typing as npt
 
@@ -24,7 +24,7 @@ class Format(StrEnum):
 
 
 class Decoder(StrEnum):
-    """How the outputs of a model are read. AUTO: told from their names and shapes."""
+    """How the outputs of a model are read. AUTO: determined by their names and shapes."""
 
     AUTO = "auto"
     CLASSIFIER = "classifier"
@@ -41,16 +41,16 @@ class Decoder(StrEnum):
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a node must know of a model to run it. Travels in messages; the bytes are fetched by their sha256."""
+    """What a node has to know about a model to run it. Sent in messages; the file is fetched by its sha256."""
 
     name: str
     format: Format
     sha256: str
     size_bytes: int
     toolchain: str = ""
-    """Which made it, host or kneron; empty for an ONNX that its user brought."""
+    """The toolchain that made it, host or kneron; empty for an uploaded ONNX."""
     twin_sha256: str = ""
-    """Of the ONNX that a BIE or NEF was made of, for where the model itself cannot run."""
+    """sha256 of the ONNX from which a BIE or NEF was made, for nodes that cannot run the model itself."""
     twin_size_bytes: int = 0
     preprocess: Mapping[str, Any] = field(default_factory=dict)
     """app.inference.preprocess_options.Preprocess as JSON; empty: the default of its decoder's family."""
@@ -64,7 +64,7 @@ MODEL_CARD = JsonForm(ModelCard)
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Corners are in pixels of the source picture."""
+    """A detected object; corners are in pixels of the source picture."""
 
     x1: float
     y1: float
@@ -76,30 +76,34 @@ class Box:
     """Index of the class."""
 
     def to_json(self) -> list[float]:
-        """[x1, y1, x2, y2, score, label]"""
+        """Returns [x1, y1, x2, y2, score, label]."""
         return [*(round(v, 2) for v in (self.x1, self.y1, self.x2, self.y2)), round(self.score, 5), self.label]
 
     @staticmethod
     def from_json(data: list[float]) -> Box:
-        """Raises ValueError, TypeError, IndexError for anything else than what to_json gives."""
+        """Reads the result of to_json.
+
+        Raises:
+            ValueError, TypeError, IndexError: It is something else.
+        """
         x1, y1, x2, y2, score, label = (float(value) for value in data)
         return Box(x1, y1, x2, y2, score, int(label))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model answers to a picture."""
+    """The answer of a model to a picture."""
 
     boxes: tuple[Box, ...] = ()
-    """Of score_threshold and more, after suppression."""
+    """Boxes with at least score_threshold, after suppression."""
     candidates: tuple[Box, ...] = ()
-    """Of candidate_threshold and more, likewise; the boxes are among them."""
+    """Boxes with at least candidate_threshold, likewise; they include `boxes`."""
     probabilities: tuple[float, ...] = ()
     """Of a classifier, by class, summing to 1; empty for a detector."""
     ms: float = 0.0
-    """Preparing, running and reading; decoding of the picture not included."""
+    """Milliseconds for preparing, running and reading, without decoding the picture."""
     runtime: str = ""
-    """What really ran it, as Predictor.runtime says."""
+    """What really ran it, see Predictor.runtime."""
 
     @property
     def label(self) -> int | None:
@@ -107,7 +111,7 @@ class Prediction:
         return self.probabilities.index(max(self.probabilities)) if self.probabilities else None
 
     def to_json(self) -> dict[str, Any]:
-        """Without candidates: they are for mining, where the model ran."""
+        """Returns the answer without candidates, which are only for mining where the model runs."""
         return {
             "boxes": [box.to_json() for box in self.boxes],
             "probabilities": [round(p, 6) for p in self.probabilities],
@@ -117,7 +121,11 @@ class Prediction:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Prediction:
-        """Raises KeyError, TypeError, ValueError for anything else than what to_json gives."""
+        """Reads the result of to_json.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is something else.
+        """
         return Prediction(
             boxes=tuple(Box.from_json(box) for box in data["boxes"]),
             probabilities=tuple(float(p) for p in data["probabilities"]),
@@ -129,17 +137,18 @@ class Prediction:
 @dataclass(frozen=True)
 class PredictorOptions:
     score_threshold: float = 0.6
-    """Boxes below it are no results."""
+    """Boxes below it are not results."""
     candidate_threshold: float = 0.2
-    """Boxes below it are not even looked at for hard samples."""
+    """Boxes below it are ignored even for hard samples."""
     nms_threshold: float = 0.3
-    """Of two boxes of a class that overlap more (IoU), the weaker one goes."""
+    """If two boxes of a class overlap more than this (IoU), the weaker one is dropped."""
     threads: int = 1
     decoder: Decoder = Decoder.AUTO
     """Overrides the card's."""
     preprocess: Mapping[str, Any] = field(default_factory=dict)
     """Overrides the card's, field by field."""
     input_size: tuple[int, int] = (0, 0)
-    """Width and height for a model whose input leaves them open; zeros: what its decoder's family is used to."""
+    """Width and height for a model with open sides; zeros for the usual size of its decoder's family."""
     classes: tuple[str, ...] = ()
-    """Names of the classes that count, of a detector: its boxes of others are no candidates, either; empty: all."""
+    """Names of the classes that count, for a detector: boxes of other classes are not candidates, either; empty for
+    all."""

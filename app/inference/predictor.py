@@ -1,4 +1,4 @@
-"""A model ready for pictures: its runtime, its preprocessing and its decoder, matched to each other."""
+"""A model that is ready for pictures: its runtime, its preprocessing and its decoder, matched to each other."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 
 MOST_SHOWN = 20
-"""Names of classes that an error names."""
+"""Number of class names in an error."""
 GREY = 127
-"""Of the picture that a model is run on when it is opened."""
+"""Gray level of the picture on which a model is run when it is opened."""
 
 
 class Predictor:
@@ -48,7 +48,7 @@ class Predictor:
     ) -> None:
         self._runtime, self._preparer, self._family, self._options = runtime, preparer, family, options
         self.runtime = runtime.description
-        """What really runs the model, for a reader."""
+        """What really runs the model, for readers."""
         self.why = runtime.why
         """Why that is not what was named; empty if it is."""
         self.labels = labels
@@ -57,7 +57,11 @@ class Predictor:
         self._counting = counting_classes(options.classes, labels, family.name)
 
     def refuse_guess(self) -> None:
-        """For callers that need to be sure of the model's kind. Raises ModelUnusable where it was only guessed."""
+        """Ensures that the model's kind is known.
+
+        Raises:
+            ModelUnusable: It was only guessed.
+        """
         if self._doubt:
             raise ModelUnusable(
                 self._doubt, hint="If it is a classifier, say so by the decoder classifier or by its labels."
@@ -73,7 +77,11 @@ class Predictor:
         return self._preparer.layout.size
 
     def predict(self, picture: Picture) -> Prediction:
-        """Raises InferenceFailed."""
+        """Runs the model on a picture.
+
+        Raises:
+            InferenceFailed: It cannot be run.
+        """
         started = time.perf_counter()
         array, fit = self._preparer.prepare(picture)
         outputs = self._runtime.run(array)
@@ -87,19 +95,19 @@ class Predictor:
         )
 
     def counted(self, boxes: tuple[Box, ...]) -> tuple[Box, ...]:
-        """Those of the classes that count."""
+        """Returns the boxes of classes that count."""
         return boxes if self._counting is None else tuple(box for box in boxes if box.label in self._counting)
 
     def close(self) -> None:
-        """Gives the device or the memory back. Later predictions raise InferenceFailed."""
+        """Releases the device or the memory. Later predictions raise InferenceFailed."""
         self._runtime.close()
 
 
 def counting_classes(classes: Sequence[str], labels: Sequence[str], family: Decoder) -> frozenset[int] | None:
-    """Numbers of the classes that count; None: all of them do.
+    """Returns the indexes of the classes that count; None for all.
 
     Args:
-        classes: names, in whichever case; a number names a class of a model that has no names.
+        classes: names, ignoring case; a number is an index for a model without names.
         labels: names of the model's classes; may be empty.
         family: of the model.
 
@@ -142,7 +150,7 @@ def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: Pred
 
 def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
     named = options.decoder if options.decoder is not Decoder.AUTO else card.decoder
-    # An input that leaves its sides open takes those of the family, which its outputs' shapes may have to tell first.
+    # If an input's sides are open, the family's are used; its outputs' shapes may be needed to recognize the family.
     is_open = None in runtime.input.shape[1:]
     size = options.input_size
     if is_open and 0 in size:
@@ -169,7 +177,8 @@ def _preparer(
 
 
 def _doubt(values: npt.NDArray[Any]) -> str:
-    """Why a row of numbers looks like a regressor's and not like a classifier's; empty: it does not."""
+    """Returns why a row of numbers looks like the output of a regressor instead of a classifier; empty if it does
+    not."""
     row = values.reshape(values.shape[0], -1)[0].astype(np.float64)
     if may_be_probabilities(row):
         return ""
@@ -180,7 +189,7 @@ def _doubt(values: npt.NDArray[Any]) -> str:
 
 
 def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[Any]]:
-    """Its outputs for a gray picture."""
+    """Returns its outputs for a gray picture."""
     array, _ = preparer.prepare(np.full(preparer.layout.size[::-1], GREY, np.uint8))
     try:
         return dict(runtime.run(array))
@@ -193,12 +202,12 @@ def _ports(outputs: tuple[Tensor, ...]) -> list[OutputSpec]:
 
 
 def _chosen(card: ModelCard) -> Mapping[str, Any]:
-    """The card's preprocessing; empty for a conversion that was left to the default."""
+    """Returns the card's preprocessing; empty for a conversion without a chosen one."""
     return {} if card.toolchain and is_default(card.preprocess) else card.preprocess
 
 
 def _usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preprocess:
-    """What the file was converted with; its family's where that was left to the default."""
+    """Returns the preprocessing of the conversion, or the family's if none was chosen."""
     if not of_file:
         return family.preprocess
     try:

@@ -17,7 +17,7 @@ from app.kit.text.json_form import FormError, JsonDocument
 
 Color = Literal["RGB", "BGR", "GRAY", "auto"]
 CHANNELS = 4
-"""The most that mean and std have values for."""
+"""Largest number of values of mean and std."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,11 @@ class Preprocess(JsonDocument):
     std: Annotated[tuple[Annotated[float, Gt(0)], ...], Len(1, CHANNELS)] = (1.0,)
 
     def __post_init__(self) -> None:
-        """Raises FormError for a value out of its range."""
+        """Checks the values.
+
+        Raises:
+            FormError: A value is out of its range.
+        """
         if not 0 <= self.pad_value <= 255:
             raise FormError(("pad_value",), "a pixel is 0 to 255")
         for name, values in (("mean", self.mean), ("std", self.std)):
@@ -61,14 +65,14 @@ _NAMES = frozenset(field.name for field in fields(Preprocess))
 
 
 def read_preprocess(data: Mapping[str, Any], base: Preprocess | None = None) -> Preprocess:
-    """What was chosen, as JSON.
+    """Reads the chosen options from JSON.
 
     Args:
-        data: By the names of the fields.
-        base: Whose values are taken where the data says nothing; None: the defaults.
+        data: by the names of the fields.
+        base: values for missing fields; None for the defaults.
 
     Raises:
-        FormError: A name that is no field, or a value of another form or out of its range.
+        FormError: A name is not a field, or a value has another type or is out of its range.
     """
     unknown = next((name for name in data if name not in _NAMES), None)
     if unknown is not None:
@@ -77,5 +81,5 @@ def read_preprocess(data: Mapping[str, Any], base: Preprocess | None = None) -> 
 
 
 def is_default(data: Mapping[str, Any]) -> bool:
-    """Is it what a conversion has to which no preprocessing was named?"""
+    """Returns whether a conversion without a chosen preprocessing has these values."""
     return dict(data) == Preprocess().to_json()

@@ -21,7 +21,7 @@ from app.inference.preprocess_options import Preprocess, read_preprocess
 from app.kit.errors import BadInput
 from app.kit.text.json_form import FormError
 
-if TYPE_CHECKING:  # nodes do without
+if TYPE_CHECKING:  # nodes do without it
     from app.inference.preprocess_options import Preprocess
 
 Array = npt.NDArray[Any]
@@ -30,15 +30,15 @@ AxisOrder = Literal["NCHW", "NHWC"]
 Size = tuple[int, int]
 """Width and height."""
 Shape = tuple[int | None, ...]
-"""None: left open by the model."""
+"""None for axes that the model leaves open."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where an image input keeps its axes."""
+    """The order of an image input's axes."""
 
     shape: tuple[int, ...]
-    """The whole of it, batch included."""
+    """The complete shape, including the batch."""
     order: AxisOrder
 
     @property
@@ -53,17 +53,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class Fit:
-    """Where a picture lies in the input."""
+    """The position of a picture in the input."""
 
     source: Size
-    """Of the picture."""
+    """Size of the picture."""
     inner: Size
-    """Of the picture as it lies in the input."""
+    """Size of the picture in the input."""
     place: Size = (0, 0)
-    """Of its upper left corner there."""
+    """Position of its upper left corner in the input."""
 
     def to_source(self, corners: Floats) -> Floats:
-        """Corners x1, y1, x2, y2 in pixels of the input, N×4, as pixels of the picture, clipped to it."""
+        """Converts corners x1, y1, x2, y2 from pixels of the input, N×4, to pixels of the picture, clipped to it."""
         ratio = np.array([s / i for s, i in zip(self.source, self.inner, strict=True)] * 2, dtype=np.float32)
         moved = (corners - np.array(self.place * 2, dtype=np.float32)) * ratio
         clipped: Floats = np.clip(moved, 0, np.array(self.source * 2, dtype=np.float32))
@@ -71,7 +71,8 @@ class Fit:
 
 
 def fit_of(source: Size, target: Size, resize: Literal["stretch", "letterbox"]) -> Fit:
-    """stretch fills the target; letterbox keeps the picture's shape and leaves bars on both sides."""
+    """Fits a picture into the target: stretch fills it; letterbox keeps the picture's shape and leaves bars on both
+    sides."""
     if resize == "stretch":
         return Fit(source, target)
     ratio = min(target[0] / source[0], target[1] / source[1])
@@ -80,7 +81,8 @@ def fit_of(source: Size, target: Size, resize: Literal["stretch", "letterbox"]) 
 
 
 def axis_order(shape: Shape) -> AxisOrder | None:
-    """Of four axes with 1 or 3 channels on axis 1 (tried first) or 3; None for a shape that takes no pictures."""
+    """Returns the order of four axes with 1 or 3 channels on axis 1 (tried first) or 3; None for a shape that takes no
+    pictures."""
     if len(shape) != 4:
         return None
     if shape[1] in (1, 3):
@@ -89,9 +91,10 @@ def axis_order(shape: Shape) -> AxisOrder | None:
 
 
 def input_layout(shape: Shape, size: Size) -> Layout:
-    """The layout of a model's input. An open batch is 1, open sides are those of `size`.
+    """Returns the layout of a model's input. An open batch is 1, open sides are those of `size`.
 
-    Raises ModelUnusable for a shape that takes no pictures, and for open sides where `size` has none either.
+    Raises:
+        ModelUnusable: The shape takes no pictures, or its sides are open and `size` has none.
     """
     order = axis_order(shape)
     if order is None:
@@ -110,12 +113,16 @@ def input_layout(shape: Shape, size: Size) -> Layout:
 
 
 def shape_text(shape: Shape) -> str:
-    """For a reader: [1, 3, ?, ?]."""
+    """Writes a shape for readers: [1, 3, ?, ?]."""
     return "[" + ", ".join("?" if side is None else str(side) for side in shape) + "]"
 
 
 def preparation_of(base: Preprocess, card: Mapping[str, Any], overrides: Mapping[str, Any]) -> Preprocess:
-    """`base` where the card says nothing, then the overrides field by field. Raises ModelUnusable."""
+    """Returns the preprocessing of the card, with `base` for missing fields, and the overrides.
+
+    Raises:
+        ModelUnusable: A value is not valid.
+    """
     try:
         chosen = read_preprocess(card) if card else base
         return read_preprocess(overrides, chosen) if overrides else chosen
@@ -153,18 +160,18 @@ class Preprocessor:
         self._subject, self._error = subject, error
         mode, self._bands = self._channels()
         self.mode = mode
-        """Of the images that `fit` takes, by Pillow's name: L or RGB."""
+        """Pillow's mode of the images that `fit` accepts: L or RGB."""
         self.table = self._table()
-        """Value of every pixel level: channels × 256, in the input's dtype."""
+        """Result for every pixel level: channels × 256, in the input's dtype."""
 
     def prepare(self, picture: Picture) -> tuple[Array, Fit]:
-        """The input, of its whole shape and dtype, and where the picture lies in it."""
+        """Returns the input with its complete shape and dtype, and the position of the picture in it."""
         image = Image.fromarray(picture)
         fitted, fit = self.fit(image if image.mode == self.mode else image.convert(self.mode))
         return self.values(fitted), fit
 
     def fit(self, image: Image.Image) -> tuple[Image.Image, Fit]:
-        """An image of `mode` in the input's size, and where it lies there."""
+        """Returns an image of `mode` in the input's size, and the position in it."""
         size = self.layout.size
         fit = fit_of(image.size, size, self._options.resize)
         resized = image if image.size == fit.inner else image.resize(fit.inner, Image.Resampling.BILINEAR)
@@ -175,7 +182,8 @@ class Preprocessor:
         return canvas, fit
 
     def values(self, fitted: Image.Image) -> Array:
-        """The input of an image that `fit` gave: of its whole shape and dtype. A fixed batch above 1 repeats it."""
+        """Returns the input for an image from `fit`, with its complete shape and dtype. A fixed batch above 1 repeats
+        it."""
         bands = fitted.split()
         width, height = self.layout.size
         values = np.empty((self.layout.channels, height, width), self._dtype)
@@ -187,7 +195,7 @@ class Preprocessor:
         return values[np.newaxis] if batch == 1 else np.repeat(values[np.newaxis], batch, axis=0)
 
     def _channels(self) -> tuple[str, tuple[int, ...]]:
-        """Pillow's mode, and which of its bands is each channel."""
+        """Returns Pillow's mode, and the band of each channel."""
         channels = self.layout.channels
         color = self._options.color if self._options.color != "auto" else ("GRAY" if channels == 1 else "RGB")
         if (color == "GRAY") != (channels == 1):

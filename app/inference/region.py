@@ -10,12 +10,12 @@ from app.inference.prediction import Box, Picture
 
 @dataclass(frozen=True)
 class Crop:
-    """Where in its source picture a part lies, in pixels."""
+    """The position of a part in its source picture, in pixels."""
 
     x: int
     y: int
     width: int
-    """Of the source picture."""
+    """Width of the source picture."""
     height: int
 
     def in_whole(self, whole: Picture, part: Picture) -> Picture:
@@ -25,7 +25,7 @@ class Crop:
         return copy
 
     def in_source(self, boxes: Sequence[Box]) -> tuple[Box, ...]:
-        """Boxes of the part, in pixels of the source picture."""
+        """Converts boxes of the part to pixels of the source picture."""
         x, y = self.x, self.y
         return tuple(replace(one, x1=one.x1 + x, y1=one.y1 + y, x2=one.x2 + x, y2=one.y2 + y) for one in boxes)
 
@@ -46,7 +46,7 @@ class Region:
         return f"{self.x1:g},{self.y1:g},{self.x2:g},{self.y2:g}"
 
     def of(self, picture: Picture) -> tuple[Picture, Crop]:
-        """The part, which shares the picture's memory and has at least a pixel; and where it lies."""
+        """Returns the part, which shares the picture's memory and has at least one pixel, and its position."""
         height, width = picture.shape[:2]
         left, top = min(int(self.x1 * width), width - 1), min(int(self.y1 * height), height - 1)
         right, bottom = max(round(self.x2 * width), left + 1), max(round(self.y2 * height), top + 1)
@@ -54,7 +54,11 @@ class Region:
 
 
 def read_region(text: str) -> Region:
-    """Raises ValueError with what is wanted."""
+    """Reads a region.
+
+    Raises:
+        ValueError: With a description of the valid form.
+    """
     try:
         x1, y1, x2, y2 = (float(word) for word in text.split(","))
     except ValueError:

@@ -117,7 +117,7 @@ class Models:
         return self._keep(model, sources, versioning)
 
     def check_new(self, user: str, name: str, labels: Sequence[str] = (), versioning: Versioning = FIRST) -> None:
-        """Checks what can be checked before a file is sent. Arguments as for `add_upload`.
+        """Checks what can be checked before a file is sent. Arguments as of `add_upload`.
 
         Raises:
             ModelExists: The name is taken.

@@ -32,9 +32,14 @@ FAMILIES: tuple[ModelFamily, ...] = (
 
 
 def family_of(named: Decoder, ports: Sequence[OutputSpec], size: Size) -> ModelFamily:
-    """The family of that name, or for AUTO the first that the outputs fit. size: of the input, zeros if unknown.
+    """Returns the family of that name; for AUTO the first that the outputs fit.
 
-    Raises ModelUnusable when the outputs fit none, or not the one that is named.
+    Args:
+        ports: the outputs of the model.
+        size: of the input; zeros if unknown.
+
+    Raises:
+        ModelUnusable: The outputs fit no family, or not the named one.
     """
     for family in FAMILIES:
         if named in (Decoder.AUTO, family.name) and family.fits(ports, size):

@@ -23,7 +23,7 @@ from app.inference.preprocessing import Floats, Size
 
 STRIDES, ANCHORS = (8, 16, 32), 2
 PRIOR_SIDES = {8: (16, 32), 16: (64, 128), 32: (256, 512)}
-"""Of RetinaFace, in pixels, by stride."""
+"""Sides of RetinaFace's prior boxes in pixels, by stride."""
 CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
 
 
@@ -80,7 +80,7 @@ class Retinaface(Detector):
 
 
 def _sides(size: Size, stride: int) -> Size:
-    """Columns and rows."""
+    """Returns columns and rows of the cells."""
     return -(-size[0] // stride), -(-size[1] // stride)
 
 
@@ -91,7 +91,7 @@ def _anchors(size: Size, stride: int) -> int:
 
 @lru_cache(maxsize=8)
 def priors(size: Size) -> Floats:
-    """Centre and sides of RetinaFace's prior boxes in pixels, N×4."""
+    """Returns center and sides of RetinaFace's prior boxes in pixels, N×4."""
     parts = []
     for stride, lengths in PRIOR_SIDES.items():
         grid = cells(*_sides(size, stride))

@@ -18,13 +18,13 @@ Outputs = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """An output: its name and shape, batch included."""
+    """An output: its name and its shape, including the batch."""
 
     name: str
     shape: Shape
 
     def fits(self, *shape: int | None) -> bool:
-        """Can it be of this shape? None, in either, fits any side."""
+        """Returns whether it can have this shape. None, in either, fits any side."""
         return len(self.shape) == len(shape) and all(
             side is None or other is None or side == other for side, other in zip(self.shape, shape, strict=True)
         )
@@ -40,50 +40,52 @@ class DecodedOutputs:
 
 
 class ModelFamily(Protocol):
-    """Keeps no state between pictures, so threads may share it."""
+    """Has no state between pictures, so threads may share it."""
 
     name: ClassVar[Decoder]
     preprocess: ClassVar[Preprocess]
-    """What its models are fed with by default."""
+    """Default preprocessing of its models."""
     usual_size: ClassVar[Size]
-    """Of an input that leaves its sides open; zeros where the family has no usual size."""
+    """Size of an input that leaves its sides open; zeros if the family has no usual size."""
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
-        """Are these the outputs of such a model with an input of this size? Zeros: the size is not known yet."""
+        """Returns whether such a model with an input of this size has these outputs. Zeros: the size is not known
+        yet."""
 
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
         """Reads the outputs of one picture.
 
         Args:
-            outputs: By name, batch included.
-            fit: Where the picture lies in the input.
-            size: Of the input.
-            options: Thresholds.
+            outputs: by name, including the batch.
+            fit: where the picture lies in the input.
+            size: of the input.
+            options: thresholds.
 
         Raises:
-            InferenceFailed: An output holds values that are no numbers.
+            InferenceFailed: An output has values that are not numbers.
         """
 
 
 @dataclass(frozen=True)
 class Detections:
-    """N boxes as a model answers them, before suppression."""
+    """N boxes of a model before suppression."""
 
     corners: Floats
     """x1, y1, x2, y2 in pixels of the input: N×4."""
     scores: Floats
-    """N, in 0..1."""
+    """N values in 0..1."""
     labels: npt.NDArray[np.intp]
-    """Indexes of their classes: N."""
+    """Indexes of their classes: N values."""
 
 
 class Detector:
-    """What all detectors have in common: thresholds, suppression, and the way back to the picture's pixels."""
+    """What all detectors have in common: thresholds, suppression, and the conversion to the picture's pixels."""
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
-        """Boxes that score `floor` or more.
+        """Returns boxes with a score of at least `floor`.
 
         Args:
+            outputs: by name, including the batch.
             size: of the input.
         """
         raise NotImplementedError
@@ -105,20 +107,20 @@ class Detector:
 
 
 MOST = 1000
-"""Boxes that are compared, the best ones; a detector that finds more of them finds noise."""
+"""Number of best boxes that are compared; a detector with more of them detects noise."""
 
 
 def suppressed(corners: Floats, scores: Floats, labels: npt.NDArray[np.intp], threshold: float) -> npt.NDArray[np.intp]:
-    """Boxes with a corner or score that is no finite number are dropped, too.
+    """Suppresses overlapping boxes, and drops boxes with a corner or score that is not finite.
 
     Args:
         corners: x1, y1, x2, y2: N×4.
-        scores: N.
-        labels: Indexes of their classes: N.
-        threshold: Overlap (IoU) above which the weaker of two boxes of a class is dropped.
+        scores: N values.
+        labels: indexes of their classes: N values.
+        threshold: overlap (IoU) above which the weaker of two boxes of a class is dropped.
 
     Returns:
-        Indexes of the boxes that stay, best first.
+        Indexes of the remaining boxes, best first.
     """
     sound = np.flatnonzero(np.isfinite(corners).all(axis=1) & np.isfinite(scores))
     order = sound[np.argsort(-scores[sound], kind="stable")][:MOST]
@@ -131,7 +133,7 @@ def suppressed(corners: Floats, scores: Floats, labels: npt.NDArray[np.intp], th
 
 
 def overlap(box: Floats, others: Floats) -> Floats:
-    """Intersection over union of a box with N others; 0 if both are empty."""
+    """Returns the intersection over union of a box with N others; 0 if both are empty."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     shared = np.prod(np.maximum(sides, 0), axis=1)
     union = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1) - shared

@@ -87,7 +87,7 @@ COCO = (
     "hair drier",
     "toothbrush",
 )
-"""The 80 classes of COCO, in the order in which detectors are trained on them."""
+"""The 80 classes of COCO in the usual order of detectors."""
 
 _FACES = frozenset({Decoder.ULTRAFACE, Decoder.YUNET, Decoder.SCRFD, Decoder.RETINAFACE})
 _BESIDE = {
@@ -101,7 +101,11 @@ _BESIDE = {
 
 
 def usual_labels(decoder: Decoder, shape: tuple[int | None, ...]) -> tuple[str, ...]:
-    """shape: of the first output. Empty if the classes are not known."""
+    """Returns default names; empty if the classes are not known.
+
+    Args:
+        shape: of the first output.
+    """
     if decoder in _FACES:
         return FACE
     return COCO if decoder in _BESIDE and len(COCO) + _BESIDE[decoder] in shape[1:] else ()

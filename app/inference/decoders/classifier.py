@@ -15,12 +15,12 @@ from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
 
 TOLERANCE = 0.05
-"""Probabilities of an int8 model do not quite sum to 1."""
+"""Probabilities of an int8 model do not sum to exactly 1."""
 ROUGHLY = 0.5
 
 
 class Classifier:
-    """One output, N×C with C of 2 or more, or N×C×1×1. The first row counts: a batch repeats one picture."""
+    """One output, N×C with C of 2 or more, or N×C×1×1. Only the first row counts, since a batch repeats one picture."""
 
     name: ClassVar[Decoder] = Decoder.CLASSIFIER
     preprocess: ClassVar[Preprocess] = Preprocess()
@@ -39,12 +39,14 @@ class Classifier:
 
 
 def may_be_probabilities(row: npt.NDArray[np.floating]) -> bool:
-    """Roughly: an int8 model may be off by more than rounding, and a regressor may answer anything."""
+    """Returns whether a row may be probabilities, with a tolerance: an int8 model is less exact, and a regressor may
+    answer anything."""
     return bool(row.min() >= -ROUGHLY and abs(row.sum() - 1) <= ROUGHLY)
 
 
 def probabilities(row: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """A row that sums to about 1 without a negative value is taken for probabilities, any other for logits."""
+    """Returns probabilities: a row that sums to about 1 without a negative value is used as it is, any other as
+    logits."""
     values = row.astype(np.float64)
     if not np.isfinite(values).all():
         raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")

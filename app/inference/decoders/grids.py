@@ -1,4 +1,4 @@
-"""The cells of feature maps, whose position a model leaves out of its answer."""
+"""The cells of feature maps, whose positions a model does not output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.inference.preprocessing import Floats, Size
 
 @lru_cache(maxsize=64)
 def cells(columns: int, rows: int) -> Floats:
-    """Column and row of every cell, row by row: N×2. Shared: do not write to it."""
+    """Returns column and row of every cell, row by row: N×2. Shared, so do not write to it."""
     grid = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).reshape(-1, 2).astype(np.float32)
     grid.flags.writeable = False
     return grid
@@ -24,7 +24,8 @@ def cell_count(size: Size, stride: int) -> int:
 
 @lru_cache(maxsize=16)
 def pyramid(size: Size, strides: Sequence[int]) -> tuple[Floats, Floats]:
-    """Cells of the maps of all strides, one after the other, and the stride of each: N×2, N×1. Do not write to them."""
+    """Returns the cells of the maps of all strides, one after the other, and the stride of each: N×2, N×1. Do not write
+    to them."""
     maps = [cells(size[0] // stride, size[1] // stride) for stride in strides]
     steps = [np.full((len(grid), 1), stride, np.float32) for grid, stride in zip(maps, strides, strict=True)]
     both = np.concatenate(maps), np.concatenate(steps)
@@ -34,5 +35,5 @@ def pyramid(size: Size, strides: Sequence[int]) -> tuple[Floats, Floats]:
 
 
 def corners_of(centre: Floats, sides: Floats) -> Floats:
-    """Centres and sides, N×2 each, as corners x1, y1, x2, y2: N×4."""
+    """Converts centers and sides, N×2 each, to corners x1, y1, x2, y2: N×4."""
     return np.concatenate([centre - sides / 2, centre + sides / 2], axis=1)

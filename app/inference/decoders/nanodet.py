@@ -50,7 +50,7 @@ class Nanodet(Detector):
 
 
 def _places(size: Size) -> tuple[Floats, Floats]:
-    """Where each cell counts from, in pixels, and its stride: N×2, N×1."""
+    """Returns the origin of each cell in pixels, and its stride: N×2, N×1."""
     grids = [cells(-(-size[0] // stride), -(-size[1] // stride)) * stride for stride in STRIDES]
     strides = [np.full((len(grid), 1), stride, np.float32) for grid, stride in zip(grids, STRIDES, strict=True)]
     return np.concatenate(grids), np.concatenate(strides)

@@ -25,7 +25,7 @@ PRIOR_SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
 """Sides of the prior boxes in pixels, by stride."""
 CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
 DISORDER = 0.25
-"""Share of boxes whose right side lies left of the left one, above which they are offsets."""
+"""If the right side is left of the left one in more than this share of boxes, they are offsets."""
 
 
 class Ultraface(Detector):
@@ -61,7 +61,7 @@ def _from_offsets(offsets: npt.NDArray[Any], prior: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def priors(size: Size) -> Floats:
-    """Centre and sides of every prior box, in 0..1 of the input: N×4."""
+    """Returns center and sides of every prior box, in 0..1 of the input: N×4."""
     sides = np.array(size, dtype=np.float32)
     parts = []
     for stride, lengths in PRIOR_SIDES.items():

@@ -61,7 +61,13 @@ class Yolov5(Detector):
 
 
 def _chosen(boxes: Floats, scores: Floats, floor: float) -> Detections:
-    """boxes: center and sides in pixels, N×4. scores: N×C."""
+    """Returns the best class of each box.
+
+    Args:
+        boxes: center and sides in pixels, N×4.
+        scores: N×C.
+        floor: lowest score.
+    """
     best = scores.max(axis=1, initial=0)
     chosen = np.flatnonzero(best >= floor)
     corners = corners_of(boxes[chosen, :2], boxes[chosen, 2:])

@@ -14,10 +14,10 @@ SIMULATED = "a BIE of the vendor's toolchain runs in its simulator only"
 
 
 def open_runtime(card: ModelCard, path: Path, twin: Path | None, threads: int) -> Runtime:
-    """Open a model, or its ONNX twin where this node cannot run it: then `why` of the runtime tells the reason.
+    """Open a model, or its ONNX twin if this node cannot run it; `why` of the runtime then has the reason.
 
     Args:
-        twin: None: there is none.
+        twin: None if there is none.
         threads: of onnxruntime.
 
     Raises:

@@ -32,7 +32,7 @@ class Runtime(Protocol):
 
     @property
     def description(self) -> str:
-        """What really runs, for a reader."""
+        """What really runs, for readers."""
 
     @property
     def why(self) -> str:
@@ -46,10 +46,14 @@ class Runtime(Protocol):
 
     @property
     def preprocess(self) -> Mapping[str, Any]:
-        """What the file itself says of its preprocessing; empty for most."""
+        """The preprocessing stored in the file itself; empty for most."""
 
     def run(self, array: Array) -> dict[str, Array]:
-        """Outputs by name. Raises InferenceFailed."""
+        """Returns outputs by name.
+
+        Raises:
+            InferenceFailed: The model cannot be run.
+        """
 
     def close(self) -> None:
-        """Gives the device or the memory back; nothing runs any more."""
+        """Releases the device or the memory; nothing runs afterwards."""

@@ -29,7 +29,7 @@ Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 @dataclass
 class HostRuntime:
-    """Keeps the contract of runtimes.base. onnxruntime's sessions may be shared by threads."""
+    """Implements runtimes.base. Threads may share sessions of onnxruntime."""
 
     description: str
     why: str
@@ -55,8 +55,8 @@ def open_onnx(path: Path, threads: int, *, form: str, why: str = "") -> HostRunt
     """Open a file that onnxruntime runs.
 
     Args:
-        form: onnx, bie or nef, as it is shown to a reader.
-        why: this runs instead of the model itself; empty: it is the model.
+        form: onnx, bie or nef, as shown to readers.
+        why: why this runs instead of the model itself; empty if it is the model.
 
     Raises:
         ModelUnusable: onnxruntime does not open it, or it has more than one input.
@@ -72,7 +72,11 @@ def open_onnx(path: Path, threads: int, *, form: str, why: str = "") -> HostRunt
 
 
 def open_host_nef(path: Path, threads: int) -> HostRuntime:
-    """Raises ModelUnusable for a file that is no NEF of the host toolchain, or a damaged one."""
+    """Opens a NEF of the host toolchain.
+
+    Raises:
+        ModelUnusable: The file is something else, or damaged.
+    """
     try:
         model = HostModel(path, threads)
     except ModelmillError as error:
@@ -87,7 +91,11 @@ def open_host_nef(path: Path, threads: int) -> HostRuntime:
 
 
 def only_input(inputs: Sequence[Tensor]) -> Tensor:
-    """Raises ModelUnusable unless there is one, of numbers."""
+    """Returns the only input.
+
+    Raises:
+        ModelUnusable: There are several, or it is not numeric.
+    """
     if len(inputs) != 1 or inputs[0].dtype.startswith("tensor("):
         names = ", ".join(tensor.description for tensor in inputs) or "none"
         raise ModelUnusable(f"the model has to have one input of numbers, for the picture; it has: {names}")

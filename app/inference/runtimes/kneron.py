@@ -23,15 +23,15 @@ from app.kit.text.error_text import reason_of
 
 TIMEOUT_MS = 5000
 BY_NPU_ORDER = frozenset({"KL520", "KL630", "KL720"})
-"""Chips whose default order of axes is not the ONNX's."""
+"""Chips whose default order of axes differs from ONNX's."""
 
 
 class NoNpu(Exception):
-    """Why the model cannot run on an NPU here, for a reader."""
+    """The model cannot run on an NPU here; the text says why, for readers."""
 
 
 class NpuRuntime:
-    """Keeps the contract of runtimes.base. One picture at a time: a device answers in the order it is asked.
+    """Implements runtimes.base. One picture at a time, since a device answers in the order of its requests.
 
     Args:
         kp: Kneron's module.
@@ -44,7 +44,11 @@ class NpuRuntime:
     preprocess: Mapping[str, Any] = {}
 
     def __init__(self, kp: Any, group: Any, model: Any, chip: str) -> None:
-        """Raises ModelUnusable for a model with more inputs than one, or of an unknown layout."""
+        """Prepares the model's input.
+
+        Raises:
+            ModelUnusable: The model has several inputs, or an unknown layout.
+        """
         self._kp, self._group, self._model = kp, group, model
         self._lock = threading.Lock()
         self.description = f"Kneron NPU {chip}"
@@ -92,7 +96,11 @@ class NpuRuntime:
 
 
 def open_npu(path: Path) -> NpuRuntime:
-    """The model on the first device that takes it. Raises NoNpu with the reason if there is none."""
+    """Opens the model on the first device that accepts it.
+
+    Raises:
+        NoNpu: There is none; the text has the reason.
+    """
     try:
         kp = importlib.import_module("kp")
     except (ImportError, OSError) as error:

@@ -19,26 +19,26 @@ from app.inference.errors import ModelUnusable
 
 Array = npt.NDArray[Any]
 Descriptor = Any
-"""kp.TensorDescriptor; the package carries no types."""
+"""kp.TensorDescriptor; the package has no types."""
 
 _BLOCKS = re.compile(r"(?P<width>\d+)W(?P<channels>\d+)C")
 _PREFIX = "KP_MODEL_TENSOR_DATA_LAYOUT_"
 KL520_WIDTH = 16
-"""To which KL520 fills rows up, whatever the layout's name says."""
+"""Width to which KL520 pads rows, whatever the layout's name says."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How a tensor lies in the device's memory."""
+    """The layout of a tensor in the device's memory."""
 
     shape: tuple[int, ...]
     offsets: npt.NDArray[np.intp]
-    """Of each value of the tensor, in values."""
+    """Offset of each value of the tensor, counted in values."""
     length: int
     factor: npt.NDArray[np.float64]
-    """By which each is multiplied."""
+    """Factor of each value."""
     layout: str
-    """The vendor's name."""
+    """The vendor's name of the layout."""
 
     def pack(self, array: Array) -> bytes:
         if self.layout == "RAW_FLOAT":
@@ -58,7 +58,14 @@ class Packing:
 
 
 def packing_of(node: Descriptor, chip: str) -> Packing:
-    """Of an input; chip: KL520, KL720 and so on. Raises ModelUnusable for a layout that is not known here."""
+    """Returns the packing of an input.
+
+    Args:
+        chip: KL520, KL720 and so on.
+
+    Raises:
+        ModelUnusable: The layout is unknown.
+    """
     layout = node.data_layout.name.removeprefix(_PREFIX)
     shape = shape_of(node)
     info = _shape_info(node)
@@ -73,18 +80,20 @@ def packing_of(node: Descriptor, chip: str) -> Packing:
 
 
 def shape_of(node: Descriptor) -> tuple[int, ...]:
-    """Of a tensor, as the ONNX had it."""
+    """Returns the shape of a tensor in the ONNX."""
     info = _shape_info(node)
     return tuple(int(side) for side in (info.shape if hasattr(info, "stride_npu") else info.shape_onnx))
 
 
 def _shape_info(node: Descriptor) -> Any:
-    """PLUS 2 keeps the shapes in the descriptor itself, PLUS 3 below it, in one of two versions."""
+    """Returns the part of the descriptor with the shapes: PLUS 2 has them in the descriptor itself, PLUS 3 below it, in
+    one of two versions."""
     return node.tensor_shape_info.data if hasattr(node, "tensor_shape_info") else node
 
 
 def _factor(node: Descriptor, rank: int) -> npt.NDArray[np.float64]:
-    """One value, or one along the quantized axis. PLUS 2 has them one level higher, and scale as a plain number."""
+    """Returns one value, or one for each index along the quantized axis. PLUS 2 has them one level higher, and scale as
+    a plain number."""
     parameters = node.quantization_parameters
     parameters = getattr(parameters, "v1", parameters)
     points = parameters.quantized_fixed_point_descriptor_list
@@ -110,7 +119,7 @@ def _blocks(layout: str, shape: tuple[int, ...], chip: str) -> tuple[Array, int]
 
 
 def _halves(values: Array) -> Array:
-    """16 low bytes of seven bits, then 16 high bytes, and so on."""
+    """Arranges 16 low bytes of seven bits, then 16 high bytes, and so on."""
     raw = values.view(np.uint16) >> 1
     padded = np.concatenate([raw, np.zeros(-len(raw) % 16, np.uint16)]).reshape(-1, 16)
     return np.stack([padded & 0x7F, padded >> 7 & 0xFF], axis=1).astype(np.uint8)

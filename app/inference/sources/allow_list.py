@@ -19,13 +19,21 @@ from app.kit.errors import BadInput
 
 
 class SourceNotOffered(BadInput):
-    """Does not tell whether the source exists: else names of files could be guessed."""
+    """Does not say whether the source exists, so that names of files cannot be guessed."""
 
     code = "SOURCE_NOT_OFFERED"
 
 
 def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ()) -> str:
-    """The source as it may be opened: a path without links and `..`, or the URL. Raises SourceNotOffered."""
+    """Returns the source as it may be opened: a path without links and `..`, or the URL.
+
+    Args:
+        patterns: what is offered.
+        withheld: what this user may not open.
+
+    Raises:
+        SourceNotOffered: It is not offered.
+    """
     opened = _url(source, patterns, withheld) if "://" in source else _path(source, patterns, withheld)
     if opened is None:
         raise SourceNotOffered(
@@ -36,7 +44,8 @@ def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ())
 
 
 def _path(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
-    """Of the folders above it the nearest decides. Nor is a folder opened that holds something withheld."""
+    """Returns the path if it is offered. The nearest folder above it decides; a folder that contains something withheld
+    is not opened, either."""
     if "\0" in source:
         return None
     try:
@@ -86,7 +95,7 @@ def _offers(pattern: SplitResult, url: SplitResult) -> bool:
 
 
 def _is_at(closed: SplitResult, url: SplitResult) -> bool:
-    """The same place by any scheme, port or query: the device behind it is one."""
+    """Returns whether it is the same place, with any scheme, port or query, since the device behind it is the same."""
     place = posixpath.normpath("/" + unquote(url.path).lstrip("/"))
     return _matches(closed.hostname or "", url.hostname or "") and any(
         _matches(pattern, place) for pattern in (closed.path or "/", f"{closed.path.rstrip('/')}/*")
@@ -94,18 +103,19 @@ def _is_at(closed: SplitResult, url: SplitResult) -> bool:
 
 
 def _scheme(parts: SplitResult) -> str:
-    """By what the pictures of RTSP come (rtspt, rtspu) makes no other source."""
+    """Returns the scheme; the transport of RTSP (rtspt, rtspu) does not make another source."""
     scheme = parts.scheme.lower()
     return "rtsp" if scheme in ("rtspt", "rtspu") else scheme
 
 
 def _host(parts: SplitResult) -> str:
-    """With its port, without user and password, which open nothing but that host."""
+    """Returns the host with its port, without user and password, which make no difference."""
     return parts.netloc.rpartition("@")[2].lower()
 
 
 def _is_host(pattern: str, host: str) -> bool:
-    """`10.0.0.*` is no `10.0.0.1.elsewhere.example`, whose owner says where it leads, and no other port."""
+    """Compares hosts: `10.0.0.*` matches neither `10.0.0.1.elsewhere.example`, whose owner decides where it leads, nor
+    another port."""
     beginning = ".*" if pattern.startswith("*") else ""
     rest = "[^.:]*".join(map(re.escape, pattern.removeprefix("*").split("*")))
     return re.fullmatch(beginning + rest, host, re.DOTALL) is not None

@@ -12,7 +12,8 @@ LEAST_BYTES = 16
 
 
 def declared_bytes(path: Path) -> int:
-    """Bytes that the file's own headers count, of MP4 and its kin, Matroska and AVI; 0 for one that does not say."""
+    """Returns the bytes of the file according to its own headers, for MP4 and related formats, Matroska and AVI; 0 if
+    unknown."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         head = file.read(LEAST_BYTES)
         reader = _READERS.get(head[:4]) or (_boxes if head[4:8] in BOXES else None)
@@ -28,18 +29,19 @@ def is_empty(path: Path) -> bool:
 
 
 def is_cut(path: Path) -> bool:
-    """Does it end before its own headers say? False where they say nothing, or it cannot be read."""
+    """Returns whether the file ends before its headers say; False if they do not say, or it cannot be read."""
     with suppress(OSError, ValueError):
         return path.stat().st_size < declared_bytes(path)
     return False
 
 
 BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp"})
-"""With which MP4 and QuickTime begin."""
+"""Types of the first box in MP4 and QuickTime files."""
 
 
 def _boxes(file: BinaryIO) -> int:
-    """End of the last box. One of size 0 goes to the end of the file; what follows the last is none."""
+    """Returns the end of the last box. One with size 0 extends to the end of the file; anything after the last is
+    ignored."""
     end = 0
     while True:
         file.seek(end)
@@ -54,12 +56,12 @@ def _boxes(file: BinaryIO) -> int:
 
 
 def _riff(file: BinaryIO) -> int:
-    """A file may have several such chunks; the first is the one that has the index of what is in it."""
+    """Returns the end of the chunk. A file may have several; the first is the one with the index."""
     return 8 + int.from_bytes(file.read(8)[4:], "little")
 
 
 def _matroska(file: BinaryIO) -> int:
-    """Ends with its segment; one that was recorded as it came does not say how long that is."""
+    """Returns the end of the segment; a recording in progress does not have it."""
     end = 0
     for name in (EBML, SEGMENT):
         file.seek(end)

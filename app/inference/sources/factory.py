@@ -1,4 +1,4 @@
-"""Which kind of source a text names."""
+"""Determines the kind of a source from its text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.inference.sources.video import Video
 from app.kit.network.url_credentials import without_credentials
 
 STREAMS = ("rtsp", "rtspt", "rtspu", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https")
-"""Other schemes of FFmpeg open files and programs, and are not for somebody else's text."""
+"""Allowed schemes; others of FFmpeg open files and programs, and must not come from users' texts."""
 
 
 def open_source(
@@ -42,13 +42,13 @@ def open_source(
 
 
 def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
-    """For a caller that chooses its frames itself.
+    """Open a source for a caller that chooses frames itself.
 
     Returns:
-        The source; its name, for a reader, without a password; and whether it comes by itself, as a stream does.
+        The source; its name for readers, without a password; and whether it is live, such as a stream.
 
     Raises:
-        SourceUnusable: As open_source.
+        SourceUnusable: As for open_source.
     """
     path = Path(text)
     if is_stream(text):
@@ -64,17 +64,17 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
 
 
 def is_live(text: str) -> bool:
-    """It comes by itself: a stream, or a camera of this machine."""
+    """Returns whether it is live: a stream, or a camera of this machine."""
     return is_stream(text) or Path(text).is_char_device()
 
 
 def is_stream(text: str) -> bool:
-    """A URL; else a path."""
+    """Returns whether it is a URL; otherwise it is a path."""
     return "://" in text
 
 
 def is_there(path: Path) -> bool:
-    """False, too, for a name that can be none, and in a folder that may not be looked into."""
+    """Returns whether the path exists; also False for an invalid name, and in a folder without permission."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -96,7 +96,11 @@ def _opened(path: Path) -> VideoSource:
 
 
 def shown(url: str) -> str:
-    """The URL without user and password. Raises SourceUnusable for a scheme that is not read."""
+    """Returns the URL without user and password.
+
+    Raises:
+        SourceUnusable: The scheme is not supported.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

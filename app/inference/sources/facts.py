@@ -13,24 +13,25 @@ from app.inference.sources.factory import open_video_source
 from app.inference.sources.video import Video
 
 TRIED = 100
-"""Frames of which one must be whole."""
+"""Number of frames of which at least one has to be intact."""
 
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """Zeros: not known."""
+    """Facts of a source; zeros are unknown."""
 
     problem: str = ""
-    """Why it cannot be read, or not to its end: a sentence without its full stop; empty: no problem is known."""
+    """Why it cannot be read completely: a sentence without its full stop; empty if no problem is known."""
     width: int = 0
-    """Of a video file, upright, pixels."""
+    """Of a video file, rotated upright, in pixels."""
     height: int = 0
     fps: float = 0.0
     """Frames a second."""
 
 
 def facts_of(source: str) -> SourceFacts:
-    """Of a video file its first frame is read. A URL is not opened: this machine only has to be able to read it."""
+    """Returns the facts. The first frame of a video file is read; a URL is not opened, but this machine has to be able
+    to read it."""
     try:
         video, _, live = open_video_source(source)
         if live or not isinstance(video, Video):
@@ -41,7 +42,11 @@ def facts_of(source: str) -> SourceFacts:
 
 
 def _facts_of_file(video: Video, path: Path) -> SourceFacts:
-    """Raises SourceUnusable."""
+    """Reads a video file.
+
+    Raises:
+        SourceUnusable: It cannot be read.
+    """
     reason = "it has none"
     with closing(video.frames()) as frames:
         for lazy_frame in islice(frames, TRIED):

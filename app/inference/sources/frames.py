@@ -14,27 +14,27 @@ from app.inference.prediction import Picture
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture that a source gave."""
+    """A picture from a source."""
 
     index: int
-    """Counts the frames of the source, from 0, on through repetitions."""
+    """Number of the frame in the source, from 0, continuing through repetitions."""
     picture: Picture
     origin: str
-    """Where it comes from, for a reader."""
+    """Where it comes from, for readers."""
     truth: int | None = None
     """The class of a labelled picture."""
 
 
 @dataclass(frozen=True)
 class LazyFrame:
-    """One frame of a pass, whose pixels are unpacked when they are needed."""
+    """A frame of a pass, whose pixels are unpacked when needed."""
 
     origin: str
-    """Where it comes from, for a reader."""
+    """Where it comes from, for readers."""
     read: Callable[[], Picture] | None
-    """Gives the pixels, raises DamagedPicture; None: the frame is known to be damaged."""
+    """Returns the pixels, or raises DamagedPicture; None for a frame known to be damaged."""
     at: float | None = None
-    """When it is shown, seconds from the start of the pass; None: at any time."""
+    """Seconds from the start of the pass; None for a frame without a time."""
     truth: int | None = None
     """The class of a labelled picture."""
     reason: str = ""
@@ -44,15 +44,19 @@ class LazyFrame:
 
 
 class VideoSource(Protocol):
-    """Can be read from its start, again and again."""
+    """Can be read from its start repeatedly."""
 
     fps: float
-    """Frames a second of the source itself, from its first pass on; 0: it does not say."""
+    """Frames a second of the source itself, known from its first pass on; 0 if unknown."""
     is_endless: bool
-    """A camera has no end: when it stops, it is gone. Known from the first pass on."""
+    """True for a camera, which has no end: when it stops, it is gone. Known from the first pass on."""
 
     def frames(self) -> Generator[LazyFrame, None, None]:
-        """One pass. Raises SourceUnusable. Closing the iterator gives back what it holds."""
+        """Yields one pass. Closing the iterator releases its resources.
+
+        Raises:
+            SourceUnusable: The source cannot be read.
+        """
 
 
 class Source:
@@ -67,19 +71,22 @@ class Source:
     def __init__(self, source: VideoSource, name: str, pace: Pace, *, loop: bool, is_live: bool = False) -> None:
         self.name = name
         self.is_live = is_live
-        """It comes by itself, and does not wait for its reader."""
+        """It is live, and does not wait for its reader."""
         self.damaged = 0
-        """Frames that were omitted because they cannot be read."""
+        """Number of frames that were omitted because they cannot be read."""
         self.why_damaged = ""
-        """Of the last of them."""
+        """Reason for the last of them."""
         self._frames = self._all(source, pace, loop=loop)
 
     def __iter__(self) -> Iterator[Frame]:
         return self
 
     def __next__(self) -> Frame:
-        """Raises SourceUnusable when the source is gone, a live one also in the middle, or a whole pass gave not one
-        frame."""
+        """Returns the next frame.
+
+        Raises:
+            SourceUnusable: The source is gone, a live one has stopped, or a whole pass had no frame.
+        """
         return next(self._frames)
 
     def close(self) -> None:
@@ -123,9 +130,9 @@ class Source:
 
 
 LATE_S = 1.0
-"""A reader that is later than that does not catch up: the pass goes on from where it is."""
+"""A reader that is later than this, in seconds, does not catch up: the pass continues from there."""
 OLD_S = 0.5
-"""A live frame that comes later than that is old."""
+"""A live frame that is later than this, in seconds, is old."""
 ROUNDING = 1e-6
 
 
@@ -157,7 +164,7 @@ class Pace:
         self._start, self._slot, self._given, self._lead = None, -1, 0, -math.inf
 
     def change(self, fps: float) -> None:
-        """From the next frame on. What has a time of its own keeps it; what has none is counted again."""
+        """Changes the rate from the next frame on. Frames with times keep these; frames without are counted again."""
         if fps == self._fps:
             return
         if self._slot < 0:
@@ -165,7 +172,7 @@ class Pace:
         self._fps, self._slot, self._given = fps, -1, 0
 
     def wants(self, at: float | None) -> bool:
-        """Is the frame of that time one of those that are given?"""
+        """Returns whether the frame with this time is used."""
         now = self._elapsed() if self._live else at
         if self._live and at is not None and self._is_old(at):
             return False
@@ -178,7 +185,7 @@ class Pace:
         return True
 
     def wait(self, at: float | None) -> None:
-        """Return when the frame is due."""
+        """Waits until the frame is due."""
         if self._fps <= 0 or self._live:
             return
         due = self._given / self._fps if at is None else at
@@ -190,7 +197,7 @@ class Pace:
             self._start -= early
 
     def _is_old(self, at: float) -> bool:
-        """Measured against the frame that came soonest, whose delay is taken for the shortest."""
+        """Compares with the earliest frame so far, whose delay is assumed to be the shortest possible."""
         lead = at - self._elapsed()
         self._lead = max(self._lead, lead)
         return self._lead - lead > OLD_S

@@ -22,7 +22,7 @@ FILE_BYTES_MAX = 64 << 20
 
 
 class Pictures:
-    """The files, one after the other. Read when their turn comes, so a folder may grow between two passes."""
+    """Files, one after the other. Each is read when its turn comes, so a folder may grow between two passes."""
 
     fps = 0.0
     is_endless = False
@@ -52,10 +52,8 @@ def _read(path: Path) -> Picture:
 
 
 class Arrays:
-    """An .npz: x as float N×C×H×W in 0..1 or uint8 N×H×W×C, C of 1 or 3; y, if there, the classes.
-
-    Raises SourceUnusable for another.
-    """
+    """An .npz: x as float N×C×H×W in 0..1 or uint8 N×H×W×C, with C of 1 or 3; y, if present, has the classes. Others
+    raise SourceUnusable."""
 
     fps = 0.0
     is_endless = False
@@ -102,5 +100,5 @@ def _as_pictures(values: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[
 
 
 def _without_single(pictures: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Gray pictures as H×W."""
+    """Returns gray pictures as H×W."""
     return np.ascontiguousarray(pictures[..., 0] if pictures.shape[3] == 1 else pictures)

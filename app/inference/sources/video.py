@@ -19,17 +19,18 @@ from app.inference.sources.frames import LazyFrame
 from app.kit.text.error_text import reason_of
 
 TIMEOUT_S = 10.0
-"""For opening a stream, and for each picture of it."""
+"""Seconds to open a stream, and for each picture of it."""
 CONTAINERS = "mov,mp4,matroska,webm,avi,gif,apng,mpegts,mpeg,mpegvideo,mjpeg,h264,hevc,av1,ivf,flv,ogg,asf,wav"
-"""Files that hold their pictures. Playlists are none: what they name is somebody else's."""
+"""Formats of files that contain their pictures; not playlists, since these name other files."""
 OF_FILE = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
 OF_STREAM = {
     "protocol_whitelist": "rtsp,rtsps,rtp,srtp,rtmp,rtmps,rtmpt,rtmpts,srt,udp,tcp,tls,http,https,httpproxy,crypto",
     "rtsp_flags": "prefer_tcp",
 }
-"""FFmpeg follows what a stream names, but never to a file. UDP only from a camera that refuses TCP."""
+"""Options for streams: FFmpeg follows what a stream names, but never to a file. UDP is used only for a camera that
+refuses TCP."""
 TRANSPORTS = {"rtspt": "tcp", "rtspu": "udp"}
-"""Schemes of RTSP, as GStreamer has them, that say by what the pictures come; rtsp itself leaves it to the camera."""
+"""GStreamer's schemes of RTSP that name the transport; rtsp itself leaves it to the camera."""
 CAMERA, OF_DEVICE = "v4l2", dict[str, str]()
 """Cameras of this machine, by Video4Linux2."""
 OF_CAMERAS = {errno.ENOTTY: "it is no camera", errno.EBUSY: "another program has the camera open"}
@@ -38,9 +39,9 @@ OF_STREAMS = {
     errno.EPROTONOSUPPORT: "it does not send its pictures that way; rtsp:// leaves the way to it",
 }
 UNTIMED = 0x80
-"""FFmpeg's flag of forms that carry no times, as a camera's MJPEG: it makes them up from a usual rate."""
+"""FFmpeg's flag of formats without times, such as a camera's MJPEG: it derives them from a usual rate."""
 LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
-"""What FFmpeg says of a stream that breaks off, and of a host that has no address."""
+"""FFmpeg's errors for an interrupted stream, and for a host without an address."""
 REFUSALS = {
     "HTTPUnauthorizedError": "its URL has no user and password, or wrong ones (401)",
     "HTTPForbiddenError": "its user may not see it (403)",
@@ -49,15 +50,15 @@ REFUSALS = {
     "ProtocolNotFoundError": "the FFmpeg of this node does not know this kind of address",
     "PermissionError": "the user that the agent runs as may not open it; cameras belong to the group video",
 }
-"""PyAV's exceptions in a reader's words."""
+"""PyAV's exceptions in words for readers."""
 MICROSECONDS = 1_000_000
-"""In which FFmpeg counts how long something is."""
+"""FFmpeg's unit of durations."""
 END_S = 2.0
-"""A stream that says how long it is may end so much before that."""
+"""A stream with a duration may end this many seconds before it."""
 
 
 class Video:
-    """A video, read from its begin."""
+    """A video, read from its start."""
 
     def __init__(self, place: str, name: str, *, live: bool) -> None:
         """
