@@ -23,5 +23,13 @@ def open_nodes(settings: Settings, accounts: Accounts, waker: Waker, listeners: 
         Open pages are told, too."""
         waker.notify(f"node:{node}", f"nodes:{node}", "nodes")
 
-    hasher = SecretHasher(settings.secret_key.get_secret_value())
-    return Nodes(accounts.database, hasher, notify, member_of=accounts.users.member, note=note, listeners=listeners)
+    secret_key = settings.secret_key.get_secret_value()
+    return Nodes(
+        accounts.database,
+        SecretHasher(secret_key),
+        notify,
+        member_of=accounts.users.member,
+        note=note,
+        listeners=listeners,
+        secret_key=secret_key,
+    )

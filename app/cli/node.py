@@ -10,7 +10,7 @@ import typer
 from app.edge.agent import options as given
 from app.kit.cli.command import CannotStart
 from app.kit.cli.service_options import token as admin_token
-from app.nodes.model import Side
+from app.nodes.model import Side, TlsMode
 
 NODE_TOKEN = "MODELMILL_NODE_TOKEN"  # noqa: S105  # the variable's name
 
@@ -64,6 +64,16 @@ def node(
     stop_workers: Annotated[
         bool, typer.Option("--stop-workers", help="SIGTERM ends the workers, too; Ctrl-C always does.")
     ] = False,
+    tls: Annotated[
+        TlsMode, typer.Option(help="Encrypt links to other nodes; auto: where others can reach workers.")
+    ] = TlsMode.AUTO,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="A key of your own for them, PEM.")] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its certificate; without one the web server issues it.")
+    ] = None,
+    tls_authorities: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who certifies the other nodes, with revocations if there are.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Take over a name that is registered already.")] = False,
 ) -> None:
     """Run services on this machine as the web says; register it first where need be.
@@ -95,6 +105,8 @@ def node(
         videos=tuple(map(given.video, video or ())),
         stops_workers=stop_workers,
         replace=replace,
+        tls=tls,
+        tls_files=given.tls_files(tls_key, tls_certificate, tls_authorities),
     )
     logs.configure(settings.log_format, settings.log_level)
     run_node(options)

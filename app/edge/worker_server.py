@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from app.kit.errors import BadRequest, ModelmillError, Unauthorized
+from app.kit.network.tls import Credentials
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.web.multipart import Part
 
@@ -121,6 +122,7 @@ def serve(
     lifespan: bool = False,
     keep_alive_s: int = 5,
     listening: socket.socket | None = None,
+    tls: Credentials | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, and return.
 
@@ -131,6 +133,7 @@ def serve(
         lifespan: whether the application has lifespan handlers.
         keep_alive_s: how long a connection without requests stays open.
         listening: the socket, if it already listens.
+        tls: of this node, to accept encrypted connections only.
     """
     configure(*log_as(os.environ))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -147,6 +150,9 @@ def serve(
         proxy_headers=False,
         timeout_keep_alive=keep_alive_s,
     )
+    if tls is not None:
+        config.load()
+        config.ssl = tls.server
     server = uvicorn.Server(config)
     server.run(sockets=[listening] if listening else None)
     if not server.started:

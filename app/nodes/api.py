@@ -302,6 +302,34 @@ def get_blob(request: Request) -> Response:
     )
 
 
+@OPERATIONS.add(
+    "POST",
+    LINK + "/{node}/certificate",
+    "Certify a node's key for encrypted links to other nodes (the node's token)",
+    {201: schemas.CertificateAnswer},
+    errors=(403, 422, 503),
+    body=schemas.CertificateRequest,
+    callers=NODES,
+)
+async def certify_node(request: Request) -> Response:
+    name, body = this_node(request), await json_body(request, schemas.CertificateRequest)
+    issued = await run_in_threadpool(nodes_of(request).certificates.issue, name, body.request, now=now())
+    return json_answer(schemas.CertificateAnswer(**vars(issued)), 201, NO_STORE)
+
+
+@OPERATIONS.add(
+    "GET",
+    LINK + "/{node}/authorities",
+    "The authority that certifies nodes, and which certificates it has revoked (the node's token)",
+    {200: schemas.AuthoritiesAnswer},
+    errors=(403, 503),
+    callers=NODES,
+)
+def list_authorities(request: Request) -> Response:
+    this_node(request)
+    return json_answer(schemas.AuthoritiesAnswer(authorities=nodes_of(request).certificates.authorities()))
+
+
 async def _sent(request: Request) -> dict[str, Any]:
     """Raises BadFrame, TooLarge."""
     return read(await whole_body(request, MAX_UP_BYTES, "A message"))

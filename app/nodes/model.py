@@ -109,6 +109,13 @@ class WorkerReport:
     """What the worker reports of itself, e.g. {"runtime": …}."""
     former_generation: int = 0
     """Of the order whose process continues because this one could not be started; 0: none."""
+    is_encrypted: bool = False
+    """It accepts encrypted connections only, from nodes with a certificate."""
+
+    @property
+    def url(self) -> str:
+        """Where it serves, without a path; empty when it does not."""
+        return f"http{'s' if self.is_encrypted else ''}://{self.address}" if self.address else ""
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,40 @@ class DiscoveredCamera:
     name: str = ""
     hardware: str = ""
     """Its model."""
+
+
+class TlsMode(StrEnum):
+    """Whether the links of a node to others are encrypted."""
+
+    AUTO = "auto"
+    """Where others can reach its workers, and it has a certificate."""
+    REQUIRED = "required"
+    """Always: it neither serves nor sends clear text."""
+    OFF = "off"
+
+
+class Issuer(StrEnum):
+    """Where a node's certificate comes from."""
+
+    NONE = ""
+    """It has none."""
+    INSTALLATION = "installation"
+    GIVEN = "given"
+    """Its administrator gave the files to its agent."""
+
+
+@dataclass(frozen=True)
+class TlsReport:
+    """The encryption of a node's links to others."""
+
+    mode: TlsMode = TlsMode.AUTO
+    is_serving: bool = False
+    """Its workers accept encrypted connections only."""
+    issuer: Issuer = Issuer.NONE
+    expires_at: str = ""
+    """Of its certificate."""
+    problem: str = ""
+    """Why it has no certificate, or no new one."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +187,7 @@ class NodeReport:
     """Why the newest order could not be stored; empty: all were."""
     discovered: tuple[DiscoveredCamera, ...] = ()
     """Cameras on its network, where its administrator has it look for them."""
+    tls: TlsReport = TlsReport()
 
 
 WORKER_REPORT = JsonForm(WorkerReport)

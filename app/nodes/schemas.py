@@ -131,6 +131,21 @@ class WorkerAnswer(BaseModel):
     log: list[str]
     started_at: str
     detail: dict[str, Any]
+    is_encrypted: bool = False
+    """It accepts encrypted connections only, from nodes with a certificate."""
+
+
+class TlsAnswer(BaseModel):
+    mode: str
+    """auto, required or off."""
+    is_serving: bool
+    """Workers that other machines call accept encrypted connections only."""
+    issuer: str
+    """Of the node's certificate: installation, given, or empty: it has none."""
+    expires_at: str
+    """Of the certificate."""
+    problem: str
+    """Why it has none, or not a new one."""
 
 
 class NodeAnswer(BaseModel):
@@ -155,6 +170,8 @@ class NodeAnswer(BaseModel):
     """What else it has, by kind of work, as {"videojobs": {"videos": {"0": {"type": "traffic flow"}}}}."""
     worker_states: dict[WorkerState, int]
     """How many of its workers are in which state; UNKNOWN while the node is offline."""
+    tls: TlsAnswer
+    """Of its links to other nodes."""
     order_problem: str
     """Why the node could not store what it was last told to run; empty: it could."""
     workers: list[WorkerAnswer] | None
@@ -199,6 +216,22 @@ class Report(BaseModel):
     report: dict[str, Any]
 
 
+class CertificateRequest(Strict):
+    request: Annotated[str, Field(max_length=10_000)]
+    """A PKCS #10 request in PEM. Only its key counts: the certificate is for the node."""
+
+
+class CertificateAnswer(BaseModel):
+    certificate: str
+    """PEM."""
+    expires_at: str
+
+
+class AuthoritiesAnswer(BaseModel):
+    authorities: str
+    """Certificates and lists of revoked certificates, PEM."""
+
+
 class CameraForm(BaseModel):
     type: Annotated[str, Field(max_length=MOST_SOURCE)] = ""
     source: Annotated[str, Field(max_length=MOST_SOURCE)] = ""
@@ -223,6 +256,7 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
         is_online=node.is_online(now),
         worker_states=Counter(worker.state for worker in workers),
         workers=[_worker_answer(worker) for worker in workers] if is_whole else None,
+        tls=TlsAnswer(**vars(node.report.tls)),
     )
 
 

@@ -45,6 +45,8 @@ class NodeView:
     """How many workers are in which state, without empty ones."""
     workers: tuple[WorkerReport, ...]
     """Only for those who may see them."""
+    certificate_until: datetime | None = None
+    """When its certificate expires; None: it has none, or tells no time."""
     videos: tuple[VideoView, ...] = ()
     sources: tuple[str, ...] = ()
     """What its agent offers to be opened, paths and patterns."""
@@ -63,6 +65,7 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         free_disk_bytes=_bytes(report.free_disk_bytes),
         states=tuple((state, count[state]) for state in STATES if count[state]),
         workers=tuple(sorted(workers, key=_by_name)) if is_whole else (),
+        certificate_until=_moment(report.tls.expires_at),
         videos=_videos(report),
         sources=tuple(_offered(report, "sources")),
     )
@@ -101,6 +104,14 @@ def access_fields(node: Node, grants: Grants, sent: Mapping[str, str], *, is_adm
         *((f"{kind}.{name}", kind, name, rule) for kind, name, rule in cameras),
     ]
     return [AccessField(field, kind, name, sent.get(field, rule.text)) for field, kind, name, rule in rows]
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
 
 
 def _offered(report: NodeReport, what: str) -> list[str]:

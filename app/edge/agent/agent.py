@@ -17,6 +17,7 @@ from app.edge.agent.allocation import NodeContext, environment_for_workers
 from app.edge.agent.blobs import BlobCache
 from app.edge.agent.camera_discovery import CameraDiscovery
 from app.edge.agent.cameras import Cameras
+from app.edge.agent.certificates import NodeCertificate
 from app.edge.agent.driver import Reply, WorkloadDriver
 from app.edge.agent.host_metrics import host_report
 from app.edge.agent.link import WebLink
@@ -71,6 +72,7 @@ class NodeAgent:
         self.web = web
         self._listening = listening
         self._outbox = Outbox(store, web)
+        self._certificate = NodeCertificate(options, web)
         self._link = WebLink(
             web,
             join=self.join,
@@ -111,6 +113,10 @@ class NodeAgent:
         self._supervisor.apply_again()
         self._link.report_soon()
 
+    def _take_certificate(self) -> None:
+        self._supervisor.apply_again()
+        self._link.report_soon()
+
     def find(self, kind: str, namespace: str, name: str) -> list[Order]:
         key = (kind, namespace, name)
         return [order for order in self._current_orders() if (order.key.kind, order.namespace, order.name) == key]
@@ -147,6 +153,9 @@ class NodeAgent:
         await self._join_first(stop)
         cameras = self.store.order(CAMERAS_KEY)
         self._cameras.replace_added(cameras.content if cameras else {})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(JOIN_S if self.web.token else 0):
+                await self._certificate.look()
         self._supervisor.start()
         self._discovery.start()
         logger.info(
@@ -157,6 +166,7 @@ class NodeAgent:
             self._link.run(),
             self._outbox.run(),
             self._supervisor.look_at_logs(),
+            self._certificate.run(self._take_certificate),
         )
         tasks = [asyncio.create_task(service) for service in services]
         futures: set[asyncio.Future[Any]] = {stop, *tasks}
@@ -188,7 +198,10 @@ class NodeAgent:
             self._link.mark_reported(error)
 
     async def join(self) -> None:
+        former = self.web.token
         await join(self.web, self.options, self.store)
+        if self.web.token != former:
+            self._certificate.look_soon()
 
     async def _shut_down(self, tasks: list[asyncio.Task[None]], *, is_interrupted: bool) -> None:
         for task in tasks[1:]:
@@ -216,6 +229,7 @@ class NodeAgent:
             workers=self._supervisor.reports(),
             order_problem=self._link.order_problem,
             discovered=self._discovery.cameras,
+            tls=self._certificate.report,
         )
         if len(wire.dump_frame(NODE_REPORT.write(report))) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
@@ -255,6 +269,7 @@ class NodeAgent:
             blobs=BlobCache(data / "blobs", self.web),
             scripts=self.options.scripts,
             environment=environment_for_workers(os.environ, self.options.passed),
+            tls=lambda: self._certificate.tls,
         )
 
 

@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.edge.agent.blobs import BlobCache
-from app.edge.agent.driver import Allocation, ProcessSpec, WorkloadDriver
+from app.edge.agent.driver import Allocation, NodeTls, ProcessSpec, WorkloadDriver
 from app.edge.agent.store import AgentStore
 from app.kit.files.private_folders import make_private
 from app.nodes.model import Order, WorkKey
@@ -58,6 +58,8 @@ class NodeContext:
     blobs: BlobCache
     scripts: Sequence[Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    tls: Callable[[], NodeTls] = NodeTls
+    """As it is now."""
 
     def folder(self, key: WorkKey) -> Path:
         return self.data / WORK / f"{key.part}-{key.uid}"
@@ -80,6 +82,7 @@ class NodeContext:
             blobs=files,
             agent_url=self.agent_url,
             scripts=self.scripts,
+            tls=self.tls(),
         )
         program = driver.program(order, allocation)
         return WorkerPlan(order, program, port, folder, _digest(order, program, sorted(files), port))
@@ -117,6 +120,7 @@ def _digest(order: Order, program: ProcessSpec, files: list[str], port: int) -> 
         dict(program.environment),
         program.health_url,
         program.listens,
+        *(["encrypted"] if program.is_encrypted else []),
         program.restarts,
         files,
         port,

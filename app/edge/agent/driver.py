@@ -11,7 +11,10 @@ from typing import Any, Protocol
 from starlette.routing import BaseRoute
 
 from app.kit.errors import BadInput
+from app.kit.network.tls import Credentials
 from app.nodes.model import Order, WorkerReport, WorkKey
+
+CLEAR_TEXT_REFUSED, NO_CERTIFICATE = "ClearTextRefused", "NoCertificate"
 
 
 class WorkRefused(BadInput):
@@ -36,6 +39,36 @@ class Blob:
 
 
 @dataclass(frozen=True)
+class NodeTls:
+    """The encryption of a worker's links to other nodes."""
+
+    credentials: Credentials | None = None
+    """Of the node; None: it has no certificate."""
+    is_serving: bool = False
+    """A worker that other nodes call accepts encrypted connections only."""
+    is_required: bool = False
+    """A worker sends nothing to another node in clear text."""
+
+    def refuse_clear_text(self, url: str, node: str) -> None:
+        """Raises WorkRefused for a worker of another node that does not encrypt, where this node requires it."""
+        if self.is_required and not url.startswith("https:"):
+            raise WorkRefused(
+                f"The worker on {node} does not encrypt its link, and this node requires it.",
+                reason=CLEAR_TEXT_REFUSED,
+                hint=f"Start the agent of {node} with --tls required.",
+            )
+
+    def require_credentials(self) -> None:
+        """Raises WorkRefused for a worker that is to serve without a certificate."""
+        if self.is_serving and self.credentials is None:
+            raise WorkRefused(
+                "This node has no certificate yet, and requires encrypted links.",
+                reason=NO_CERTIFICATE,
+                hint="Its web server issues one as soon as it is reached.",
+            )
+
+
+@dataclass(frozen=True)
 class Allocation:
     """Where a worker runs, and what it gets."""
 
@@ -53,6 +86,7 @@ class Allocation:
     """URL of the agent's own server."""
     scripts: Sequence[Path] = ()
     """Folders that may contain users' programs."""
+    tls: NodeTls = NodeTls()
 
 
 @dataclass(frozen=True)
@@ -73,6 +107,8 @@ class ProcessSpec:
     """Variables in addition to the agent's own."""
     health_url: str = ""
     """Polled until it answers 200, which makes the worker RUNNING."""
+    is_encrypted: bool = False
+    """It accepts encrypted connections only."""
     listens: bool = False
     """Without a health_url: True if it is RUNNING once its port accepts connections; False if once it has run for a
     while."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from app.kit.errors import BadInput
 from app.kit.network.addresses import ANY_ADDRESS, is_loopback
-from app.nodes.model import NAME, Side
+from app.nodes.model import NAME, Side, TlsMode
 
 DEFAULT_LISTEN = "127.0.0.1:9100"
 MOST_TYPE = 64
@@ -53,6 +53,11 @@ class AgentOptions:
     """SIGTERM also ends the workers."""
     replace: bool = False
     """Take over the name of a node that is already registered."""
+
+    tls: TlsMode = TlsMode.AUTO
+    """Whether links to other nodes are encrypted."""
+    tls_files: tuple[Path, Path, Path] | None = None
+    """Key, certificate and authorities that the node's administrator gives; None: the installation issues them."""
 
     @property
     def agent_host(self) -> str:
@@ -166,6 +171,18 @@ def cpu_numbers(text: str) -> frozenset[int]:
             raise BadInput(f"{text!r} names no CPUs", hint="It should look like 0,1 or 0-3.")
         cpus |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(cpus)
+
+
+def tls_files(key: Path | None, certificate: Path | None, authorities: Path | None) -> tuple[Path, Path, Path] | None:
+    """None: none were given. Raises BadInput for some of them."""
+    if key is None and certificate is None and authorities is None:
+        return None
+    if key is None or certificate is None or authorities is None:
+        raise BadInput(
+            "a key, its certificate and the authorities of others belong together",
+            hint="Give --tls-key, --tls-certificate and --tls-authorities.",
+        )
+    return key.absolute(), certificate.absolute(), authorities.absolute()
 
 
 def reachable_address(bind: str, address: str | None) -> str:

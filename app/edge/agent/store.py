@@ -48,6 +48,8 @@ class WorkerRecord:
     """0 if none was chosen yet."""
     serves: bool = False
     """True if others reach the worker at its port."""
+    is_encrypted: bool = False
+    """True if by encrypted connections only."""
     pid: int = 0
     """0 if it has no process."""
     identity: str = ""

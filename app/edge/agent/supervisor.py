@@ -8,10 +8,9 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import httpx
-
 from app.edge.agent.allocation import NodeContext
 from app.edge.agent.driver import WorkloadDriver
+from app.edge.agent.health import HealthProbe
 from app.edge.agent.worker import Worker
 from app.nodes.cameras import CAMERAS
 from app.nodes.model import Operation, Order, WorkerReport, WorkKey
@@ -29,7 +28,7 @@ class WorkerSupervisor:
         self._context = context
         self._drivers = {driver.kind: driver for driver in drivers}
         self._on_change = on_change
-        self._http = httpx.AsyncClient(trust_env=False)
+        self._health = HealthProbe(context.node, context.tls)
         self._workers: dict[WorkKey, Worker] = {}
         self._tasks: dict[WorkKey, asyncio.Task[None]] = {}
         self._tidying: asyncio.TimerHandle | None = None
@@ -48,7 +47,8 @@ class WorkerSupervisor:
             worker.change(order)
             self._tidy_soon()
             return
-        worker = Worker(order, self._drivers.get(order.key.kind), self._context, self._http, on_change=self._on_change)
+        driver = self._drivers.get(order.key.kind)
+        worker = Worker(order, driver, self._context, self._health, on_change=self._on_change)
         self._workers[order.key] = worker
         self._tasks[order.key] = asyncio.create_task(self._live(worker), name=f"worker {order.key}")
 
@@ -99,7 +99,7 @@ class WorkerSupervisor:
             await asyncio.gather(*(worker.end() for worker in self._workers.values()))
         for worker in self._workers.values():
             worker.detach()
-        await self._http.aclose()
+        await self._health.close()
 
     async def _live(self, worker: Worker) -> None:
         await worker.run()

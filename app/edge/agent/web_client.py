@@ -119,6 +119,25 @@ class WebClient:
         body = wire.dump_frame(wire.Acknowledgement(tuple(seqs)).to_json())
         await self.post(f"{self._link}/acknowledge", body.encode(), JSON)
 
+    async def certify(self, request: str) -> str:
+        """A certificate for a key of this node, PEM.
+
+        Args:
+            request: PEM.
+        """
+        return await self._text("POST", "certificate", "certificate", json={"request": request})
+
+    async def authorities(self) -> str:
+        """The authorities that certify nodes, and which certificates they have revoked; PEM."""
+        return await self._text("GET", "authorities", "authorities")
+
+    async def _text(self, method: str, path: str, name: str, **arguments: Any) -> str:
+        async with self._answer(method, f"{self._link}/{path}", **arguments) as answer:
+            text = _object(await answer.aread()).get(name)
+        if not isinstance(text, str):
+            raise self._not_modelmill()
+        return text
+
     async def post(self, path: str, body: bytes, content_type: str) -> None:
         headers = {**self.headers, "Content-Type": content_type}
         async with self._answer("POST", path, headers=headers, content=body) as answer:

@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-import httpx
-
 from app.edge.agent import worker_status
 from app.edge.agent.allocation import NodeContext, WorkerPlan
 from app.edge.agent.backoff import FailureCounter
 from app.edge.agent.blobs import FileUnavailable
 from app.edge.agent.driver import WorkloadDriver, WorkRefused
+from app.edge.agent.health import ASK_TIMEOUT_S, HealthProbe
 from app.edge.agent.process import WorkerProcess
 from app.edge.agent.worker_status import ENDED, WorkerStatus
 from app.kit import clock
@@ -31,8 +30,6 @@ from app.nodes.model import Operation, Order, WorkerState
 LIVED_S = 2.0
 """Seconds that a worker without a probe has to live to count as running."""
 ASK_PAUSE = GrowingPause(0.1, 1.0, growth=1.5)
-ASK_TIMEOUT_S = 2.0
-OK = 200
 Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ class Worker:
 
     Args:
         driver: of its workload; None: this agent has none for it.
-        http: for asking the process how it is.
+        health: for asking the process how it is.
         on_change: called whenever its status has changed.
 
     Attributes:
@@ -54,14 +51,14 @@ class Worker:
         order: Order,
         driver: WorkloadDriver | None,
         context: NodeContext,
-        http: httpx.AsyncClient,
+        health: HealthProbe,
         *,
         on_change: Callable[[], None],
     ) -> None:
         self.status = WorkerStatus(order, driver, context, on_change)
         self._driver = driver
         self._context = context
-        self._http = http
+        self._health = health
         self._changed = asyncio.Event()
         self._ends = FailureCounter()
         self._started = time.monotonic()
@@ -205,10 +202,7 @@ class Worker:
         url = plan.program.health_url
         if not url:
             return await _accepts_connections(self._context.bind, plan.port)
-        try:
-            return (await self._http.get(url, timeout=ASK_TIMEOUT_S)).status_code == OK
-        except (httpx.HTTPError, httpx.InvalidURL):
-            return False
+        return await self._health.is_healthy(url)
 
     def _note_end(self, plan: WorkerPlan, code: int | None) -> None:
         self._ends = self._ends.after(started=self._started, now=time.monotonic())

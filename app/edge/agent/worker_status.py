@@ -92,6 +92,7 @@ class WorkerStatus:
             log=self._log_lines,
             started_at=record.started_at,
             detail=self._detail,
+            is_encrypted=record.is_encrypted,
             former_generation=record.runs if pid and not self._is_current else 0,
         )
 
@@ -131,9 +132,9 @@ class WorkerStatus:
         """Notes that the running process, if any, is that of this plan."""
         self._is_current = True
         generation = plan.order.generation
-        self.update(
-            serves=bool(plan.program.health_url) or plan.program.listens, generation=generation, runs=generation
-        )
+        serves = bool(plan.program.health_url) or plan.program.listens
+        is_encrypted = plan.program.is_encrypted
+        self.update(serves=serves, is_encrypted=is_encrypted, generation=generation, runs=generation)
 
     def mark_started(self, process: WorkerProcess, *, at: str, is_again: bool) -> None:
         """Notes a started process. A FAILED worker stays FAILED until it is running."""

@@ -119,8 +119,11 @@ def run(work: Work) -> None:
     report = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, **model_of(work)}}
     reporter = StatusReporter(work, lambda: report)
     reporter.start()
+    tls = work.tls if work.is_encrypted else None
+    if tls is not None:
+        tls.watch()
     try:
-        serve(server.app, host=work.host, port=work.port, listening=listening)
+        serve(server.app, host=work.host, port=work.port, listening=listening, tls=tls)
     finally:
         report["status"] = COMPLETED
         reporter.close()

@@ -64,6 +64,7 @@ class JointDriver:
 
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
         content = content_of(order)
+        is_encrypted = _serves_encrypted(content, place)
         work = Work(
             content,
             model=place.blobs[content.model.sha256],
@@ -76,6 +77,8 @@ class JointDriver:
             source=self._source(content),
             former=place.blobs.get(content.former.sha256) if content.former else None,
             former_twin=place.blobs.get(content.former.twin_sha256) if content.former else None,
+            tls=place.tls.credentials,
+            is_encrypted=is_encrypted,
         )
         file = place.folder / "work.json"
         worker = content.worker
@@ -87,6 +90,7 @@ class JointDriver:
                 command,
                 {VARIABLE: str(file)},
                 health_url=_health_url(work),
+                is_encrypted=is_encrypted,
                 restarts=restarts,
                 depends_on=_depends_on(content),
             )
@@ -177,6 +181,20 @@ def _depends_on(content: OrderContent) -> dict[str, Any]:
     return {**replace(content, former=None).to_json(), "resource": own}
 
 
+def _serves_encrypted(content: OrderContent, place: Allocation) -> bool:
+    """Whether the worker accepts encrypted connections only. Raises WorkRefused for clear text that the node refuses,
+    to serve or to send."""
+    if content.role is Role.EDGE:
+        if content.big_model is not None:
+            place.tls.refuse_clear_text(content.big_model.url, content.specification.cloud.node)
+        return False
+    if not content.worker.is_builtin:
+        place.tls.refuse_clear_text("", place.node)
+        return False
+    place.tls.require_credentials()
+    return place.tls.is_serving
+
+
 def script_environment(work: Work) -> dict[str, str]:
     """Returns the environment of a user's script: each parameter as PARAM_ and its name in upper case, and Sedna's
     variables."""
@@ -213,7 +231,8 @@ def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 def _health_url(work: Work) -> str:
     path = "healthz" if work.content.role is Role.EDGE else work.service
-    return f"{reachable_url(work.host, work.port)}/{path}"
+    url = reachable_url(work.host, work.port)
+    return f"{url.replace('http:', 'https:', 1) if work.is_encrypted else url}/{path}"
 
 
 def script_of(folder: str, boot_file: str, roots: Sequence[Path]) -> Path:

@@ -230,7 +230,7 @@ def _worker_json(report: WorkerReport) -> dict[str, str]:
         "worker": report.name,
         "state": report.state.value.lower(),
         "message": report.message,
-        "url": f"http://{report.address}" if report.address else "",
+        "url": report.url,
     }
 
 

@@ -23,7 +23,7 @@ from app.edge.joint.reporter import SampleQueue, StatusReporter
 from app.edge.joint.rows import RowQueue
 from app.edge.joint.tally_counter import TallyCounter
 from app.edge.joint.upload_policy import UploadBudget
-from app.edge.joint.uploads import UploadResult, Uploads
+from app.edge.joint.uploads import CloudLink, UploadResult, Uploads
 from app.edge.joint.work import Work, model_of
 from app.inference.prediction import Picture, Prediction
 from app.inference.predictor import open_predictor
@@ -62,6 +62,7 @@ class JointInference:
         folder: Path | None = None,
         on_final: OnFinal | None = None,
         comparison: ModelComparison | None = None,
+        link: CloudLink | None = None,
     ) -> None:
         """Args:
         predictor: the small model.
@@ -72,6 +73,7 @@ class JointInference:
         folder: where the tally is saved; None: nowhere.
         on_final: called with every final outcome.
         comparison: of the small model with the former one; None: there is nothing to compare.
+        link: how an encrypted link to the big model is made; None: there is no certificate for one.
         """
         self.predictor = predictor
         self._comparison = comparison
@@ -88,7 +90,7 @@ class JointInference:
         self._decision = threading.Lock()
         self._last_error = ""
         self._reporter: StatusReporter | None = None
-        self._uploads = Uploads(big_model, service, options, self._on_upload_result) if big_model else None
+        self._uploads = Uploads(big_model, service, options, self._on_upload_result, link=link) if big_model else None
 
     @staticmethod
     def from_environment(predictor: SmallModel | None = None, *, on_final: OnFinal | None = None) -> JointInference:
@@ -124,7 +126,10 @@ class JointInference:
             folder=work.folder,
             on_final=on_final,
             comparison=_comparison(work, options),
+            link=CloudLink(work.tls, specification.cloud.node) if work.tls else None,
         )
+        if work.tls is not None:
+            work.tls.watch()
         runtime, why = getattr(predictor, "runtime", ""), getattr(predictor, "why", "")
         joint.detail = {"runtime": str(runtime), "why": str(why), **model_of(work)}
         joint._reporter = StatusReporter(

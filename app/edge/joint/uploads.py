@@ -25,6 +25,7 @@ from app.inference.prediction import Picture, Prediction
 from app.joint_inference.model.content import BigModel
 from app.joint_inference.model.tally import Breaker
 from app.joint_inference.worker_options import EdgeOptions
+from app.kit.network.tls import Credentials, tls_name
 
 MAX_ANSWER_BYTES = 1 << 20
 SHOWN = 160
@@ -33,6 +34,15 @@ Parts = dict[str, tuple[str | None, bytes | str, str]]
 PROBE_S = 2.0
 PROBE_TICK_S = 0.2
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CloudLink:
+    """What an encrypted link to the big model takes."""
+
+    credentials: Credentials
+    node: str
+    """The node of the big model, whose name its certificate must have."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +66,23 @@ class Uploads:
     Args:
         service: name, as the big model has it.
         on_result: called with each result, by a thread of the senders.
+        link: how an encrypted link to the big model is made; None: there is no certificate for one.
     """
 
     def __init__(
-        self, big_model: BigModel, service: str, options: EdgeOptions, on_result: Callable[[UploadResult], None]
+        self,
+        big_model: BigModel,
+        service: str,
+        options: EdgeOptions,
+        on_result: Callable[[UploadResult], None],
+        *,
+        link: CloudLink | None = None,
     ) -> None:
         self.url = f"{big_model.url.rstrip('/')}/{service}"
         self.options = options
         self.on_result = on_result
         self._secret = big_model.secret
+        self._link = link
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._breaker = ProbedBreaker(errors=options.breaker_errors, pause_s=options.breaker_pause_s)
@@ -75,6 +93,10 @@ class Uploads:
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="uploads", daemon=True)
         self._thread.start()
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {"sni_hostname": tls_name(self._link.node)} if self._link else {}
 
     @property
     def breaker(self) -> Breaker:
@@ -128,7 +150,8 @@ class Uploads:
 
     async def _work(self) -> None:
         limits = httpx.Limits(max_connections=self.options.senders + 1, keepalive_expiry=60)
-        async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False) as client:  # noqa: S113  # see _answer
+        verify = self._link.credentials.client if self._link else True
+        async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False, verify=verify) as client:  # noqa: S113  # see _answer
             tasks = [asyncio.create_task(self._send_all(client)) for _ in range(self.options.senders)]
             tasks.append(asyncio.create_task(self._probe_all(client)))
             await self._stopping.wait()
@@ -175,7 +198,9 @@ class Uploads:
         meta = json.dumps({"id": pending.id, "shape": shape_of(pending.picture)})
         files: Parts = {"meta": (None, meta, "application/json"), "picture": ("picture", data, content_type)}
         headers = {"Authorization": f"Bearer {self._secret}"}
-        request = client.build_request("POST", f"{self.url}/predict", files=files, headers=headers)
+        request = client.build_request(
+            "POST", f"{self.url}/predict", files=files, headers=headers, extensions=self._names
+        )
         response = await client.send(request, stream=True)
         pending.bytes_up = int(request.headers["Content-Length"])
         try:
@@ -206,7 +231,7 @@ class Uploads:
 
     async def _is_well(self, client: httpx.AsyncClient) -> bool:
         try:
-            async with asyncio.timeout(PROBE_S), client.stream("GET", self.url) as response:
+            async with asyncio.timeout(PROBE_S), client.stream("GET", self.url, extensions=self._names) as response:
                 return response.status_code == 200
         except (TimeoutError, httpx.HTTPError):
             return False

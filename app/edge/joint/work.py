@@ -11,6 +11,7 @@ from typing import Any
 from app.joint_inference.model.content import OrderContent
 from app.kit.errors import BadInput
 from app.kit.files.whole_files import write_whole
+from app.kit.network.tls import Credentials
 
 VARIABLE = "MODELMILL_WORK"
 
@@ -42,6 +43,10 @@ class Work:
     former: Path | None = None
     """The file of the model that it compares its own with."""
     former_twin: Path | None = None
+    tls: Credentials | None = None
+    """Of this node, for links to others."""
+    is_encrypted: bool = False
+    """It accepts encrypted connections only."""
     source: str = ""
     """What it may open as its stream, whatever its parameters say; empty: nothing."""
 
@@ -75,6 +80,8 @@ class Work:
             "source": self.source,
             "former": str(self.former) if self.former else "",
             "former_twin": str(self.former_twin) if self.former_twin else "",
+            "tls": self.tls.to_json() if self.tls else [],
+            "is_encrypted": self.is_encrypted,
         }
 
     @staticmethod
@@ -94,6 +101,8 @@ class Work:
                 source=str(data["source"]),
                 former=Path(data["former"]) if data["former"] else None,
                 former_twin=Path(data["former_twin"]) if data["former_twin"] else None,
+                tls=Credentials.from_json(data["tls"]),
+                is_encrypted=bool(data["is_encrypted"]),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise WorkMissing(f"{path} does not say what this worker is to do: {error}.") from None

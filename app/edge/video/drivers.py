@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.network.addresses import reachable_url
 from app.nodes.cameras import Camera
 from app.nodes.model import Order
-from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent
+from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent, StageHost
 
 RUNNER, HOST = "app.edge.video.runner.main", "app.edge.video.stage_host.host"
 WORK = "work.json"
@@ -80,14 +81,16 @@ class JobDriver:
     def _prepare(self, content: JobContent, source: str, place: Allocation) -> None:
         """Writes the runner's file, which a runner that is there already reads again, and notes where it will
         answer."""
+        hosts = tuple(host for host in content.hosts if _may_be_called(host, place))
         work = RunnerWork(
-            content,
+            replace(content, hosts=hosts),
             source=source,
             host=place.host,
             port=place.port,
             folder=place.folder,
             agent_url=place.agent_url,
             node=place.node,
+            tls=_files(place),
         )
         work.write(place.folder / WORK)
         self._runners[content.uid] = driver_routes.RunnerAddress(reachable_url(place.host, place.port), content.secret)
@@ -115,24 +118,30 @@ class StageHostDriver:
 
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
         """Of the host of the stages, after `_prepare`. Raises WorkRefused."""
+        place.tls.require_credentials()
         self._prepare(_read(ServicesContent.from_json, order), place)
+        url = reachable_url(place.host, place.port)
         return ProcessSpec(
             [sys.executable, "-m", HOST],
             {VARIABLE: str(place.folder / WORK)},
-            health_url=f"{reachable_url(place.host, place.port)}/healthz",
+            health_url=f"{url.replace('http:', 'https:', 1) if place.tls.is_serving else url}/healthz",
+            is_encrypted=place.tls.is_serving,
             depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
         )
 
     def _prepare(self, content: ServicesContent, place: Allocation) -> None:
         """Writes the host's file, which a host that is there already reads again."""
+        peers = tuple(peer for peer in content.peers if _may_be_called(peer, place))
         work = ServicesWork(
-            content,
+            replace(content, peers=peers),
             blobs=place.blobs,
             host=place.host,
             port=place.port,
             folder=place.folder,
             agent_url=place.agent_url,
             node=place.node,
+            tls=_files(place),
+            is_encrypted=place.tls.is_serving,
         )
         work.write(place.folder / WORK)
 
@@ -141,6 +150,21 @@ class StageHostDriver:
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:  # noqa: ARG002  # the protocol's
         return {}
+
+
+def _may_be_called(host: StageHost, place: Allocation) -> bool:
+    """Not a host of another node in clear text, where this node refuses that: stages then run here."""
+    try:
+        place.tls.refuse_clear_text(host.url, host.node)
+    except WorkRefused as refusal:
+        logger.warning("%s %s", refusal.message, refusal.hint)
+        return False
+    return True
+
+
+def _files(place: Allocation) -> tuple[str, ...]:
+    credentials = place.tls.credentials
+    return tuple(credentials.to_json()) if credentials else ()
 
 
 def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content:

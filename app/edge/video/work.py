@@ -44,6 +44,8 @@ class RunnerWork:
     """The job's own folder, kept over restarts."""
     agent_url: str
     node: str
+    tls: tuple[str, ...] = ()
+    """Paths of the key, the certificate and the authorities of this node; empty: it has no certificate."""
 
     def write(self, path: Path) -> None:
         data = {**vars(self), "content": self.content.to_json(), "folder": str(self.folder)}
@@ -57,7 +59,8 @@ class RunnerWork:
             NoWork: It cannot be read.
         """
         with _reading(path, "runner") as data:
-            return RunnerWork(JobContent.from_json(data["content"]), str(data["source"]), *_surroundings(data))
+            content = JobContent.from_json(data["content"])
+            return RunnerWork(content, str(data["source"]), *_surroundings(data), tls=tuple(data["tls"]))
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,10 @@ class ServicesWork:
     """The host's own folder, kept over restarts."""
     agent_url: str
     node: str
+    tls: tuple[str, ...] = ()
+    """Paths of the key, the certificate and the authorities of this node; empty: it has no certificate."""
+    is_encrypted: bool = False
+    """It accepts encrypted connections only."""
 
     def write(self, path: Path) -> None:
         blobs = {sha256: str(file) for sha256, file in self.blobs.items()}
@@ -90,7 +97,9 @@ class ServicesWork:
         """
         with _reading(path, "process") as data:
             blobs = {str(sha256): Path(file) for sha256, file in data["blobs"].items()}
-            return ServicesWork(ServicesContent.from_json(data["content"]), blobs, *_surroundings(data))
+            content, is_encrypted = ServicesContent.from_json(data["content"]), bool(data["is_encrypted"])
+            tls = tuple(data["tls"])
+            return ServicesWork(content, blobs, *_surroundings(data), tls=tls, is_encrypted=is_encrypted)
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def _big_model(service: Service, state: ObservedState, cloud: ObservedWorker) ->
     """Where the cloud worker serves; while it is unreachable, where it did when this generation's edge worker was
     told."""
     if cloud.is_serving and cloud.report is not None and cloud.report.address:
-        return f"http://{cloud.report.address}"
+        return cloud.report.url
     if state.edge_order is None or state.edge_order.generation != service.generation:
         return ""
     big = state.edge_order.content.get("bigModel") or {}

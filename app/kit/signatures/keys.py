@@ -74,9 +74,9 @@ class SigningKey:
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         seed = HKDF(algorithm=SHA256(), length=SEED_BYTES, salt=None, info=purpose.encode()).derive(secret.encode())
-        self._private = Ed25519PrivateKey.from_private_bytes(seed)
-        pem = self._private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        self.private = Ed25519PrivateKey.from_private_bytes(seed)
+        pem = self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         self.public = PublicKey(pem.decode())
 
     def sign(self, message: bytes) -> bytes:
-        return self._private.sign(message)
+        return self.private.sign(message)

@@ -166,7 +166,9 @@ def _node_line(node: dict[str, Any], now: datetime) -> str:
     running = f"{states.get('RUNNING', 0)} of {count} workers run"
     if "UNKNOWN" in states:
         running = f"of {count} workers nothing is known"
-    labels = text_of(node["labels"])
+    labels, tls = text_of(node["labels"]), node["tls"]
+    if tls["is_serving"]:
+        running += f", encrypted until {tls['expires_at'][:10]}"
     return f"{node['name']:32}  {node['side']:5}  {state:20}  {running}{f'  {labels}' if labels else ''}"
 
 

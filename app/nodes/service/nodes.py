@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from app.kit import clock
 from app.kit.access import Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
@@ -18,6 +19,7 @@ from app.nodes.errors import BadNodeName, NodeBusy, NodeExists
 from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, Order, Side, WorkKey
 from app.nodes.service import orders
 from app.nodes.service.cameras import NodeCameras
+from app.nodes.service.certificates import Certificates
 from app.nodes.service.contract import MemberOf, NodeListeners, Note, Notify, SecretHashing
 from app.nodes.service.node_access import NodeAccess, require_node
 
@@ -37,6 +39,7 @@ class Nodes:
     Attributes:
         access: who may use them.
         cameras: those that administrators added to them.
+        certificates: with which they recognize each other.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Nodes:
         member_of: MemberOf = Member,
         note: Note = lambda *_: None,
         listeners: NodeListeners | None = None,
+        secret_key: str = "",
     ) -> None:
         """Args:
         database: where nodes and orders are stored.
@@ -55,6 +59,7 @@ class Nodes:
         notify: called after a node's orders have changed.
         member_of: gives a user's groups.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
+        secret_key: the installation's, from which the key of the certificate authority is derived.
         """
         self.database = database
         self.hasher = hasher
@@ -62,6 +67,7 @@ class Nodes:
         self.listeners = listeners or NodeListeners()
         self.access = NodeAccess(database, member_of=member_of, note=note, permitted=self.listeners.permitted)
         self.cameras = NodeCameras(database, notify, note)
+        self.certificates = Certificates(database, secret_key)
         self._looked_at: datetime | None = None
 
     # registration
@@ -97,6 +103,7 @@ class Nodes:
                         f"There is a node {name!r} already.", hint="Give it a new token, or choose another name."
                     )
                 store.change_node(conn, name, side=side.value, token_hash=token_hash)
+                self.certificates.revoke(conn, name, now=now)
                 node = store.get_node(conn, name) or node
                 replaced_keys = store.keys_on(conn, name)
         if replaced_keys is not None:
@@ -141,6 +148,7 @@ class Nodes:
                 )
             keys = store.keys_on(conn, name) | node.worker_keys
             store.delete_node(conn, name)
+            self.certificates.revoke(conn, name, now=clock.now())
         self.notify(name)
         self.listeners.tell_changed(node, keys)
 

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.kit.clock import now
 from app.kit.errors import NotFound, TooLarge, Unavailable
+from app.kit.network.tls import tls_name
 from app.kit.web.http import FILE_POLICY
 from app.nodes.model import Node
 from app.video.access import require_user, video_of
@@ -134,13 +135,17 @@ async def _forward(request: Request, stage: str, servers: Sequence[ServingNode])
 
     timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_S)
     params = httpx.QueryParams(str(request.query_params)).remove(NODE)
-    async with httpx.AsyncClient(timeout=timeout, trust_env=False) as http:
+    is_encrypted = any(server.host.url.startswith("https:") for server in servers)
+    certificates = video_of(request).resources.nodes.certificates
+    verify = await run_in_threadpool(certificates.own_context, now=now()) if is_encrypted else True
+    async with httpx.AsyncClient(timeout=timeout, trust_env=False, verify=verify) as http:
         for server in servers:
             headers, url = (
                 {**headers_sent, "Authorization": f"Bearer {server.host.secret}"},
                 f"{server.host.url}/service/{stage}",
             )
-            forwarded = http.build_request("POST", url, content=body, headers=headers, params=params)
+            name = {"sni_hostname": tls_name(server.host.node)}
+            forwarded = http.build_request("POST", url, content=body, headers=headers, params=params, extensions=name)
             try:
                 answer = await http.send(forwarded, stream=True)
                 content = await _read_answer(answer)

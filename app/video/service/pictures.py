@@ -54,7 +54,7 @@ class Pictures:
         if job.state is JobState.DONE or node is None:
             return None
         worker = running_worker(node, job_key(uid), now)
-        return LiveStream(f"http://{worker.address}/user/video/{uid}", job.secret) if worker else None
+        return LiveStream(f"{worker.url}/user/video/{uid}", job.secret) if worker else None
 
     def put_snapshot(self, node: str, uid: str, picture: bytes, *, now: datetime) -> None:
         """Keep a picture of a job, instead of the one before. One that comes after the job's end is dropped.

@@ -78,9 +78,7 @@ class Resources:
         serving = [(node, worker) for node in nodes if (worker := host_of(node, now)) is not None]
         secrets = self.secrets()
         hosts = [
-            StageHost(
-                node.name, role_of(node, job_node).value, node.address, f"http://{worker.address}", secrets[node.name]
-            )
+            StageHost(node.name, role_of(node, job_node).value, node.address, worker.url, secrets[node.name])
             for node, worker in serving
             if node.name in secrets
         ]
@@ -197,7 +195,7 @@ def _services(host: WorkerReport, job: VideoJob) -> dict[str, ServiceInfo]:
             cpu_ratio=_number(host.detail.get("cpu_ratio")) or 0.0,
             mem_ratio=_number(host.detail.get("mem_ratio")) or 0.0,
             queue=int(_number(host.detail.get("queue")) or 0),
-            url=f"http://{host.address}/service/{name}",
+            url=f"{host.url}/service/{name}",
         )
         for name in sorted(names)
     }

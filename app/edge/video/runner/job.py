@@ -24,6 +24,7 @@ from app.edge.video.runner.source_reader import AFTER_DAMAGE, Generator, JobSour
 from app.edge.video.runner.stage_client import PROBE_S, StageClient, StageRouter
 from app.edge.video.stages.registry import kinds as kinds_of_node
 from app.edge.video.work import LOOK_S, RunnerWork, WatchedWork
+from app.kit.network.tls import LOOK_S as LOOK_TLS_S
 from app.kit.process.periodic_thread import PeriodicThread
 from app.video.errors import BadStage
 from app.video.model.job import Ending, Mode
@@ -76,7 +77,7 @@ class JobRunner:
         self.requester = PlanRequester(self._request_plan)
 
         # stages
-        self._client, self._uplinks = StageClient(), H264Uplinks()
+        self._client, self._uplinks = StageClient(work.tls), H264Uplinks()
         self._router = StageRouter(work.node, content.hosts, self._client.is_there, self._host_changed)
         needs = needs_of(content.dag, _kinds_of(work, kinds_of_node() if kinds is None else kinds))
         self._executor = Executor(self.uid, needs, content.stages, self._router, self._client, self._uplinks)
@@ -118,6 +119,7 @@ class JobRunner:
             ("look", self._look, LOOK_S),
             ("report", self._report, EVERY_S),
             ("probe", self._router.probe, PROBE_S),
+            ("certificates", lambda: self._client.use(self.work.tls), LOOK_TLS_S),
             ("snapshot", self.renderer.due, SNAPSHOT_S),
         )
         self._periodic = [
@@ -193,6 +195,7 @@ class JobRunner:
     def _apply(self, work: RunnerWork, *, is_first: bool = False) -> None:
         self.work = replace(work, folder=self.work.folder)
         self._executor.hi_s = work.content.constraint.hi
+        self._client.use(work.tls)
         self._router.update(work.content.hosts)
         plan = work.content.plan
         if plan is None:

@@ -20,6 +20,7 @@ from app.edge.circuit_breaker import CircuitBreaker
 from app.edge.video.stage_host.errors import NoDecoder, StageDied, StageHung, StagePaused
 from app.edge.video.stage_host.fair_queue import MOST_WAITING
 from app.kit.errors import ModelmillError
+from app.kit.network.tls import Credentials, tls_name
 from app.video.model.job import StageHost
 from app.video.model.plan import StagePlace
 from app.video.model.stage_call import Call, KeyframeNeeded, PictureNotKept, packed
@@ -193,11 +194,21 @@ class StageClient:
     make many.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Sequence[str] = ()) -> None:
+        """tls: paths of this node's credentials, for links to encrypted hosts; empty: it has none."""
+        self._tls = tuple(tls)
+        self._credentials = Credentials.from_json(tls)
         self._slots: dict[str, threading.Semaphore] = {}
         self._idle: dict[str, list[http.client.HTTPConnection]] = {}
         self._lock = threading.Lock()
         self._is_closed = False
+
+    def use(self, tls: Sequence[str]) -> None:
+        """From now on these credentials, if they are others; those in use are read again where they were replaced."""
+        if self._tls != tuple(tls):
+            self._tls, self._credentials = tuple(tls), Credentials.from_json(tls)
+        elif self._credentials is not None:
+            self._credentials.refresh()
 
     def call(
         self, host: StageHost, call: Call, timeout_s: float, sent: Callable[[], None] = lambda: None
@@ -221,13 +232,13 @@ class StageClient:
         called = time.perf_counter()
         with self._slot(host.url):
             began = time.perf_counter()
-            status, data = self._exchanged(host.url, "POST", path, body, headers, timeout_s, sent)
+            status, data = self._exchanged(host, "POST", path, body, headers, timeout_s, sent)
         return _read(status, data, time.perf_counter() - began, began - called, len(body), host)
 
     def is_there(self, host: StageHost, timeout_s: float = CONNECT_S) -> bool:
         """Does the host answer at all?"""
         try:
-            self._exchanged(host.url, "GET", "/healthz", b"", {"authorization": f"Bearer {host.secret}"}, timeout_s)
+            self._exchanged(host, "GET", "/healthz", b"", {"authorization": f"Bearer {host.secret}"}, timeout_s)
         except HostAway:
             return False
         return True
@@ -242,7 +253,7 @@ class StageClient:
 
     def _exchanged(
         self,
-        url: str,
+        host: StageHost,
         method: str,
         path: str,
         body: bytes,
@@ -251,11 +262,12 @@ class StageClient:
         sent: Callable[[], None] = lambda: None,
     ) -> tuple[int, bytes]:
         """A kept connection that the host has closed meanwhile is replaced by a fresh one, once."""
+        url = host.url
         connection = self._kept(url)
         if connection is not None:
             with suppress(_Stale):
                 return self._through(connection, url, method, path, body, headers, timeout_s, sent, is_fresh=False)
-        fresh = _connected(url, timeout_s)
+        fresh = _connected(host, self._credentials, timeout_s)
         return self._through(fresh, url, method, path, body, headers, timeout_s, sent, is_fresh=True)
 
     def _through(
@@ -306,14 +318,17 @@ class _Stale(Exception):
     pass
 
 
-def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+def _connected(host: StageHost, credentials: Credentials | None, timeout_s: float) -> http.client.HTTPConnection:
+    parts = urlsplit(host.url)
+    if parts.scheme == "https" and credentials is None:
+        raise HostAway(f"{host.url} is encrypted, and this node has no certificate")
     try:
-        connection = kind(parts.hostname or "", parts.port, timeout=min(CONNECT_S, timeout_s))
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=min(CONNECT_S, timeout_s))
         connection.connect()
+        if parts.scheme == "https" and credentials is not None:
+            connection.sock = credentials.client.wrap_socket(connection.sock, server_hostname=tls_name(host.node))
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise HostAway(f"{url} cannot be reached: {error}") from error
+        raise HostAway(f"{host.url} cannot be reached: {error}") from error
     return connection
 
 

@@ -17,6 +17,7 @@ from app.edge.video.stage_host.pool import StagePool
 from app.edge.video.stage_host.served_stages import ServedStages
 from app.edge.video.work import LOOK_S, ServicesWork, WatchedWork, path_from_environment
 from app.edge.worker_server import serve
+from app.kit.network.tls import Credentials
 
 KEEP_ALIVE_S = 75
 logger = logging.getLogger(__name__)
@@ -36,7 +37,8 @@ class StageHostProgram:
         self.server = StageServer(
             self.pool, self.pictures, self.metrics, served, self.work.content.secret, self.work.node
         )
-        self.reporter = MetricsReporter(self.metrics, self.work.agent_url, self.work.node)
+        self._tls = Credentials.from_json(self.work.tls)
+        self.reporter = MetricsReporter(self.metrics, self.work.agent_url, self.work.node, self._tls)
 
     def run(self) -> None:
         serve(
@@ -45,6 +47,7 @@ class StageHostProgram:
             port=self.work.port,
             lifespan=True,
             keep_alive_s=KEEP_ALIVE_S,
+            tls=self._tls if self.work.is_encrypted else None,
         )
 
     @asynccontextmanager
@@ -52,6 +55,8 @@ class StageHostProgram:
         await self._apply(self.work)
         self.pool.start()
         self.reporter.start()
+        if self._tls is not None:
+            self._tls.watch()
         watching = asyncio.create_task(self._look())
         try:
             yield

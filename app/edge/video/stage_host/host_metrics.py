@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ import psutil  # type: ignore[import-untyped]
 
 from app.edge.video.stage_host.pool import StagePool
 from app.kit.clock import now, to_text
+from app.kit.network.tls import Credentials, tls_name
 from app.video.model.job import StageHost
 
 TICK_S = 5.0
@@ -80,12 +81,13 @@ class HostMetrics:
 class MetricsReporter:
     """Reports to the agent every TICK_S; an agent that is unreachable gets the next report."""
 
-    def __init__(self, metrics: HostMetrics, agent_url: str, node: str) -> None:
+    def __init__(self, metrics: HostMetrics, agent_url: str, node: str, tls: Credentials | None = None) -> None:
+        """tls: of this node, for links to encrypted hosts."""
         self.metrics = metrics
         self.peers: tuple[StageHost, ...] = ()
         self._url = f"{agent_url.rstrip('/')}/video/services/info" if agent_url else ""
         self._node = node
-        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False)
+        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, verify=tls.client if tls else True)
         self._measured_at: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._is_away = False
@@ -131,10 +133,12 @@ async def way_to(client: httpx.AsyncClient, peer: StageHost) -> dict[str, Any]:
     """{up_mbps, down_mbps, at, rtt_ms}: of 64 kB each way, without the time of a small request. Raises HTTPError."""
     headers = {"Authorization": f"Bearer {peer.secret}"}
     url = f"{peer.url.rstrip('/')}/probe"
-    (await client.post(url, content=b"", headers=headers)).raise_for_status()  # connects
-    trip = await _seconds(client, "POST", url, headers, b"")
-    up = await _seconds(client, "POST", url, headers, bytes(PROBE_BYTES))
-    down = await _seconds(client, "GET", url, headers, b"")
+    name = {"sni_hostname": tls_name(peer.node)}
+    (await client.post(url, content=b"", headers=headers, extensions=name)).raise_for_status()  # connects
+    trip = await _seconds(client, client.build_request("POST", url, headers=headers, extensions=name))
+    body = bytes(PROBE_BYTES)
+    up = await _seconds(client, client.build_request("POST", url, content=body, headers=headers, extensions=name))
+    down = await _seconds(client, client.build_request("GET", url, headers=headers, extensions=name))
     return {
         "up_mbps": _mbps(up - trip),
         "down_mbps": _mbps(down - trip),
@@ -143,11 +147,9 @@ async def way_to(client: httpx.AsyncClient, peer: StageHost) -> dict[str, Any]:
     }
 
 
-async def _seconds(
-    client: httpx.AsyncClient, method: str, url: str, headers: Mapping[str, str], content: bytes
-) -> float:
+async def _seconds(client: httpx.AsyncClient, request: httpx.Request) -> float:
     began = time.perf_counter()
-    (await client.request(method, url, content=content, headers=dict(headers))).raise_for_status()
+    (await client.send(request)).raise_for_status()
     return time.perf_counter() - began
 
 
