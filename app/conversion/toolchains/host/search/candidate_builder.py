@@ -7,14 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples
+from app.conversion.toolchains.host.quantizer import without_tensors
 from app.conversion.toolchains.host.search.basis import Basis
 from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.equalization import equalized
+from app.conversion.toolchains.host.search.ranges import range_of
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.statistics import collect
+from app.conversion.toolchains.host.search.template import Template
 from app.conversion.toolchains.host.search.weight_integers import second_order
+from app.kit.sandbox.errors import StageFailed
 
 Parts = tuple[int, ...]
 Examples = Callable[[Sequence[int]], Sequence[SampleArrays]]
@@ -29,9 +34,10 @@ class CandidateBuilder:
         threads: of onnxruntime.
     """
 
-    def __init__(self, given: Basis, split: Split, examples: Examples, threads: int) -> None:
+    def __init__(self, given: Basis, split: Split, examples: Examples, options: HostQuantization, threads: int) -> None:
         self.given = given
         self._equalized: Basis | None = None
+        self._options = options
         self._split, self._examples, self._threads = split, examples, threads
         self._rounded: dict[tuple[bool, Parts], Basis] = {}
         self._shifts: dict[tuple[Choice, Parts], list[Shift]] = {}
@@ -39,11 +45,11 @@ class CandidateBuilder:
     def equalize(self, samples: Samples, step: Callable[[int, int], None]) -> bool:
         """Make the basis of equalized choices; returns False if there is nothing to equalize."""
         given, final = self.given, self._split.final
-        model, scaled = equalized(given.model, lambda tensor: given.limits(tensor, final))
-        if not scaled:
+        done = equalized(given.model, lambda tensor: given.limits(tensor, final))
+        if not done.tensors:
             return False
-        names = [tensor for tensor in given.plan.tensors if tensor in scaled]
-        others = collect(model, names, samples, self._split, threads=self._threads, step=step, are_known=True)
+        names = [tensor for tensor in given.plan.tensors if tensor in done.tensors]
+        others = collect(done.model, names, samples, self._split, threads=self._threads, step=step, are_known=True)
         if others.not_finite:
             return False
         statistics = replace(
@@ -51,7 +57,17 @@ class CandidateBuilder:
             parts={**given.statistics.parts, **others.parts},
             altered={**given.statistics.altered, **others.altered},
         )
-        self._equalized = Basis(model, given.plan, statistics, given.template.with_model(model))
+        if not done.gate_inputs:
+            self._equalized = Basis(done.model, given.plan, statistics, given.template.with_model(done.model))
+            return True
+        chosen = without_tensors(done.model, given.plan, done.gate_inputs)
+        ranges = {tensor: range_of(statistics.of(tensor, final), "minmax") for tensor in chosen.tensors}
+        try:
+            template = Template(done.model, chosen, ranges, self._options)
+        except StageFailed as error:
+            print(f"channels cannot be equalized: {error.message}")
+            return False
+        self._equalized = Basis(done.model, template.plan, statistics, template)
         return True
 
     def of_part(self, choice: Choice) -> Callable[[int], Any]:

@@ -1,7 +1,8 @@
 """Equalization across layers: the channels between two convolutions are scaled to similar ranges.
 
 Channel c is divided by s[c] in the weights and the bias of the layer that produces it, and the weights that read it are
-multiplied by s[c]. ReLU and pooling preserve a positive factor, so the network computes the same. One scale then serves
+multiplied by s[c]. ReLU and pooling preserve a positive factor, so the network computes the same. SiLU and HardSwish,
+x · g(x), do so once their gate g gets its input back unscaled, by a Mul that is added before it. One scale then serves
 all channels of the activation, but the weights differ more; a judge decides which is better.
 """
 
@@ -18,6 +19,9 @@ from app.conversion.toolchains.host.inputs import Array
 
 EQUIVARIANT = frozenset({"Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"})
 """f(s x) = s f(x) for s > 0, channel by channel."""
+GATES = frozenset({"Sigmoid", "HardSigmoid"})
+GATE_INPUT = "__modelmill_gate"
+"""Suffix of the unscaled input of a gate, of its node and of its factors."""
 FACTOR_MOST = 64.0
 """Largest factor for a channel, up or down from the geometric mean."""
 DEAD = 1e-6
@@ -27,22 +31,32 @@ ChannelLimits = Callable[[str], "Array | None"]
 """Returns the largest magnitude of each channel of a tensor; None if unknown."""
 
 
-def equalized(model: Any, limits_of: ChannelLimits) -> tuple[Any, tuple[str, ...]]:
-    """Returns an equivalent copy (onnx.ModelProto), and the tensors between its layers that are scaled."""
+@dataclass(frozen=True)
+class Equalized:
+    """An equivalent copy of a model (onnx.ModelProto), the tensors that are scaled in it, and the added inputs of
+    gates."""
+
+    model: Any
+    tensors: tuple[str, ...]
+    gate_inputs: frozenset[str]
+
+
+def equalized(model: Any, limits_of: ChannelLimits) -> Equalized:
+    """Returns a model with equalized channels, without any tensors if there is nothing to equalize."""
     import onnx
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     weights = _Weights(copy.graph)
     scaled: list[str] = []
-    for node in copy.graph.node:
+    for node in list(copy.graph.node):
         if node.op_type != "Conv" or not all(map(weights.is_own, node.input[1:])):
             continue
         between = weights.between(node)
         limits = limits_of(between.widest) if between is not None else None
-        if between is not None and limits is not None and weights.equalize(node, between.readers, limits):
+        if between is not None and limits is not None and weights.equalize(node, between, limits):
             scaled += between.tensors
-    return copy, tuple(scaled)
+    return Equalized(copy, tuple(scaled), frozenset(weights.gate_inputs))
 
 
 @dataclass
@@ -50,13 +64,15 @@ class _Between:
     """The path from a layer to those that read it.
 
     Args:
-        widest: the last tensor before a reader, which is the one that is quantized.
+        readers: with the place of the layer's first channel among their input channels.
+        widest: the last tensor with the layer's channels alone, which is quantized.
     """
 
-    readers: list[Any] = field(default_factory=list)
+    readers: list[tuple[Any, int]] = field(default_factory=list)
     widest: str = ""
     tensors: list[str] = field(default_factory=list)
     """All tensors on the path."""
+    gates: list[Any] = field(default_factory=list)
 
 
 class _Weights:
@@ -66,6 +82,9 @@ class _Weights:
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
         self._uses = Counter(name for node in graph.node for name in node.input)
         self._outputs = {output.name for output in graph.output}
+        self._graph = graph
+        self._channels = {v.name: _channels(v) for v in graph.value_info}
+        self.gate_inputs: list[str] = []
         self._readers: dict[str, list[Any]] = {}
         for node in graph.node:
             for name in node.input:
@@ -77,51 +96,94 @@ class _Weights:
 
     def between(self, node: Any) -> _Between | None:
         """Returns the path after a node; None if anything but convolutions reads it at the end."""
-        way, waiting = _Between(), [node.output[0]]
+        way, waiting = _Between(), [(node.output[0], 0, "")]
         while waiting:
-            tensor = waiting.pop()
+            tensor, place, own = waiting.pop()
             way.tensors.append(tensor)
             readers = self._readers.get(tensor, [])
             if tensor in self._outputs or not readers:
                 return None
+            if (gate := self._gate(readers, tensor)) is not None:
+                way.gates.append(gate[0])
+                waiting.append((gate[1].output[0], place, own))
+                continue
             for reader in readers:
-                if reader.op_type in EQUIVARIANT and len(reader.output) == 1:
-                    waiting.append(reader.output[0])
+                if _is_equivariant(reader) and reader.input[0] == tensor:
+                    waiting.append((reader.output[0], place, own))
                 elif reader.op_type == "Conv" and reader.input[0] == tensor and self.is_own(reader.input[1]):
-                    way.readers.append(reader)
-                    way.widest = tensor
+                    way.readers.append((reader, place))
+                    way.widest = own or tensor
+                elif (before := self._before(reader, tensor)) is not None:
+                    waiting.append((reader.output[0], place + before, own or tensor))
                 else:
                     return None
         return way
 
-    def equalize(self, node: Any, readers: Sequence[Any], limits: Array) -> bool:
+    def _gate(self, readers: Sequence[Any], tensor: str) -> tuple[Any, Any] | None:
+        """Returns the gate and the product of x · g(x); None if x is read otherwise."""
+        gates = [reader for reader in readers if reader.op_type in GATES]
+        products = [reader for reader in readers if reader.op_type == "Mul"]
+        if len(readers) != 2 or len(gates) != 1 or len(products) != 1:
+            return None
+        gated = gates[0].output[0]
+        is_alone = self._uses[gated] == 1 and gated not in self._outputs
+        return (gates[0], products[0]) if is_alone and {tensor, gated} == set(products[0].input) else None
+
+    def _before(self, reader: Any, tensor: str) -> int | None:
+        """Returns how many channels a Concat has before those of a tensor; None if it is no such Concat."""
+        if reader.op_type != "Concat" or _attribute(reader, "axis") != 1 or list(reader.input).count(tensor) != 1:
+            return None
+        channels = [self._channels.get(name, 0) for name in reader.input[: list(reader.input).index(tensor)]]
+        return sum(channels) if all(channels) else None
+
+    def equalize(self, node: Any, between: _Between, limits: Array) -> bool:
         """Scale the layer and its readers; returns False if nothing would be gained."""
         if limits.ndim != 1 or limits.size < 2 or limits.size != self._tensors[node.input[1]].dims[0]:
             return False
-        reach = np.maximum.reduce([self._reach(reader, limits.size) for reader in readers])
+        reach = np.maximum.reduce([self._reach(reader, limits.size, place) for reader, place in between.readers])
         factors = _factors(limits, reach)
         if np.allclose(factors, 1.0, rtol=0.05):
             return False
         for name in node.input[1:]:
             self._scale(name, 1.0 / factors)
-        for reader in readers:
-            self._scale_inputs(reader, factors)
+        for reader, place in between.readers:
+            self._scale_inputs(reader, factors, place)
+        for gate in between.gates:
+            self._return_input(gate, factors, self._tensors[node.input[1]].dims)
         return True
 
-    def _reach(self, reader: Any, channels: int) -> Array:
-        """Returns the largest weight of each input channel; zeros for a depthwise layer, where each channel has a
-        separate scale."""
+    def _reach(self, reader: Any, channels: int, place: int) -> Array:
+        """Returns the largest weight of each of the layer's channels; zeros for a depthwise reader, where each channel
+        has a separate scale."""
         values = self._array(reader.input[1])
-        if _groups(reader) == 1 and values.shape[1] == channels:
-            most: Array = np.abs(values).max(axis=(0, *range(2, values.ndim)))
+        if _groups(reader) == 1:
+            own = values[:, place : place + channels]
+            most: Array = np.abs(own).max(axis=(0, *range(2, values.ndim)))
             return most
         return np.zeros(channels, np.float32)
 
-    def _scale_inputs(self, reader: Any, factors: Array) -> None:
+    def _scale_inputs(self, reader: Any, factors: Array, place: int) -> None:
         values, groups = self._array(reader.input[1]), _groups(reader)
-        by_group = factors.reshape(groups, 1, values.shape[1])
+        every = np.ones(groups * values.shape[1])
+        every[place : place + factors.size] = factors
+        by_group = every.reshape(groups, 1, values.shape[1])
         rows = np.repeat(by_group, values.shape[0] // groups, axis=1).reshape(values.shape[:2])
         self._write(reader.input[1], values * rows.reshape(*rows.shape, *[1] * (values.ndim - 2)))
+
+    def _return_input(self, gate: Any, factors: Array, weight_shape: Sequence[int]) -> None:
+        """Insert the Mul before a gate that undoes the scaling of its input."""
+        from onnx import helper, numpy_helper
+
+        tensor, name = gate.input[0], f"{gate.name}{GATE_INPUT}"
+        values = factors.astype(np.float32).reshape(1, -1, *[1] * (len(weight_shape) - 2))
+        self._graph.initializer.append(numpy_helper.from_array(values, f"{name}_factors"))
+        place = next(number for number, node in enumerate(self._graph.node) if node is gate or node.name == gate.name)
+        self._graph.node.insert(place, helper.make_node("Mul", [tensor, f"{name}_factors"], [name], name))
+        self._graph.node[place + 1].input[0] = name
+        for known in [value for value in self._graph.value_info if value.name == tensor]:
+            self._graph.value_info.add().CopyFrom(known)
+            self._graph.value_info[-1].name = name
+        self.gate_inputs.append(name)
 
     def _scale(self, name: str, factors: Array) -> None:
         values = self._array(name)
@@ -155,4 +217,22 @@ def _factors(limits: Array, reach: Array) -> Array:
 
 
 def _groups(node: Any) -> int:
-    return next((int(attribute.i) for attribute in node.attribute if attribute.name == "group"), 1)
+    return int(_attribute(node, "group", 1))
+
+
+def _is_equivariant(node: Any) -> bool:
+    if node.op_type == "Resize":
+        return bool(_attribute(node, "coordinate_transformation_mode") != b"tf_crop_and_resize")
+    return node.op_type in EQUIVARIANT and len(node.output) == 1
+
+
+def _channels(value: Any) -> int:
+    """Returns 0 if unknown."""
+    dims = value.type.tensor_type.shape.dim
+    return int(dims[1].dim_value) if len(dims) > 1 else 0
+
+
+def _attribute(node: Any, name: str, default: Any = None) -> Any:
+    from onnx import helper
+
+    return next((helper.get_attribute_value(one) for one in node.attribute if one.name == name), default)

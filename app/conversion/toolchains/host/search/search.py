@@ -115,7 +115,7 @@ class _Search:
         self.split = split_of(looks_of(samples), reporting)
         given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._calibrating)
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
-        self.builder = CandidateBuilder(given, self.split, self.judge.examples, threads)
+        self.builder = CandidateBuilder(given, self.split, self.judge.examples, options, threads)
         self.trail = Trail()
         self.rows: list[Sensitivity] = []
 

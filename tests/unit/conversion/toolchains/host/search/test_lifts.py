@@ -61,8 +61,9 @@ def constant(model: Any, name: str) -> Array:
 
 def test_an_equalized_network_computes_the_same_with_other_weights() -> None:
     model = depthwise()
-    changed, scaled = equalized(model, lambda tensor: LIMITS)
-    assert set(scaled) == {"a", "b", "p", "c", "d"}, "past the pooling, and to both layers that read it"
+    done = equalized(model, lambda tensor: LIMITS)
+    changed = done.model
+    assert set(done.tensors) == {"a", "b", "p", "c", "d"}, "past the pooling, and to both layers that read it"
     assert not np.allclose(constant(changed, "w1"), constant(model, "w1"))
     one, other = outputs(model, pictures(1)[0]), outputs(changed, pictures(1)[0])
     for name, expected in one.items():
@@ -71,7 +72,7 @@ def test_an_equalized_network_computes_the_same_with_other_weights() -> None:
 
 def test_a_channel_is_scaled_by_all_of_its_range_where_a_depthwise_layer_reads_it() -> None:
     model = depthwise()
-    changed, _ = equalized(model, lambda tensor: LIMITS if tensor == "p" else None)
+    changed = equalized(model, lambda tensor: LIMITS if tensor == "p" else None).model
     factors = constant(model, "b1") / constant(changed, "b1")
     scaled = LIMITS[:5] / factors[:5]
     assert np.allclose(scaled, scaled[0], rtol=1e-4), "all live channels have one range"
@@ -82,21 +83,20 @@ def test_a_channel_is_scaled_by_all_of_its_range_where_a_depthwise_layer_reads_i
 def test_nothing_is_equalized_across_what_lets_no_factor_through(operator: str) -> None:
     model = network(activation=operator, outlier=40.0)
     between = {"b"}
-    _, scaled = equalized(model, lambda tensor: LIMITS if tensor in between else None)
-    assert not scaled
+    assert not equalized(model, lambda tensor: LIMITS if tensor in between else None).tensors
 
 
 def test_a_tensor_that_is_an_output_too_is_not_equalized() -> None:
     model = network()
     model.graph.output.append(onnx.ValueInfoProto(name="b"))
-    assert equalized(model, lambda tensor: LIMITS if tensor == "b" else None)[1] == ()
+    assert equalized(model, lambda tensor: LIMITS if tensor == "b" else None).tensors == ()
 
 
 @pytest.mark.parametrize("per_channel", [True, False])
 def test_the_template_of_an_equalized_network_is_what_the_quantizer_makes_of_it(per_channel: bool) -> None:
     model = onnx.shape_inference.infer_shapes(depthwise())
     options = HostQuantization(goal="none", per_channel=per_channel)
-    changed, _ = equalized(model, lambda tensor: LIMITS)
+    changed = equalized(model, lambda tensor: LIMITS).model
     chosen = plan(model, options)
     ranges = {tensor: (-3.0, 3.0) for tensor in chosen.tensors}
     made = Template(model, chosen, ranges, options).with_model(changed)
