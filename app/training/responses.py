@@ -12,9 +12,10 @@ from app.kit.clock import to_text
 from app.kit.text.csv_cell import csv_cell
 from app.kit.web.http import answer_of
 from app.training import schemas
-from app.training.model import Attempt, Conversion, TaskEvent, Waiting
+from app.training.model import Attempt, Conversion, Node, TaskEvent, Waiting
 from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
+from app.training.model.node_use import NodeUse
 from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, SweepView, TaskCurves, TaskView
 from app.training.spec.changes import Difference
 
@@ -172,7 +173,7 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
         seen_at=view.seen_at,
         unreachable_since=view.unreachable_since,
         problem=view.problem,
-        nodes=[schemas.NodeAnswer(**vars(node)) for node in view.nodes],
+        nodes=[_node(node, view.use.get(node.node_id)) for node in view.nodes],
         holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
         queued=view.queued,
         first=schemas.FirstInLineAnswer(
@@ -184,6 +185,10 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
         if first
         else None,
     )
+
+
+def _node(node: Node, use: NodeUse | None) -> schemas.NodeAnswer:
+    return schemas.NodeAnswer(**vars(node), use=schemas.NodeUseAnswer(**vars(use)) if use else None)
 
 
 def _holder(held: Holder, *, is_own: bool) -> schemas.HolderAnswer:

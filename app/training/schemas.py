@@ -343,6 +343,18 @@ class EnvironmentsAnswer(BaseModel):
     environments: list[EnvironmentAnswer]
 
 
+class NodeUseAnswer(BaseModel):
+    """Of a node as a whole; memory in bytes."""
+
+    cpu_percent: float
+    memory: int
+    total_memory: int
+    gpu_percent: float | None
+    """The mean of its GPUs."""
+    gpu_memory: int
+    total_gpu_memory: int
+
+
 class NodeAnswer(BaseModel):
     node_id: str
     address: str
@@ -354,6 +366,8 @@ class NodeAnswer(BaseModel):
     resources: dict[str, float]
     """Custom ones in all; a type of GPU as accelerator_type:A100."""
     free_resources: dict[str, float]
+    use: NodeUseAnswer | None
+    """By whoever; null: Ray's reporter of the node has not told."""
 
 
 class HolderAnswer(BaseModel):

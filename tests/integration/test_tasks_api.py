@@ -586,7 +586,7 @@ def test_the_cluster_shows_who_holds_what_and_no_other_s_tasks(
     cluster = seen.json()
     assert cluster["problem"] == "Ray is new."
     assert (cluster["queued"], cluster["unreachable_since"], cluster["seen_at"]) == (3, "2026", view.seen_at)
-    assert cluster["nodes"] == [vars(node)]
+    assert cluster["nodes"] == [{**vars(node), "use": None}]
     assert [(held["user"], held["gpus"], held["task_id"]) for held in cluster["holders"]] == [
         ("alice", 4, "alices-task"),
         ("bob", 2, None),

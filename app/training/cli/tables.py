@@ -13,6 +13,7 @@ from uniplot import plot_to_string
 
 from app.kit.cli.tables import table_of
 from app.kit.clock import age
+from app.training.model.node_use import GIB
 
 Json = dict[str, Any]
 LIMITS = ("priority", "max_gpus_per_task", "max_gpus", "max_run_s")
@@ -102,7 +103,7 @@ def environments_table(records: Iterable[Json]) -> Table:
 
 
 def nodes_table(cluster: Json) -> Table:
-    table = table_of("node", "address", "GPUs held", "GPUs free", "CPUs free", "resources", "held by")
+    table = table_of("node", "address", "GPUs held", "GPUs free", "CPUs free", "busy", "resources", "held by")
     for node in cluster["nodes"]:
         total, free = node["total_gpus"], node["free_gpus"]
         table.add_row(
@@ -111,11 +112,22 @@ def nodes_table(cluster: Json) -> Table:
             f"{total - free:g} of {total:g}",
             f"{free:g}",
             f"{node['free_cpus']:g} of {node['total_cpus']:g}",
+            _busy(node.get("use")),
             escape(", ".join(map(_resource, sorted(node["resources"].items())))),
             escape(", ".join(_held_on(node["node_id"], cluster["holders"])))
             or ("–" if node["may_train"] else "no training"),
         )
     return table
+
+
+def _busy(use: Json | None) -> str:
+    if use is None:
+        return ""
+    parts = [f"CPU {use['cpu_percent']:.0f} %", f"{use['memory'] / GIB:.1f} of {use['total_memory'] / GIB:.1f} GiB"]
+    parts += [f"GPU {use['gpu_percent']:.0f} %"] if use["gpu_percent"] is not None else []
+    if use["total_gpu_memory"]:
+        parts.append(f"GPU memory {use['gpu_memory'] / GIB:.1f} of {use['total_gpu_memory'] / GIB:.1f} GiB")
+    return ", ".join(parts)
 
 
 def cluster_lines(cluster: Json) -> Iterator[str]:

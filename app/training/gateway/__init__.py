@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from app.training.model import Node
+from app.training.model.node_use import NodeUse
 
 
 class RayStatus(StrEnum):
@@ -91,6 +92,9 @@ class Gateway(Protocol):
 
     def nodes(self) -> tuple[Node, ...]:
         """The live nodes, with what is currently free on each."""
+
+    def use(self) -> Mapping[str, NodeUse]:
+        """How much each node is used, by its id; nodes that have not reported are absent."""
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         """The existing groups of all jobs."""

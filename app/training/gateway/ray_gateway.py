@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from app.kit.cli.command import CannotStart
 from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, Submission, ray_translation
 from app.training.model import Node
+from app.training.model.node_use import NodeUse
 
 
 class Deadline(threading.local):
@@ -135,6 +136,12 @@ class RayGateway:
             available = self._ask(resources, ray.messages.GetAllAvailableResourcesRequest())
         living = (node for node in infos.node_info_list if node.state == ray.tables.GcsNodeInfo.ALIVE)
         return ray_translation.to_nodes(living, available.resources_list, self._options.worker_resource)
+
+    def use(self) -> Mapping[str, NodeUse]:
+        with self._asking_jobs() as client:
+            answer = client._do_request("GET", "/nodes?view=summary")
+            answer.raise_for_status()
+            return ray_translation.to_uses(answer.json())
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         ray = self._ray

@@ -9,9 +9,11 @@ from typing import Any
 from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Node
+from app.training.model.node_use import NodeUse
 
 BUILT_IN = frozenset({"CPU", "GPU", "memory", "object_store_memory"})
 LONGEST_CAUSE = 300
+MIB = 1 << 20
 MISSING = re.compile(r"status code 404: Job \S+ does not exist")
 REFUSED = re.compile(r"status code 400\b")
 
@@ -133,6 +135,27 @@ def _custom(resources: Mapping[str, float], worker_resource: str) -> dict[str, f
         for name, amount in resources.items()
         if name not in BUILT_IN and name != worker_resource and not name.startswith("node:") and "_group_" not in name
     }
+
+
+def to_uses(answer: Any) -> dict[str, NodeUse]:
+    """answer: of `/nodes?view=summary`. Nodes whose reporter has told nothing yet are left out."""
+    summaries = answer["data"]["summary"]
+    told = [each for each in summaries if each.get("mem") and each.get("raylet", {}).get("nodeId")]
+    return {each["raylet"]["nodeId"]: _to_use(each) for each in told}
+
+
+def _to_use(summary: Mapping[str, Any]) -> NodeUse:
+    """mem: total, available, percent, used, in bytes; memory of GPUs is in MiB."""
+    gpus = summary.get("gpus") or []
+    loads = [gpu["utilizationGpu"] for gpu in gpus if gpu.get("utilizationGpu") is not None]
+    return NodeUse(
+        cpu_percent=float(summary.get("cpu") or 0),
+        memory=int(summary["mem"][3]),
+        total_memory=int(summary["mem"][0]),
+        gpu_percent=sum(loads) / len(loads) if loads else None,
+        gpu_memory=sum(int(gpu["memoryUsed"]) for gpu in gpus) * MIB,
+        total_gpu_memory=sum(int(gpu["memoryTotal"]) for gpu in gpus) * MIB,
+    )
 
 
 def to_group(group: Any, *, is_placed: bool) -> PlacementGroup:

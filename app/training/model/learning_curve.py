@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeGuard
 
+NODES_FILE = "nodes.jsonl"
+"""Rows of the same kind about the nodes of the attempt, with the time as their step."""
 METRICS_FILE = "metrics.jsonl"
 """In the folder of an attempt: what its program tells while it trains, a line a step."""
 STEP, DATA, TIME = "step", "data", "time"

@@ -23,6 +23,7 @@ from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import State
 from app.training.model.learning_curve import Curve, Point, best_of, smoothed, thinned_places
+from app.training.model.node_use import PREFIX
 from app.training.service import TaskView
 from app.training.spec import read_spec
 from app.training.spec.changes import Difference, differences
@@ -77,7 +78,7 @@ def curve_plots(
     plots = []
     for name in _chosen(tasks[0], group):
         lines = [curves.get(name) for curves in tasks]
-        made = _plot(name, lines, by_time=by_time, weight=weight)
+        made = _plot(name, lines, by_time=by_time or name.startswith(PREFIX), weight=weight)
         if made is not None:
             plots.append(made)
     return plots

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +16,7 @@ from redis import Redis, RedisError
 from app.kit.redis.records import CHANGES
 from app.training.model import Node
 from app.training.model.clusters import ANY
+from app.training.model.node_use import NodeUse
 from app.training.store.changes import CLUSTER
 
 KEY = "training:cluster"
@@ -63,6 +64,8 @@ class ClusterView:
     order: tuple[str, ...] = ()
     """Ids of the first tasks in the queue, if that is not the order of submission."""
     first: FirstInLine | None = None
+    use: dict[str, NodeUse] = field(default_factory=dict)
+    """By node id, of nodes that Ray's reporter tells about."""
 
 
 _VIEW = TypeAdapter(ClusterView)

@@ -12,7 +12,7 @@ from threading import Lock
 
 from app.homes.service import Homes
 from app.kit.errors import ModelmillError
-from app.training.model.learning_curve import METRICS_FILE, Curve, LearningCurves, joined
+from app.training.model.learning_curve import METRICS_FILE, NODES_FILE, Curve, LearningCurves, joined
 from app.training.service.folders import opened_file
 from app.training.service.views import AttemptFolder, TaskView
 
@@ -36,11 +36,13 @@ class TaskCurves:
     """A file is longer than what is read of it."""
     summary: Mapping[str, float] = field(default_factory=dict)
     """What the program left of figures at its end."""
+    node_row_count: int = 0
+    """Rows about its nodes, whose curves are among the others."""
 
     @property
-    def version(self) -> tuple[int, int, int]:
+    def version(self) -> tuple[int, ...]:
         """Equal while nothing new was told."""
-        return self.row_count, self.unreadable_count, len(self.summary)
+        return self.row_count, self.unreadable_count, len(self.summary), self.node_row_count
 
 
 @dataclass
@@ -63,18 +65,21 @@ class CurveReader:
 
     def read(self, view: TaskView) -> TaskCurves:
         """What a task has told so far; nothing of an attempt whose folder or file is gone."""
-        files = [self._read_file(view.task.user, folder.path) for folder in _folders(view)]
-        read = [file for file in files if file is not None]
+        read, of_nodes = self._read_files(view, METRICS_FILE), self._read_files(view, NODES_FILE)
         return TaskCurves(
-            joined(file.curves for file in read),
+            {**joined(file.curves for file in read), **joined(file.curves for file in of_nodes)},
             sum(file.curves.row_count for file in read),
             sum(file.curves.unreadable_count for file in read),
             any(file.is_cut for file in read),
             self._summary(view),
+            sum(file.curves.row_count for file in of_nodes),
         )
 
-    def _read_file(self, user: str, folder: str) -> _ReadFile | None:
-        path = f"{folder}/{METRICS_FILE}"
+    def _read_files(self, view: TaskView, name: str) -> list[_ReadFile]:
+        files = [self._read_file(view.task.user, f"{folder.path}/{name}") for folder in _folders(view)]
+        return [file for file in files if file is not None]
+
+    def _read_file(self, user: str, path: str) -> _ReadFile | None:
         try:
             with opened_file(self._homes, user, path) as fd:
                 status = os.fstat(fd)

@@ -17,6 +17,7 @@ from app.training import store
 from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Attempt, Demand, Event, Node, State, Task, Workload
+from app.training.model.node_use import NodeUse
 from app.training.service import Tasks
 from app.training.service.cluster import ClusterPicture, ClusterView
 from app.training.service.environments import Environments
@@ -86,6 +87,10 @@ class ScriptedRay:
     def nodes(self) -> tuple[Node, ...]:
         self._ask("nodes")
         return tuple(Node(name, "", size, size - self.taken[name], 100, 100) for name, size in self.sizes.items())
+
+    def use(self) -> dict[str, NodeUse]:
+        self._ask("use")
+        return {name: NodeUse(12.5, 3 << 30, 8 << 30, 50.0, 10 << 30, 80 << 30) for name in self.sizes}
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         self._ask("placement_groups")

@@ -6,11 +6,11 @@ Of several clusters, one that does not answer is asked again beside the ticks, s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import redis
 
@@ -21,8 +21,10 @@ from app.kit.sql.errors import DatabaseUnavailable
 from app.training.errors import RayUnreachable
 from app.training.gateway import PlacementGroup
 from app.training.model import Attempt, Node, Task
+from app.training.model.node_use import NodeUse
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
+from app.training.service.scheduling.node_metrics import EVERY_S, write_use
 from app.training.service.scheduling.preemption_steps import judge_preemption
 from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
 
@@ -49,6 +51,8 @@ class FollowedCluster:
         self._picture = picture
         self._is_alone = is_alone
         self._answering_since: datetime | None = None
+        self._uses: Mapping[str, NodeUse] = {}
+        self._measured_at: datetime | None = None
         self._probe: Future[object] | None = None
         self._prober = ThreadPoolExecutor(1, thread_name_prefix="ray-probe")
         self._called = "" if is_alone else f" of cluster {context.options.shown(context.cluster)}"
@@ -105,7 +109,8 @@ class FollowedCluster:
             if self.away_since is not None:
                 logger.info("Ray%s answers again; it did not since %s.", self._called, self.away_since)
                 self.away_since = None
-            view = replace(view, nodes=self.nodes, holders=tuple(map(_holder, self.allocations)))
+            holders = tuple(map(_holder, self.allocations))
+            view = replace(view, nodes=self.nodes, holders=holders, use=dict(self._uses))
         try:
             self._picture.put(view, self.name)
         except redis.RedisError as error:
@@ -120,6 +125,22 @@ class FollowedCluster:
             except RayUnreachable as error:
                 logger.warning("The logs of running tasks are copied later: %s", error.message)
                 return
+
+    def measure(self) -> None:
+        """Now and then: how much the nodes are used. It is of no weight if that is not to be had."""
+        now, last = self.tick.now, self._measured_at
+        if last is not None and timedelta() <= now - last < timedelta(seconds=EVERY_S):
+            return
+        self._measured_at = now
+        try:
+            self._uses = self.context.gateway.use()
+        except RayUnreachable as error:
+            self._uses = {}
+            logger.info("The use of nodes is not known: %s", error.message)
+        for allocation in self.allocations:
+            self.tick.watch()
+            with isolated(allocation.task.task_id):
+                write_use(self.context, allocation, self.nodes, self._uses, self.tick)
 
     def close(self) -> None:
         self._prober.shutdown(wait=False, cancel_futures=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from app.training.errors import RayRefused, SecretUnusable
 from app.training.gateway import Gateway, PlacementGroup, RayJob, Submission
 from app.training.model import Node
+from app.training.model.node_use import NodeUse
 
 BLOT = b"***"
 LEAST_BYTES, MOST_BYTES = 8, 64 << 10
@@ -108,6 +109,9 @@ class DiscreetGateway:
 
     def nodes(self) -> tuple[Node, ...]:
         return self._gateway.nodes()
+
+    def use(self) -> Mapping[str, NodeUse]:
+        return self._gateway.use()
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         return self._gateway.placement_groups()

@@ -71,6 +71,7 @@ class Scheduler:
         answering = [cluster for cluster in self.clusters if not cluster.is_away]
         for cluster in answering:
             cluster.copy_logs()
+            cluster.measure()
             self._prune_checkpoints(cluster, [task for task, _ in active[cluster.name]])
         states = [allocation.task.state for cluster in answering for allocation in cluster.allocations]
         return any(state is not State.RUNNING for state in states)

@@ -7,8 +7,11 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from app.training.gateway import PlacementGroup, RayStatus, Submission, ray_translation
 from app.training.model import Node
+from app.training.model.node_use import NodeUse
 from tests.harness.paths import REPOSITORY
 
 GATEWAY = REPOSITORY / "app" / "training" / "gateway"
@@ -108,3 +111,24 @@ def test_what_ray_leaves_open_is_empty_in_a_job():
     details = SimpleNamespace(status=SimpleNamespace(value="PENDING"), **dict.fromkeys(names))
     job = ray_translation.to_job("t--a01", details)
     assert (job.status, job.message, job.ray_job_id, job.started_ms) == (RayStatus.PENDING, "", "", None)
+
+
+REPORT = {"cpu": 34.5, "mem": [1000, 600, 40.0, 400], "raylet": {"nodeId": "ab"}}
+GPU = {"index": 0, "name": "A100", "utilizationGpu": 80, "memoryUsed": 100, "memoryTotal": 81920}
+
+
+def test_the_use_of_a_node_is_that_of_all_its_gpus() -> None:
+    """GpuUtilizationInfo of Ray's reporter, in the spelling of its head."""
+    summary = {**REPORT, "gpus": [GPU, {**GPU, "index": 1, "utilizationGpu": 40}, {**GPU, "utilizationGpu": None}]}
+    (use,) = ray_translation.to_uses({"data": {"summary": [summary, {"raylet": {"nodeId": "new"}}]}}).values()
+    assert use == NodeUse(34.5, 400, 1000, 60.0, 300 << 20, 3 * 81920 << 20)
+    bare = ray_translation.to_uses({"data": {"summary": [REPORT]}})["ab"]
+    assert (bare.gpu_percent, bare.total_gpu_memory) == (None, 0)
+
+
+def test_ray_still_has_these_names() -> None:
+    """No machine of the tests has a GPU: the names are those of the installed source."""
+    providers = pytest.importorskip("ray.dashboard.modules.reporter.gpu_providers")
+    names = providers.GpuUtilizationInfo.__annotations__
+    assert {"utilization_gpu", "memory_used", "memory_total"} <= set(names)
+    assert providers.MB == 1024 * 1024
