@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,9 +22,11 @@ from app.kit.sql import Database
 from app.settings import Settings
 from app.settings.training import RayClusterSettings
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
+from app.training.gateway.token_file import read_token
 from app.training.model import Priority
 from app.training.model.queue_order import QueuePolicy
 from app.training.service import ClusterPicture, CurveReader, Results, Tasks, TaskSweeps, Training, TrainingOptions
+from app.training.service.dashboards import Dashboard, Dashboards
 from app.training.service.environments import Environments
 from app.training.service.scheduling import LogCopies, OnSuccess, Scheduler, SchedulerContext
 from app.training.service.scheduling.secrets import DiscreetGateway, Secrets
@@ -57,7 +60,21 @@ def open_training(
         picture.nodes,
     )
     curves = CurveReader(homes)
-    return Training(options, tasks, Results(tasks, jobs), picture, curves, TaskSweeps(tasks, curves))
+    sweeps = TaskSweeps(tasks, curves)
+    return Training(options, tasks, Results(tasks, jobs), picture, curves, sweeps, Dashboards(_dashboards(settings)))
+
+
+def _dashboards(settings: Settings) -> dict[str, Dashboard]:
+    """By name, as records name clusters."""
+    folder = settings.training_secrets
+    further = {
+        name: Dashboard(
+            cluster.address, partial(read_token, folder / cluster.token) if folder and cluster.token else str
+        )
+        for name, cluster in settings.ray_clusters.items()
+    }
+    default = Dashboard(settings.ray_address, settings.ray_token.get_secret_value)
+    return {"": default, **further} if settings.ray_address else {}
 
 
 def open_scheduler(

@@ -166,6 +166,19 @@ def release_task(request: Request) -> Response:
 
 
 @OPERATIONS.add(
+    "POST",
+    f"{TASKS}/{{task_id}}/stacks",
+    "Where the processes of a running task are now: the stacks of its driver and actors; administrators anybody's",
+    {200: schemas.StacksAnswer},
+    more_errors=(409,),
+)
+def task_stacks(request: Request) -> Response:
+    training, caller = training_of(request), caller_of(request)
+    stacks = responses.stacks(training.stacks(caller.user, _task_id(request), is_admin=caller.is_admin))
+    return json_answer(stacks, headers=NO_STORE)
+
+
+@OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}/logs",
     "The last lines of an attempt's log, of all or of those that contain a text or are of a process",

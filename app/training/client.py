@@ -121,6 +121,11 @@ class TrainingClient(ApiClient):
         with self._answer("DELETE", f"{ENVIRONMENTS}/{name}"):
             pass
 
+    def stacks(self, task_id: str) -> list[Record]:
+        """Where the processes of a running task are."""
+        stacks: list[Record] = self._json("POST", f"{TASKS}/{task_id}/stacks")["stacks"]
+        return stacks
+
     def cluster(self) -> Record:
         return self._json("GET", "/api/v2/cluster")
 

@@ -65,6 +65,12 @@ class UnreadableSpec(BadRequest):
     code = "TASK_SPEC_UNREADABLE"
 
 
+class StacksUnavailable(Conflict):
+    """Ray cannot tell where the processes of a task are."""
+
+    code = "TASK_STACKS_UNAVAILABLE"
+
+
 class TooManyTasks(TooMany):
     code = "TASKS_TOO_MANY"
 

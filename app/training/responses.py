@@ -17,6 +17,7 @@ from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
 from app.training.model.node_use import NodeUse
 from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, SweepView, TaskCurves, TaskView
+from app.training.service.dashboards import ProcessStack
 from app.training.spec.changes import Difference
 
 TASKS, SWEEPS = "/api/v2/tasks", "/api/v2/task-sweeps"
@@ -147,6 +148,10 @@ def _series(name: str, curve: Curve, most_points: int) -> schemas.SeriesAnswer:
         times_s=[curve.times_s[at] for at in places] if curve.has_times else None,
         best=schemas.PointAnswer(step=best.step, value=best.value) if best else None,
     )
+
+
+def stacks(stacks: Sequence[ProcessStack]) -> schemas.StacksAnswer:
+    return schemas.StacksAnswer(stacks=[answer_of(schemas.StackAnswer, one) for one in stacks])
 
 
 def cluster(

@@ -381,6 +381,19 @@ class HolderAnswer(BaseModel):
     """null where it is another user's, but for administrators."""
 
 
+class StackAnswer(BaseModel):
+    name: str
+    """driver, or the class of an actor."""
+    node_id: str
+    pid: int
+    text: str
+    """Its threads, as py-spy writes them, or why it could not read them."""
+
+
+class StacksAnswer(BaseModel):
+    stacks: list[StackAnswer]
+
+
 class FirstInLineAnswer(BaseModel):
     user: str
     gpus: int

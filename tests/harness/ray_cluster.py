@@ -37,6 +37,7 @@ FASTER = {
     "RAY_health_check_failure_threshold": "5",
     # Nobody is to be killed because other tests have filled the machine's memory.
     "RAY_memory_monitor_refresh_ms": "0",
+    "RAY_DASHBOARD_ENABLE_PROFILING": "1",
 }
 
 

@@ -214,6 +214,8 @@ THINGS = {
     "GET /ui/jobs/{job_id}/exports",
     "POST /ui/jobs/{job_id}/exports",
     "PATCH /api/v2/tasks/{task_id}",
+    "POST /api/v2/tasks/{task_id}/stacks",
+    "POST /ui/tasks/{task_id}/stacks",
     "GET /api/v2/tasks/{task_id}/checkpoints",
     "GET /api/v2/tasks/{task_id}/metrics",
     "GET /api/v2/tasks/{task_id}/metrics.csv",

@@ -281,6 +281,18 @@ def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: 
 
 
 @commands.command()
+def stacks(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+    """Where the processes of a running task are now. An administrator sees anybody's, by its whole id."""
+    with client_of(context, url) as client:
+        processes = client.stacks(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
+    if as_json:
+        typer.echo(json.dumps(processes, indent=2))
+        return
+    for one in processes:
+        typer.echo(f"{one['name']}, process {one['pid']} on node {one['node_id'][:12]}\n{one['text']}\n")
+
+
+@commands.command()
 def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """The nodes of each cluster, and who holds how many GPUs."""
     with client_of(context, url) as client:

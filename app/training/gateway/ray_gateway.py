@@ -21,8 +21,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.kit.cli.command import CannotStart
-from app.training.errors import RayRefused, RayUnreachable
+from app.training.errors import RayRefused
 from app.training.gateway import PlacementGroup, RayJob, Submission, ray_translation
+from app.training.gateway.token_file import read_token
 from app.training.model import Node
 from app.training.model.node_use import NodeUse
 
@@ -209,7 +210,8 @@ class RayGateway:
 
     def _authorization(self) -> Iterator[tuple[str, str]]:
         if self._token is None:
-            self._token = self._options.token if self._options.token_file is None else _read(self._options.token_file)
+            file = self._options.token_file
+            self._token = self._options.token if file is None else read_token(file)
         if self._token:
             yield "Authorization", f"Bearer {self._token}"
 
@@ -259,14 +261,6 @@ def _leave_unread(answer: Any, **_: object) -> None:
     it."""
     if answer.status_code == 200:
         answer.__class__ = type("Unread", (type(answer),), {"text": ""})
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise RayUnreachable(f"Ray's token cannot be read from {path.name}: {reason}.") from None
 
 
 def _quieten() -> None:

@@ -73,6 +73,14 @@ def release(request: Request) -> Response:
     return see_other(f"/ui/tasks/{task_id}?note=cancelled")
 
 
+def stacks(request: Request) -> Response:
+    """Each process is halted for a moment: so it is asked for by a button."""
+    training, caller, task_id = training_of(request), caller_of(request), request.path_params["task_id"]
+    task, _ = training.tasks.latest(caller.user, task_id, is_admin=caller.is_admin)
+    stacks = training.stacks(caller.user, task_id, is_admin=caller.is_admin)
+    return render(request, "training/stacks.html", area="tasks", task=task, stacks=stacks)
+
+
 async def convert(request: Request) -> Response:
     """One click. What is wrong is said beside the button, and what was typed is kept."""
     fields = await form(request, ConvertForm)
@@ -119,6 +127,7 @@ ROUTES = [
     Route("/ui/tasks/{task_id}/cancel", cancel, methods=["POST"]),
     Route("/ui/tasks/{task_id}/release", ask_release),
     Route("/ui/tasks/{task_id}/release", release, methods=["POST"]),
+    Route("/ui/tasks/{task_id}/stacks", stacks, methods=["POST"]),
     Route("/ui/tasks/{task_id}/convert", convert, methods=["POST"]),
     Route("/ui/tasks/{task_id}/export", form_once(export), methods=["POST"]),
 ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.training.errors import StacksUnavailable
 from app.training.service.checkpoints import Checkpoint
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
+from app.training.service.dashboards import Dashboards, ProcessStack
 from app.training.service.exports import Exports
 from app.training.service.options import TrainingOptions
 from app.training.service.resubmission import Resubmission
@@ -26,11 +28,19 @@ class Training:
     picture: ClusterPicture
     curves: CurveReader
     sweeps: TaskSweeps
+    dashboards: Dashboards
 
     @property
     def resubmission(self) -> Resubmission:
         """Of a task once more."""
         return Resubmission(self.tasks, self.curves)
+
+    def stacks(self, user: str, task_id: str, *, is_admin: bool = False) -> list[ProcessStack]:
+        """Where the processes of a running task are. Raises TaskNotFound, and what Dashboards.stacks raises."""
+        task, attempt = self.tasks.latest(user, task_id, is_admin=is_admin)
+        if attempt is None:
+            raise StacksUnavailable("The task does not run.", hint="Only running processes have stacks.")
+        return self.dashboards.stacks(task, attempt)
 
     @property
     def exports(self) -> Exports:

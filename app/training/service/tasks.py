@@ -131,6 +131,16 @@ class Tasks:
             task, attempts, ahead, folders, artifacts, conversions, checkpoints=checkpoints_of(self.homes, task)
         )
 
+    def latest(self, user: str, task_id: str, *, is_admin: bool = False) -> tuple[Task, Attempt | None]:
+        """A task and its last attempt. Raises TaskNotFound.
+
+        Args:
+            is_admin: An administrator, who may look at the processes of anybody's.
+        """
+        with self.database.read() as conn:
+            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+            return task, store.latest_attempts(conn, [task_id]).get(task_id)
+
     def page(
         self, user: str | None, filters: TaskFilter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:

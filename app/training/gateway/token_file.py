@@ -1,0 +1,16 @@
+"""The token of a cluster in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.training.errors import RayUnreachable
+
+
+def read_token(path: Path) -> str:
+    """Raises RayUnreachable, with the reason."""
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise RayUnreachable(f"Ray's token cannot be read from {path.name}: {reason}.") from None
