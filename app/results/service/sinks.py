@@ -47,7 +47,8 @@ TRY_S = 15.0
 LEASE_S = 120.0
 """Longer than the tries of a turn take."""
 PARCELS = 200
-"""Rows or events in a try."""
+"""Rows or events in a try, at most: each failed attempt halves the number for the next, because a receiver may not take
+so many at once."""
 TRIES = 5
 """Of a sink in a turn; then others have theirs."""
 SINKS = 8
@@ -250,10 +251,11 @@ def _not_found(producer: Producer, sink_id: str) -> SinkNotFound:
 
 
 def _deliveries(conn: Connection, producer: Producer, sink: Sink) -> list[Delivery]:
+    limit = max(1, PARCELS >> sink.tries)
     if sink.content is SinkContent.ROWS:
-        rows = store.rows_of(conn, producer.uid, ResultFilter(), after=sink.cursor, limit=PARCELS)
+        rows = store.rows_of(conn, producer.uid, ResultFilter(), after=sink.cursor, limit=limit)
         return [row_delivery(producer, row) for row in rows]
     events = store.rule_events_of(
-        conn, producer.uid, RuleEventFilter(), cursor=sink.cursor, newest_first=False, limit=PARCELS
+        conn, producer.uid, RuleEventFilter(), cursor=sink.cursor, newest_first=False, limit=limit
     )
     return [event_delivery(producer, event) for event in events]

@@ -18,10 +18,11 @@ PAST = "2000-01-01T00:00:00.000Z"
 
 
 class Receiver:
-    """status: what it answers. bodies: of the requests that it has taken."""
+    """status: what it answers. most_bytes: of a body; it answers 413 for more. requests: that it has taken."""
 
     def __init__(self) -> None:
         self.status = 200
+        self.most_bytes = 1 << 30
         self.requests: list[tuple[dict[str, str], str]] = []
         outer = self
 
@@ -29,7 +30,8 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 outer.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(outer.status)
+                is_too_large = len(body) > outer.most_bytes
+                self.send_response(413 if is_too_large else outer.status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

@@ -57,12 +57,25 @@ def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
     receiver.requests.clear()
     deliver(env, job.uid)
     assert [[one["id"] for one in json.loads(body)] for _, body in receiver.requests] == [
-        ["row/2", "row/3"],
-        ["row/4", "row/5"],
-        ["row/6"],
+        ["row/2"],
+        ["row/3", "row/4"],
+        ["row/5", "row/6"],
     ]
     assert state(env, job.uid) == ("idle", 5, 0, "")
     assert scraped(env, job.uid) == {"modelmill_sink_delivered": 5, "modelmill_sink_failing": 0}
+
+
+def test_a_receiver_that_takes_few_at_once_gets_fewer_until_it_takes_them(
+    env: Env, job: VideoJob, receiver: Receiver
+) -> None:
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, *range(2, 10))
+    receiver.most_bytes = 2000
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("failing", 0, 8, "it answered 413")
+    for _ in range(30):
+        deliver(env, job.uid)
+    assert state(env, job.uid) == ("idle", 8, 0, "")
 
 
 def scraped(env: Env, uid: str) -> dict[str, float]:
