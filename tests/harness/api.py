@@ -72,6 +72,18 @@ def vector_model(outputs: int = 5) -> bytes:
     return host_models.model_of(nodes, {"x": [1, 6]}, {"y": [1, outputs]}, weights).SerializeToString()
 
 
+def classifying_model(classes: int = 3) -> bytes:
+    """Takes pictures of 16x16 in colour; its output is one of a classifier."""
+    weights = {"w": host_models.random_weights(classes, 3, 3, 3)}
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("GlobalAveragePool", ["c"], ["p"], "pool"),
+        onnx.helper.make_node("Flatten", ["p"], ["y"], "flat"),
+    ]
+    model = host_models.model_of(nodes, {"x": [1, 3, 16, 16]}, {"y": [1, classes]}, weights)
+    return bytes(model.SerializeToString())
+
+
 def two_input_model() -> bytes:
     return host_models.two_inputs().SerializeToString()
 

@@ -20,7 +20,17 @@ from app.conversion.pages import graph
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, open_store
 from app.kit.objects.factory import FilesystemOptions
-from tests.harness.api import Api, has_ended, npz, pngs, slow_job, slow_model, small_model, vector_model
+from tests.harness.api import (
+    Api,
+    classifying_model,
+    has_ended,
+    npz,
+    pngs,
+    slow_job,
+    slow_model,
+    small_model,
+    vector_model,
+)
 from tests.harness.deployment import Deployment
 
 FRAGMENT = {"HX-Request": "true"}
@@ -237,6 +247,22 @@ def test_two_jobs_are_compared_under_a_permalink(http: httpx.Client, job_id: str
     assert "preprocess.scale" not in text
     assert f"/ui/jobs/compare?a={other_id}&amp;b={job_id}" in text
     assert 'class="chart chart-square"' in text
+
+
+def test_pictures_show_the_answers_of_both_jobs_beside_those_of_the_float_model(http: httpx.Client, jobs: Api) -> None:
+    ids = [
+        jobs.convert(classifying_model(), pngs(3), name=method, options={"quantization": {"method": method}})["job_id"]
+        for method in ("minmax", "percentile")
+    ]
+    path = f"/ui/jobs/compare?a={ids[0]}&b={ids[1]}"
+    assert "Open the pictures of both jobs once" in get(http, path).text
+    for one in ids:
+        get(http, f"/ui/jobs/{one}?tab=pictures&draw=true")
+    pairs = get(http, path).text.partition('class="picture-pairs"')[2].partition("</ul>")[0].split("<li>")[1:]
+    assert len(pairs) == 3
+    for pair in pairs:
+        assert re.findall(r"answer answer-(\w+)", pair) == ["int8", "float", "int8"]
+        assert re.findall(r'aria-label="(\w+): ', pair) == ["A", "float", "B"]
 
 
 def test_layers_of_different_models_are_not_compared(http: httpx.Client, jobs: Api, job_id: str) -> None:

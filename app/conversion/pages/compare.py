@@ -32,7 +32,7 @@ from app.kit.web.templates import render
 LETTERS = "abcdefgh"
 """Names of the URL's parameters; there can be as many jobs as letters."""
 RECENT = 30
-LAYERS_SHOWN = 14
+LAYERS_SHOWN = 10
 OUTPUTS_SHOWN = 8
 PICTURES_SHOWN = 4
 
