@@ -21,6 +21,8 @@ from modelmill_client import (
     timing,
 )
 
+from tests.harness.ports import free_port
+
 Answer = httpx.Response | Exception
 JOB = {"job_id": "1", "status": "ONNX", "name": "yolo"}
 
@@ -140,6 +142,14 @@ def test_address_and_token_are_those_of_the_environment(monkeypatch: pytest.Monk
     Modelmill(transport=httpx.MockTransport(server)).job("1")
     assert str(server.requests[0].url) == "http://mill:1234/jobs/1"
     assert server.requests[0].headers["authorization"] == "Bearer mm_2_y"
+
+
+def test_a_service_elsewhere_is_reached_by_a_socks_proxy(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """httpx knows SOCKS by an extra only, and raises an ImportError without it."""
+    monkeypatch.setenv("ALL_PROXY", f"socks5://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with pytest.raises(Unreachable, match=r"mill\.example\.org"):
+        Modelmill("http://mill.example.org").job("1")
 
 
 def test_lists_go_on_over_the_pages() -> None:
