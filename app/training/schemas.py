@@ -410,7 +410,7 @@ class OneClusterAnswer(BaseModel):
     unreachable_since: str | None
     """Ray does not answer since then; nodes are as last seen."""
     problem: str
-    """Why it does not; empty while it does."""
+    """Why it does not, or what is wrong although it does, such as another version of Ray."""
     nodes: list[NodeAnswer]
     holders: list[HolderAnswer]
     queued: int

@@ -139,7 +139,7 @@ def cluster_lines(cluster: Json) -> Iterator[str]:
         return
     if cluster["unreachable_since"]:
         yield f"Ray has not answered since {cluster['unreachable_since']}; this is as it was last seen."
-        yield from filter(None, [cluster.get("problem", "")])
+    yield from filter(None, [cluster.get("problem", "")])
     for held in cluster["holders"]:
         which = f" for {held['task_id']} ({held['state']})" if held["task_id"] else ""
         reserved = held["gpus"] - sum(held["by_node"].values())

@@ -105,4 +105,7 @@ class Gateway(Protocol):
     def log(self, job: RayJob) -> Iterator[bytes]:
         """The complete output of its program, in chunks; nothing if the node is gone."""
 
+    def remark(self) -> str:
+        """What is wrong although Ray answered last, as a sentence; "" if nothing is. Asks nobody."""
+
     def close(self) -> None: ...

@@ -168,6 +168,10 @@ class RayGateway:
         with self._translating(self._options.address):
             yield from self._log_of(job, ALL_LINES, within_s=LONGEST_LOG_S)
 
+    def remark(self) -> str:
+        running = getattr(self._client, "_server_ray_version", None)
+        return ray_translation.version_remark(running, self._ray.version)
+
     def close(self) -> None:
         channel, self._channel, self._client, self._token = self._channel, None, None, None
         if channel is not None:
@@ -233,11 +237,13 @@ class _Ray:
 
     def __init__(self) -> None:
         import grpc
+        from ray import __version__
         from ray._private.grpc_utils import init_grpc_channel
         from ray.core.generated import gcs_pb2, gcs_service_pb2, gcs_service_pb2_grpc
         from ray.exceptions import RayError
         from ray.job_submission import JobSubmissionClient
 
+        self.version = str(__version__)
         self.JobSubmissionClient = JobSubmissionClient
         self.init_grpc_channel = init_grpc_channel
         self.messages, self.stubs, self.tables = gcs_service_pb2, gcs_service_pb2_grpc, gcs_pb2

@@ -137,6 +137,13 @@ def _custom(resources: Mapping[str, float], worker_resource: str) -> dict[str, f
     }
 
 
+def version_remark(running: str | None, installed: str) -> str:
+    """running: version of the cluster; None: it is not known."""
+    if running is None or running == installed:
+        return ""
+    return f"The cluster runs Ray {running}, and the scheduler has {installed}: install the same version for both."
+
+
 def to_uses(answer: Any) -> dict[str, NodeUse]:
     """answer: of `/nodes?view=summary`. Nodes whose reporter has told nothing yet are left out."""
     summaries = answer["data"]["summary"]

@@ -88,15 +88,17 @@ def cluster_families(
         for name, text, more in (
             ("look_age_seconds", "Time since the scheduler last looked at the cluster.", []),
             ("ray_up", "1 when Ray answered the scheduler's last look.", []),
+            ("ray_version_matches", "0 when the cluster runs another Ray version than the scheduler.", []),
             ("nodes", "Living nodes that may train, as last seen.", []),
             ("gpus", "GPUs of nodes that may train, by what they are up to.", ["state"]),
         )
     ]
-    age, is_up, nodes, states = families
+    age, is_up, matches, nodes, states = families
     for name, view in views.items():
         own = [shown(name)] if shown else []
         age.add_metric(own, _age_s(view.seen_at, now))
         is_up.add_metric(own, view.unreachable_since is None)
+        matches.add_metric(own, bool(view.unreachable_since) or not view.problem)
         nodes.add_metric(own, sum(node.may_train for node in view.nodes))
         for state, count in gpus(view).items():
             states.add_metric([*own, state], count)

@@ -14,6 +14,8 @@ from app.training.service import ClusterView, Training
 class Trouble(StrEnum):
     RAY = "RAY"
     """Ray does not answer the scheduler."""
+    VERSION = "VERSION"
+    """It answers, and is not of the version of the scheduler."""
     SCHEDULER = "SCHEDULER"
     """No scheduler has looked for some time."""
     REDIS = "REDIS"
@@ -28,7 +30,7 @@ class QueueHealth:
     """The cluster as last seen, None if that is not known."""
     trouble: Trouble | None
     silent: Sequence[tuple[str, ClusterView]] = ()
-    """The clusters whose Ray does not answer; without a name if there is only one."""
+    """The clusters with this trouble; without a name if there is only one."""
 
 
 def condition_of(training: Training) -> QueueHealth:
@@ -41,4 +43,7 @@ def condition_of(training: Training) -> QueueHealth:
         return QueueHealth(None, Trouble.SCHEDULER)
     names = {name: training.options.shown(name) if len(views) > 1 else "" for name in views}
     silent = [(names[name], view) for name, view in views.items() if view and view.unreachable_since]
-    return QueueHealth(default, Trouble.RAY if silent else None, silent)
+    if silent:
+        return QueueHealth(default, Trouble.RAY, silent)
+    other = [(names[name], view) for name, view in views.items() if view and view.problem]
+    return QueueHealth(default, Trouble.VERSION if other else None, other)

@@ -60,7 +60,7 @@ class ClusterView:
     unreachable_since: str | None = None
     """Ray has not answered since then, and nodes are as last seen."""
     problem: str = ""
-    """Why it does not answer, if known."""
+    """Why it does not answer, if known; or what is wrong although it does."""
     order: tuple[str, ...] = ()
     """Ids of the first tasks in the queue, if that is not the order of submission."""
     first: FirstInLine | None = None

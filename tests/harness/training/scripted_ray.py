@@ -59,6 +59,7 @@ class ScriptedRay:
         self.calls: list[tuple[str, str]] = []
         self.away: set[str] = set()
         self.refusal = ""
+        self.remarks = ""
         self.keeps_answer = False
         """submit takes the job, and its answer is lost."""
 
@@ -104,6 +105,9 @@ class ScriptedRay:
         self._ask("log", job.submission_id)
         log = self.jobs[job.submission_id].log
         yield from (log[at : at + 1000] for at in range(0, len(log), 1000))
+
+    def remark(self) -> str:
+        return self.remarks
 
     def close(self) -> None:
         self.calls.append(("close", ""))

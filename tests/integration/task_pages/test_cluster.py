@@ -81,3 +81,5 @@ def test_of_several_clusters_each_is_shown_and_the_one_that_is_away_is_named(tmp
             assert answer["first"] == {"user": "somebody", "gpus": 8, "task_id": "t", "starts_by": at}
             assert 'list="clusters"' in web.get("/ui/tasks/new").text
             assert 'modelmill_training_ray_up{cluster="west"} 0.0' in web.get("/metrics").text
+            picture.put(ClusterView(at, (node,), problem="The cluster runs Ray 2.55.0."), "west")
+            assert "west: The cluster runs Ray 2.55.0. Tasks run" in text_of(web.get("/ui/cluster"))

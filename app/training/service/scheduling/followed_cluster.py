@@ -51,6 +51,7 @@ class FollowedCluster:
         self._picture = picture
         self._is_alone = is_alone
         self._answering_since: datetime | None = None
+        self._remark = ""
         self._uses: Mapping[str, NodeUse] = {}
         self._measured_at: datetime | None = None
         self._probe: Future[object] | None = None
@@ -110,7 +111,11 @@ class FollowedCluster:
                 logger.info("Ray%s answers again; it did not since %s.", self._called, self.away_since)
                 self.away_since = None
             holders = tuple(map(_holder, self.allocations))
-            view = replace(view, nodes=self.nodes, holders=holders, use=dict(self._uses))
+            remark = self.context.gateway.remark()
+            if remark and remark != self._remark:
+                logger.warning("%s", remark)
+            self._remark = remark
+            view = replace(view, nodes=self.nodes, holders=holders, use=dict(self._uses), problem=remark)
         try:
             self._picture.put(view, self.name)
         except redis.RedisError as error:

@@ -122,6 +122,9 @@ class DiscreetGateway:
     def log(self, job: RayJob) -> Iterator[bytes]:
         return self._secrets.blotted(self._gateway.log(job))
 
+    def remark(self) -> str:
+        return self._gateway.remark()
+
     def close(self) -> None:
         self._gateway.close()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.kit.clock import to_text
+from app.training.gateway.ray_translation import version_remark
+from app.training.metrics.collector import cluster_families
 from app.training.model import State, WaitingCode
 from tests.harness.training.scripted_ray import BEGIN, TOO_FEW, Bench, ScriptedRay
 
@@ -100,3 +102,20 @@ def test_a_log_that_ray_withholds_delays_an_end_and_does_not_prevent_it(bench: B
     assert bench.state("one") is State.RUNNING
     bench.tick(30)
     assert bench.state("one") is State.SUCCEEDED
+
+
+def test_another_version_of_ray_is_said_while_tasks_go_on(bench: Bench, ray: ScriptedRay) -> None:
+    ray.remarks = version_remark("2.55.0", "2.60.0")
+    bench.add("one", 1)
+    bench.tick()
+    view = bench.shown.view
+    assert view is not None and view.unreachable_since is None and bench.submitted() == ["one--a01"]
+    assert "runs Ray 2.55.0, and the scheduler has 2.60.0" in view.problem
+    (matches,) = [
+        sample.value
+        for family in cluster_families({"": view}, bench.now, None)
+        for sample in family.samples
+        if sample.name == "modelmill_training_ray_version_matches"
+    ]
+    assert matches == 0
+    assert version_remark("2.60.0", "2.60.0") == version_remark(None, "2.60.0") == ""
