@@ -28,6 +28,7 @@ COUNTED = (
     ("uploadNumber", "cloud_answers", "Of them those that the big model has answered."),
     ("fallbackNumber", "fallbacks", "Hard ones that the big model did not answer."),
     ("bytesUploaded", "uploaded_bytes", "Bytes that went up to the big model."),
+    ("bytesSaved", "saved_bytes", "Bytes that the byte budget held back."),
 )
 STATES = (ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED)
 

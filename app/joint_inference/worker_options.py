@@ -62,6 +62,10 @@ class EdgeOptions:
     loop: bool = False
     max_upload_ratio: float = 1.0
     """The share of the inferences that may go up."""
+    max_bytes_per_s: float = 0.0
+    """Bytes of uploads per second; 0 for no limit."""
+    max_bytes_per_month: float = 0.0
+    """Bytes of uploads per calendar month in UTC; 0 for no limit."""
     deadline_s: float = 1.0
     """From the verdict on a sample to the cloud's answer."""
     queue_size: int = 8
@@ -104,6 +108,8 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         fps=reader.number("fps", 0, least=0, most=1000),
         loop=reader.flag("loop", False),
         max_upload_ratio=reader.share("max_upload_ratio", 1.0),
+        max_bytes_per_s=reader.number("max_bytes_per_s", 0, least=0),
+        max_bytes_per_month=reader.number("max_bytes_per_month", 0, least=0),
         deadline_s=reader.number("deadline_ms", 1000, least=1, most=600_000) / 1000,
         queue_size=reader.whole("queue_size", 8, least=1, most=10_000),
         senders=reader.whole("senders", 2, least=1, most=16),

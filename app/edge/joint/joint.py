@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from app.edge.joint.byte_budget import ByteBudget
 from app.edge.joint.comparison import ModelComparison
 from app.edge.joint.outcome import Outcome, Pending
 from app.edge.joint.reporter import SampleQueue, StatusReporter
@@ -90,7 +91,13 @@ class JointInference:
         self._decision = threading.Lock()
         self._last_error = ""
         self._reporter: StatusReporter | None = None
-        self._uploads = Uploads(big_model, service, options, self._on_upload_result, link=link) if big_model else None
+        budget_file = folder / "budget.json" if folder else None
+        self._bytes = ByteBudget(options.max_bytes_per_s, options.max_bytes_per_month, budget_file)
+        self._uploads = (
+            Uploads(big_model, service, options, self._on_upload_result, link=link, budget=self._bytes)
+            if big_model
+            else None
+        )
 
     @staticmethod
     def from_environment(predictor: SmallModel | None = None, *, on_final: OnFinal | None = None) -> JointInference:
@@ -133,7 +140,7 @@ class JointInference:
         runtime, why = getattr(predictor, "runtime", ""), getattr(predictor, "why", "")
         joint.detail = {"runtime": str(runtime), "why": str(why), **model_of(work)}
         joint._reporter = StatusReporter(
-            work, joint.status_report, samples=joint.samples, rows=joint.rows, save=joint.counter.save
+            work, joint.status_report, samples=joint.samples, rows=joint.rows, save=joint._save
         )
         joint._reporter.start()
         return joint
@@ -194,7 +201,9 @@ class JointInference:
 
     def tally(self) -> Tally:
         breaker = self._uploads.breaker if self._uploads else Breaker.CLOSED
-        return self.counter.snapshot(breaker=breaker, last_error=self._last_error, at=time.monotonic())
+        tally = self.counter.snapshot(breaker=breaker, last_error=self._last_error, at=time.monotonic())
+        counts = self._bytes.counts
+        return replace(tally, bytes_saved=counts.saved_bytes, bytes_month=counts.month_bytes)
 
     def status_report(self) -> dict[str, Any]:
         """Returns the report to the agent."""
@@ -214,7 +223,7 @@ class JointInference:
         self.status = status
         if self._reporter is not None:
             self._reporter.close()
-        self.counter.save()
+        self._save()
 
     def __enter__(self) -> JointInference:
         return self
@@ -225,6 +234,10 @@ class JointInference:
         if error is not None:
             self.note(f"{type(error).__name__}: {error}")
         self.close(FAILED if error is not None else COMPLETED)
+
+    def _save(self) -> None:
+        self.counter.save()
+        self._bytes.save()
 
     def _inspect(self, picture: Picture) -> tuple[Prediction | None, Verdict, float]:
         if self.options.mining_mode is MiningMode.MINING_THEN_INFERENCE:
@@ -273,7 +286,8 @@ class JointInference:
         if not result.was_sent:
             with self._decision:
                 self._budget.give_back()
-        self._finish(result, Source.CLOUD if result.cloud is not None else Source.EDGE_FALLBACK)
+        source = Source.EDGE if result.is_over_budget else Source.EDGE_FALLBACK
+        self._finish(result, Source.CLOUD if result.cloud is not None else source)
 
     def _finish(self, result: UploadResult, source: Source) -> None:
         pending = result.pending

@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from app.edge.joint.byte_budget import ByteBudget
 from app.edge.joint.outcome import Pending
 from app.edge.joint.upload_policy import ProbedBreaker
 from app.inference.picture_codec import encode
@@ -25,12 +26,15 @@ from app.inference.prediction import Picture, Prediction
 from app.joint_inference.model.content import BigModel
 from app.joint_inference.model.tally import Breaker
 from app.joint_inference.worker_options import EdgeOptions
+from app.kit.clock import now
 from app.kit.network.tls import Credentials, tls_name
 
 MAX_ANSWER_BYTES = 1 << 20
 SHOWN = 160
 """Characters of an answer that an error quotes."""
 Parts = dict[str, tuple[str | None, bytes | str, str]]
+LEFT_ALONE = "the cloud has not answered for a while and is left alone"
+LATE = "its deadline passed while it waited for a sender"
 PROBE_S = 2.0
 PROBE_TICK_S = 0.2
 logger = logging.getLogger(__name__)
@@ -56,6 +60,8 @@ class UploadResult:
     """Why there is no answer."""
     was_sent: bool = False
     """Whether it was on its way to the cloud."""
+    is_over_budget: bool = False
+    """Whether the byte budget held it back."""
     ms: float | None = None
     """From the queue to the answer."""
 
@@ -77,12 +83,14 @@ class Uploads:
         on_result: Callable[[UploadResult], None],
         *,
         link: CloudLink | None = None,
+        budget: ByteBudget | None = None,
     ) -> None:
         self.url = f"{big_model.url.rstrip('/')}/{service}"
         self.options = options
         self.on_result = on_result
         self._secret = big_model.secret
         self._link = link
+        self._budget = budget or ByteBudget(0, 0, None)
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._breaker = ProbedBreaker(errors=options.breaker_errors, pause_s=options.breaker_pause_s)
@@ -114,7 +122,7 @@ class Uploads:
             if self._is_closed:
                 return UploadResult(pending, error="the worker is ending")
             if not self._breaker.lets_through:
-                return UploadResult(pending, error="the cloud has not answered for a while and is left alone")
+                return UploadResult(pending, error=LEFT_ALONE)
             self._waiting.append(pending)
             if len(self._waiting) <= self.options.queue_size:
                 self._loop.call_soon_threadsafe(self._ready.release)
@@ -176,10 +184,9 @@ class Uploads:
 
     async def _send(self, client: httpx.AsyncClient, pending: Pending) -> UploadResult:
         remaining_s = (time.monotonic() if pending.waits else pending.at) + self.options.deadline_s - time.monotonic()
-        if not self._breaker.lets_through:
-            return UploadResult(pending, error="the cloud has not answered for a while and is left alone")
-        if remaining_s <= 0:
-            return UploadResult(pending, error="its deadline passed while it waited for a sender")
+        if not self._breaker.lets_through or remaining_s <= 0:
+            is_late = self._breaker.lets_through
+            return UploadResult(pending, error=LATE if is_late else LEFT_ALONE)
         try:
             async with asyncio.timeout(remaining_s):
                 cloud = await self._answer(client, pending)
@@ -189,6 +196,8 @@ class Uploads:
             return self._failed(pending, f"the cloud cannot be reached: {error or type(error).__name__}")
         except InvalidAnswer as error:
             return self._failed(pending, str(error))
+        except OverBudget as error:
+            return UploadResult(pending, error=str(error), is_over_budget=True)
         with self._lock:
             self._breaker.succeeded()
         return UploadResult(pending, cloud, was_sent=True, ms=(time.monotonic() - pending.at) * 1000)
@@ -201,8 +210,12 @@ class Uploads:
         request = client.build_request(
             "POST", f"{self.url}/predict", files=files, headers=headers, extensions=self._names
         )
+        size = int(request.headers["Content-Length"])
+        reason = self._budget.take(size, at=time.monotonic(), now=now())
+        if reason:
+            raise OverBudget(reason)
         response = await client.send(request, stream=True)
-        pending.bytes_up = int(request.headers["Content-Length"])
+        pending.bytes_up = size
         try:
             body = bytearray()
             async for chunk in response.aiter_bytes():
@@ -247,6 +260,10 @@ def shape_of(picture: Picture) -> list[int]:
     """Height, width, channels."""
     height, width, *rest = picture.shape
     return [height, width, rest[0] if rest else 1]
+
+
+class OverBudget(Exception):
+    """The byte budget does not allow this upload. Its text is the reason."""
 
 
 class InvalidAnswer(Exception):

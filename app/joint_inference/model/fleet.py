@@ -31,6 +31,8 @@ COUNTS = (
     "keptNumber",
     "fallbackNumber",
     "bytesUploaded",
+    "bytesSaved",
+    "bytesThisMonth",
 )
 
 

@@ -50,6 +50,10 @@ class Tally:
     fallback: int = 0
     """Failed and those kept for a reason of the cloud's."""
     bytes_uploaded: int = 0
+    bytes_saved: int = 0
+    """Held back by the byte budget."""
+    bytes_month: int = 0
+    """Uploaded in this calendar month."""
     edge_ms_p50: float | None = None
     edge_ms_p95: float | None = None
     cloud_ms_p50: float | None = None
@@ -86,6 +90,8 @@ class Tally:
             "keptNumber": self.kept,
             "fallbackNumber": self.fallback,
             "bytesUploaded": self.bytes_uploaded,
+            "bytesSaved": self.bytes_saved,
+            "bytesThisMonth": self.bytes_month,
             "edgeMsP50": self.edge_ms_p50,
             "edgeMsP95": self.edge_ms_p95,
             "cloudMsP50": self.cloud_ms_p50,

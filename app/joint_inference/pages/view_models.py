@@ -68,6 +68,10 @@ class ServiceFigures:
     failed: int | None
     upload_ratio: float
     bytes: int | None
+    bytes_saved: int
+    """So many were held back by the byte budget."""
+    bytes_month: int
+    """So many went up in this month."""
     fps: float | None
     breaker: str
     last_error: str
@@ -167,6 +171,8 @@ def figures_of(task_info: Mapping[str, Any]) -> ServiceFigures | None:
         failed=_whole(task_info, "uploadFailedNumber"),
         upload_ratio=_number(task_info, upload_share_key(task_info)) or 0.0,
         bytes=_whole(task_info, "bytesUploaded"),
+        bytes_saved=_whole(task_info, "bytesSaved") or 0,
+        bytes_month=_whole(task_info, "bytesThisMonth") or 0,
         fps=_number(task_info, "fps"),
         breaker=str(task_info.get("breaker") or ""),
         last_error=str(task_info.get("lastError") or ""),

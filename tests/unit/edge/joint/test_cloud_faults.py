@@ -229,6 +229,20 @@ def test_over_the_upload_budget_the_edges_answer_counts_as_its_own() -> None:
     assert (tally.hard, tally.uploaded, tally.kept, tally.fallback, tally.upload_ratio) == (4, 2, 2, 0, 0.5)
 
 
+def test_over_the_byte_budget_the_edges_answer_counts_as_its_own_and_the_cloud_is_not_blamed() -> None:
+    with served(well) as url, joint(url, deadline_s=LONG_S) as unlimited:
+        size = unlimited.infer(picture(0), id="0").bytes_up
+    with served(well) as url, joint(url, deadline_s=LONG_S, max_bytes_per_month=2.5 * size) as inference:
+        outcomes = [inference.infer(picture(0), id=str(number)) for number in range(5)]
+        tally = inference.tally()
+    assert [outcome.source for outcome in outcomes] == [Source.CLOUD] * 2 + [Source.EDGE] * 3
+    assert outcomes[-1].error == "over the byte budget of this month"
+    assert outcomes[-1].bytes_up == 0
+    assert (tally.uploaded, tally.kept, tally.failed, tally.fallback) == (2, 3, 0, 0)
+    assert (tally.bytes_uploaded, tally.bytes_month, tally.bytes_saved) == (2 * size, 2 * size, 3 * size)
+    assert (tally.breaker, tally.last_error) == (Breaker.CLOSED, "")
+
+
 def test_who_asks_waits_no_longer_than_the_deadline_and_is_counted_once() -> None:
     told: list[Source] = []
     with stalled() as (url, goes_on):
