@@ -1,4 +1,4 @@
-"""Resources as they are uploaded: YAML or JSON, one document or several. Whatever is sent, only errors of the house."""
+"""Uploaded resources: YAML or JSON, one document or several. Whatever is sent, only the product's errors are raised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ MAX_PARTS = 20_000
 
 
 def parse_document(text: str | bytes) -> Any:
-    """The one resource that it has. Raises TooLarge, InvalidResource."""
+    """Returns the only resource.
+
+    Raises:
+        TooLarge, InvalidResource: There is none, several, or an invalid one.
+    """
     documents = parse_documents(text)
     if len(documents) > 1:
         refuse([Problem("$", f"there are {len(documents)} documents; one is taken here")])
@@ -24,7 +28,11 @@ def parse_document(text: str | bytes) -> Any:
 
 
 def parse_documents(text: str | bytes) -> list[Any]:
-    """At least one; a List is its items. Raises TooLarge, InvalidResource, which says where."""
+    """Returns at least one resource; a List stands for its items.
+
+    Raises:
+        TooLarge, InvalidResource: It is not valid; the message says where.
+    """
     read = _text(text)
     documents = _json(read) if read.lstrip().startswith("{") else _yaml(read)
     resources = [item for document in documents for item in _items(document)]
@@ -54,7 +62,7 @@ def _yaml(text: str) -> list[Any]:
 
 
 def _json(text: str) -> list[Any]:
-    """A flow mapping of YAML starts as JSON does."""
+    """Reads text that may be JSON; a flow mapping of YAML starts in the same way."""
     try:
         return [json.loads(text)]
     except RecursionError:

@@ -19,12 +19,12 @@ _ALIKE = "of small letters, digits and -, with a letter or digit at both ends"
 
 
 def is_namespace(text: str) -> bool:
-    """RFC 1123 label."""
+    """Returns whether it is a label of RFC 1123."""
     return _DNS_LABEL.fullmatch(text) is not None
 
 
 def normalized(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
-    """What of it is stored, or says which version was seen.
+    """Returns the part of the metadata that is stored, or that says which version was seen.
 
     Args:
         namespace: that of the path, if there is one.
@@ -39,7 +39,7 @@ def normalized(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, 
 
 
 def problems_of(metadata: Mapping[str, Any], namespace: str | None) -> Iterator[Problem]:
-    """Of what `kept` returned."""
+    """Yields the problems of normalized metadata."""
     yield from _name(metadata["name"])
     value = metadata["namespace"]
     if not isinstance(value, str) or not is_namespace(value):

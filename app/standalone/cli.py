@@ -60,8 +60,8 @@ def up(
 
 
 def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
-    """Run the launch in this process, but without what was needed to work it out, and without any secret in its
-    environment, which all parts would inherit."""
+    """Runs the launch in this process, without what was needed to compute it, and without secrets in its environment,
+    which all parts would inherit."""
     text = os.memfd_create("launch", 0)
     with os.fdopen(os.dup(text), "w", encoding="utf-8") as file:
         file.write(launch.to_json())
@@ -73,7 +73,11 @@ def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
 
 
 def _require_token(settings: Settings) -> None:
-    """The sample is converted as any user would: where accounts are demanded, with a token. Raises CannotStart."""
+    """Checks that the sample can be converted like a user's: if accounts are required, a token is needed.
+
+    Raises:
+        CannotStart: It is missing.
+    """
     if settings.demands_accounts and not os.environ.get(TOKEN):
         raise CannotStart(
             "the sample needs a token here, because the web listens beyond this machine",
@@ -82,8 +86,8 @@ def _require_token(settings: Settings) -> None:
 
 
 def _how_to_sign_in(settings: Settings) -> Iterator[str]:
-    """Nobody is made an administrator by default: a password that everybody knows is none. And the database is brought
-    up here, where the libraries for that are let go of afterwards; what is wrong with it the web says."""
+    """Yields how to sign in. No administrator is created by default, since a password that everybody knows is none. The
+    database is prepared here, where the libraries for this are released afterwards; the web reports its problems."""
     from app.bootstrap.accounts import MIGRATIONS, open_accounts
     from app.kit.errors import ModelmillError
     from app.kit.sql.migrations import upgrade
@@ -102,7 +106,7 @@ def _how_to_sign_in(settings: Settings) -> Iterator[str]:
 
 
 def _plan(host: str | None, port: int | None, data_dir: Path | None, workers: str, grace_s: float) -> Plan:
-    """What was not said is as the settings (the environment) have it."""
+    """Returns the plan; options that are not given come from the settings (the environment)."""
     from app.settings import load_settings
     from app.standalone.data_folder import DataFolder
     from app.standalone.stack import Plan
@@ -120,7 +124,11 @@ def _plan(host: str | None, port: int | None, data_dir: Path | None, workers: st
 
 
 def parse_workers(text: str) -> dict[str, int]:
-    """'onnx=1,bie=2' → processes per stage; a stage that is not named has one. Raises CannotStart."""
+    """Reads 'onnx=1,bie=2' as processes per stage; a stage that is not named has one.
+
+    Raises:
+        CannotStart: It is not valid.
+    """
     counts = {stage.value: 1 for stage in STAGES}
     for part in filter(None, text.split(",")):
         stage, _, count = (piece.strip() for piece in part.partition("="))

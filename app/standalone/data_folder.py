@@ -1,4 +1,4 @@
-"""The data folder of a stack: one stack at a time, room to work, a key that outlives restarts."""
+"""The data folder of a stack: one stack at a time, enough space, a key that outlives restarts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT_LOGS = 3
 
 @dataclass(frozen=True)
 class DataFolder:
-    """Where a stack keeps things. `run` holds what belongs to the running processes only."""
+    """The paths in a stack's data folder. `run` belongs to the running processes only."""
 
     root: Path
     run: Path
@@ -30,7 +30,11 @@ class DataFolder:
         return self.run / "logs"
 
     def prepare(self) -> None:
-        """Make the folders and try them. Raises CannotStart when they cannot be written or the disk is nearly full."""
+        """Create the folders and test them.
+
+        Raises:
+            CannotStart: They cannot be written, or the disk is nearly full.
+        """
         try:
             for folder in (self.root, self.run, self.logs):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -50,7 +54,7 @@ class DataFolder:
             )
 
     def new_log(self, name: str) -> Path:
-        """The path of a fresh log; the last ones stay beside it as .1, .2, .3."""
+        """Returns the path of a new log; the previous ones are kept as .1, .2, .3."""
         path = self.logs / f"{name}.log"
         for number in range(KEPT_LOGS, 0, -1):
             older = self.logs / f"{name}.log.{number}"
@@ -61,10 +65,14 @@ class DataFolder:
 
 
 class Lock:
-    """Held while a stack runs in the folder; the kernel lets go of it when the process ends, however it ends."""
+    """Held while a stack runs in the folder; the kernel releases it when the process ends, however it ends."""
 
     def __init__(self, folder: DataFolder) -> None:
-        """Raises CannotStart when another stack holds it."""
+        """Takes the lock.
+
+        Raises:
+            CannotStart: Another stack holds it.
+        """
         self.path = folder.run / "lock"
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -77,7 +85,7 @@ class Lock:
 
     @classmethod
     def adopted(cls, folder: DataFolder, descriptor: int) -> Lock:
-        """Held already by this process, which has become another program since."""
+        """Returns the lock of a process that held it before it became this program."""
         lock = cls.__new__(cls)
         lock.path = folder.run / "lock"
         lock._descriptor = descriptor
@@ -85,7 +93,7 @@ class Lock:
         return lock
 
     def hand_over(self) -> int:
-        """The descriptor, which now outlives an exec."""
+        """Returns the descriptor, which from now on outlives an exec."""
         os.set_inheritable(self._descriptor, True)
         return self._descriptor
 
@@ -94,7 +102,7 @@ class Lock:
         return os.getpid()
 
     def write(self, facts: dict[str, Any]) -> None:
-        """What others may know of the owner: {"pid", "url"}."""
+        """Writes what others may know about the owner: {"pid", "url"}."""
         data = json.dumps(facts).encode()
         os.pwrite(self._descriptor, data, 0)
         os.ftruncate(self._descriptor, len(data))

@@ -16,12 +16,12 @@ Say = Callable[[str], None]
 
 
 def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[], None], farewell: str) -> Exit:
-    """Demonstrate until SIGTERM or Ctrl-C. What it has made is removed, however it ends.
+    """Demonstrate until SIGTERM or Ctrl-C. Everything it has created is removed, however it ends.
 
     Args:
-        demonstrate: Gets a function that prints a line.
-        remove: Of all that it makes.
-        farewell: The line before that.
+        demonstrate: called with a function that prints a line.
+        remove: removes everything that it creates.
+        farewell: the line printed before that.
     """
     console = Console()
 
@@ -38,7 +38,7 @@ def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[], None], 
 
 
 def remove_models_and_nodes(url: str, models: Iterable[str], nodes: Iterable[str]) -> None:
-    """By name, those that are there and that nothing uses any more."""
+    """Removes those of these names that exist and that nothing uses anymore."""
     with ModelsClient(url) as models_client:
         for name in models:
             with suppress(ModelmillError):

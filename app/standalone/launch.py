@@ -24,36 +24,36 @@ VALKEY_S = 10.0
 READY_S = 60.0
 POLL_S = 0.02
 TOO_OFTEN = 3
-"""So many ends in a row before the web ever answered mean that it never will."""
+"""After this many consecutive ends before the web's first answer, starting is given up."""
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 OnSupervisor = Callable[[Supervisor], None]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start and what to tell it."""
+    """What to start, and with which environment."""
 
     data: DataFolder
     host: str
     port: int
     grace_s: float
     valkey: Valkey
-    """The server that is up before the parts are."""
+    """The server that is started before the parts."""
     parts: tuple[Part, ...]
     environments: Mapping[str, Mapping[str, str]]
     """By the name of a part."""
     modules: tuple[str, ...]
-    """What the process imports that parts are forked from."""
+    """Modules that the parent process of the parts imports."""
     parent: Mapping[str, str]
     """The environment of that process."""
     folder: Path
-    """Where the parts run."""
+    """The working directory of the parts."""
     before: tuple[str, ...] = ()
-    """Sentences for who typed the command, before the web answers."""
+    """Sentences for the user before the web answers."""
     after: tuple[str, ...] = ()
-    """Likewise, once it answers."""
+    """Sentences for the user once it answers."""
     token: str = ""
-    """Of that user, for the sample."""
+    """Token of that user, for the sample."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), default=str)
@@ -77,10 +77,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack that is up."""
+    """A running stack."""
 
     url: str
-    """Of its web, as reached from this machine."""
+    """URL of its web, as reached from this machine."""
     supervisor: Supervisor
     data: DataFolder
 
@@ -108,7 +108,8 @@ def run(
     forked_from = Parent(launch.modules, launch.parent, launch.folder, launch.data.new_log("parent"))
 
     def environment_of(part: Part) -> Mapping[str, str]:
-        """One that is started beside those of the launch, as a node of a demonstration, is told no secret."""
+        """Returns no secrets for a part that is started in addition to those of the launch, such as a demonstration's
+        node."""
         return launch.environments.get(part.name, launch.parent)
 
     supervisor = Supervisor(launch.data, environment_of, cwd=launch.folder, notice=notice, parent=forked_from)
@@ -158,7 +159,8 @@ def _wait_for_web(launch: Launch, supervisor: Supervisor) -> None:
 
 
 def _is_healthy(host: str, port: int) -> bool:
-    """By a plain socket: an HTTP client would bring OpenSSL and more memory than all the rest of this process."""
+    """Asks over a plain socket, since an HTTP client would load OpenSSL and more memory than the rest of this
+    process."""
     try:
         with socket.create_connection((reachable_host(host), port), timeout=5) as connection:
             connection.sendall(REQUEST)

@@ -36,7 +36,7 @@ def main() -> NoReturn:
 
 
 def hold(lifeline: int, run: Callable[[], NoReturn], *, childs: Sequence[int] = ()) -> int:
-    """Fork, have the child run, and see to it that nothing of it stays.
+    """Fork, let the child run, and ensure that nothing of it remains.
 
     Args:
         lifeline: the pipe whose other end the supervisor holds.
@@ -70,7 +70,7 @@ def _start(run: Callable[[], NoReturn], pipe: tuple[int, int]) -> int:
 
 def _begin(run: Callable[[], NoReturn], pipe: tuple[int, int], leash: int) -> NoReturn:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != leash:  # the leash died before the line above
+    if os.getppid() != leash:  # the leash died before the previous line
         os._exit(1)
     signal.set_wakeup_fd(-1)
     for number in STOP_SIGNALS:
@@ -89,7 +89,11 @@ def _execute(command: list[str]) -> NoReturn:
 
 
 def _watch(child: int, lifeline: int, signals: int) -> int | None:
-    """Until the command ends or must end. Returns its wait status, or None when it has to be killed."""
+    """Waits until the command ends or has to end.
+
+    Returns:
+        Its wait status; None if it has to be killed.
+    """
     ended = os.pidfd_open(child)
     was_asked = False
     while True:
@@ -108,7 +112,8 @@ def _watch(child: int, lifeline: int, signals: int) -> int | None:
 
 
 def _kill_all_below() -> None:
-    """Kill and reap every descendant: each pass kills what can be seen, and what it orphans moves up to us."""
+    """Kills and reaps every descendant: each pass kills what is visible, and orphans become children of this
+    process."""
     while True:
         for pid in _children(os.getpid()):
             _kill_tree(pid)
@@ -129,13 +134,13 @@ def _kill_tree(pid: int) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    """The direct children of every thread of a process."""
+    """Returns the direct children of every thread of a process."""
     pids: list[int] = []
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             pids += map(int, (thread / "children").read_text().split())
     except OSError:
-        pass  # it ended while we looked
+        pass  # it has ended in the meantime
     return pids
 
 

@@ -18,12 +18,12 @@ GRACE_S = 10.0
 
 @contextmanager
 def attached_nodes(parts: list[Part], folder: Path, notice: Notice) -> Iterator[None]:
-    """Agents of a product that runs already, as long as the block.
+    """Runs agents for a running product within the block.
 
     Args:
-        parts: See node_part.
-        folder: Of their logs.
-        notice: Is told what happens to the processes.
+        parts: see node_part.
+        folder: of their logs.
+        notice: called with what happens to the processes.
 
     Raises:
         CannotStart: The folder cannot be written.
@@ -39,7 +39,7 @@ def attached_nodes(parts: list[Part], folder: Path, notice: Notice) -> Iterator[
 
 
 def node_part(name: str, side: str, url: str, folder: Path, *arguments: str) -> Part:
-    """An agent that registers itself, as one on the web's machine may.
+    """Returns an agent that registers itself, as is allowed on the web's machine.
 
     Args:
         name: of the node.

@@ -13,13 +13,13 @@ NEARBY = 20
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """A port that was free a moment ago."""
+    """Returns a port that was free a moment ago."""
     with _bound(host, 0) as probe:
         return int(probe.getsockname()[1])
 
 
 def next_free_port(host: str, port: int) -> int:
-    """This port, or the next one that is free, or any."""
+    """Returns this port, or the next free one, or any."""
     for candidate in range(port, min(port + NEARBY, 65536)) if port else ():
         with suppress(OSError), _bound(host, candidate):
             return candidate
@@ -27,7 +27,11 @@ def next_free_port(host: str, port: int) -> int:
 
 
 def require_free(host: str, port: int) -> None:
-    """Raises CannotStart, with a sentence for the user, when the web could not listen there."""
+    """Checks that the web can listen there.
+
+    Raises:
+        CannotStart: It cannot; the message is for the user.
+    """
     try:
         _bound(host, port).close()
     except OSError as error:
@@ -38,7 +42,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     probe = socket.socket(family, kind, protocol)
     try:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will: old connections do no harm
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the server: old connections do no harm
         probe.bind(address)
     except OSError:
         probe.close()

@@ -1,4 +1,4 @@
-"""Modules that the parts of `modelmill up` are forked with: those that most parts use, and none of a toolchain."""
+"""Modules with which the parts of `modelmill up` are forked: those that most parts use, and none of a toolchain."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ PRELOADED = (
     "sqlalchemy.dialects.sqlite",
     "app.standalone.rehearsal",
 )
-"""The last one prepares libraries: see there."""
+"""The last one prepares libraries: see its module."""

@@ -29,7 +29,7 @@ from app.kit.process.title import set_title
 from app.standalone import leash
 
 UNUSED = ("opentelemetry.sdk.metrics", "watchdog")
-"""What redis-py and Dramatiq load wherever it is installed, for who traces and for who changes the code."""
+"""Optional dependencies of redis-py and Dramatiq, which are only needed for tracing and development."""
 MAX_REQUEST_BYTES = 1 << 16
 
 
@@ -39,18 +39,18 @@ def main() -> NoReturn:
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import them, and let those prepare themselves that know how to."""
+    """Imports the modules, and calls `rehearse` in those that have it."""
     with _without(UNUSED[1:] if any(name.startswith("OTEL_") for name in os.environ) else UNUSED):
         for module in modules:
             preloaded = importlib.import_module(module)
             getattr(preloaded, "rehearse", lambda: None)()
-            linecache.clearcache()  # Pydantic has read the source for what stands below fields
+            linecache.clearcache()  # Pydantic has read the source for the docstrings of fields
     memory.freeze_for_fork()
 
 
 @contextmanager
 def _without(modules: Sequence[str]) -> Iterator[None]:
-    """Whoever tries to import them is told that they are not installed."""
+    """Makes imports of these modules fail as if they were not installed."""
     absent: Any = dict.fromkeys(modules)
     sys.modules.update(absent)
     yield
@@ -59,11 +59,11 @@ def _without(modules: Sequence[str]) -> Iterator[None]:
 
 
 def serve(control: socket.socket) -> NoReturn:
-    """Fork what is asked for, until the other end of the socket is closed."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the end of the supervisor is the only sign to end
+    """Forks on request, until the other end of the socket is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # only the supervisor's end stops this process
         signal.signal(number, signal.SIG_IGN)
     set_title("modelmill preloaded")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leashes are reaped by the kernel
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps leashes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
         if not message:
@@ -79,7 +79,7 @@ def serve(control: socket.socket) -> NoReturn:
 
 
 def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, status: int) -> NoReturn:
-    """In the leash."""
+    """Runs in the leash."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     set_title(f"modelmill {request['name']} leash")
@@ -92,7 +92,7 @@ def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, st
 
 
 def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -> NoReturn:
-    """In the part."""
+    """Runs in the part."""
     for descriptor in of_leash:
         os.close(descriptor)
     set_title(f"modelmill {request['name']}")
@@ -112,7 +112,7 @@ def fork_to_run(call: Callable[[], int | None]) -> int:
     """Fork a process of a part.
 
     Args:
-        call: what it does; answers with its exit code; None: 0.
+        call: what it does; returns its exit code, or None for 0.
 
     Returns:
         Its pid.
@@ -125,16 +125,16 @@ def fork_to_run(call: Callable[[], int | None]) -> int:
 
 
 def exit_code(status: int) -> int:
-    """Of a process that was waited for, as a shell has it: where it was killed, 128 and the signal."""
+    """Returns the exit code of a waited-for process in the form of a shell: 128 plus the signal if it was killed."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
 def run_to_end(call: Callable[[], int | None]) -> NoReturn:
-    """Of a process that was forked: it ends with the call.
+    """Runs a call in a forked process, which ends with it.
 
     Args:
-        call: answers with the exit code; None: 0.
+        call: returns the exit code, or None for 0.
     """
     code = 1
     try:
@@ -146,11 +146,11 @@ def run_to_end(call: Callable[[], int | None]) -> NoReturn:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # no thread or clean-up that another part started is waited for
+        os._exit(code)  # threads and clean-ups of other parts are not waited for
 
 
 def execute(command: list[str]) -> NoReturn:
-    """A part that is a program of its own, on a leash that is forked like the others."""
+    """Runs a part that is a separate program, on a leash that is forked like the others."""
     try:
         os.execvp(command[0], command)  # noqa: S606  # the command is the supervisor's
     except OSError as error:

@@ -27,12 +27,12 @@ Role = Literal["server", "worker", "sftp"]
 
 @dataclass(frozen=True)
 class Call:
-    """A function instead of a command: it is called in a process forked from the preloaded one."""
+    """A function instead of a command, called in a process that is forked from the preloaded one."""
 
     target: str
     """As `module:function`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """By name, as JSON has them."""
+    """By name, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Part:
     """Also the name of its log."""
     command: tuple[str, ...]
     is_last: bool = False
-    """The others lean on it, so it is stopped after them."""
+    """Others depend on it, so it is stopped after them."""
     role: Role = "server"
-    """Decides which secrets it is told (see `secrets`), a server all."""
+    """Determines which secrets it gets (see `process_secrets`); a server gets all."""
     call: Call | None = None
-    """How the same is done without a command of its own; with one, the command is only what an operator would type."""
+    """The call that replaces the command; the command is then only what an operator would type."""
 
 
 class Process(ABC):
@@ -61,7 +61,7 @@ class Process(ABC):
     returncode: int | None = None
 
     def is_running(self) -> bool:
-        """Reaps it when it has ended, and makes sure that its whole group has."""
+        """Returns whether it runs; reaps it after its end, and ensures that its whole group has ended."""
         if self.returncode is not None:
             return False
         if not select.select([self.pidfd], [], [], 0)[0]:
@@ -72,12 +72,12 @@ class Process(ABC):
         return False
 
     def ask_to_stop(self) -> None:
-        """SIGTERM. The first is passed on to the command; the second makes the leash kill all of it."""
+        """Sends SIGTERM. The first one is passed on to the command; the second makes the leash kill everything."""
         if self.is_running():
             signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
 
     def kill(self) -> None:
-        """The last resort, when the leash itself does not answer."""
+        """Kills it if the leash itself does not react."""
         if self.is_running():
             self._kill_group()
             select.select([self.pidfd], [], [])
@@ -85,7 +85,7 @@ class Process(ABC):
 
     @abstractmethod
     def _reap(self) -> int:
-        """Its exit code, once it has ended."""
+        """Returns its exit code after its end."""
 
     def _kill_group(self) -> None:
         signal_group(self.pid, signal.SIGKILL)
@@ -96,7 +96,7 @@ class Command(Process):
 
     Args:
         log: gets its output and its errors, appended.
-        environment: all of it.
+        environment: complete.
         lifeline: a descriptor; when its other end closes, the part ends.
         folder: where it starts.
     """
@@ -112,7 +112,11 @@ class Command(Process):
 
 
 class Forked(Process):
-    """status: a pipe in which the leash says its exit code; empty at its end when the leash was killed."""
+    """A part that is a call.
+
+    Args:
+        status: a pipe to which the leash writes its exit code; empty if the leash was killed.
+    """
 
     def __init__(self, pid: int, pidfd: int, status: int) -> None:
         self.pid, self.pidfd, self._status = pid, pidfd, status
@@ -123,11 +127,11 @@ class Forked(Process):
 
 
 class Parent:
-    """The preloaded process, started when it is first needed, and again should it have ended.
+    """The preloaded process, started when first needed, and again after an unexpected end.
 
     Args:
         modules: that it imports.
-        environment: holds no secret, for every part starts as a copy of this process.
+        environment: without secrets, since every part starts as a copy of this process.
         folder: where it starts.
         log: gets its output and its errors, appended.
     """
@@ -142,11 +146,11 @@ class Parent:
         return self._popen.pid if self._popen is not None else None
 
     def start(self) -> None:
-        """So that its imports are in progress before the first part is wanted."""
+        """Starts it early, so that its imports are in progress before the first part is needed."""
         self._ready()
 
     def adopt(self, pid: int, control: socket.socket) -> None:
-        """Take over one that this process has forked already, before it knew any secret."""
+        """Takes over a process that this one forked before it knew any secret."""
         self._popen, self._control = _Child(pid), control
 
     def fork(self, part: Part, call: Call, *, log: Path, environment: Mapping[str, str], lifeline: int) -> Forked:
@@ -159,7 +163,7 @@ class Parent:
             lifeline: a descriptor; when its other end closes, the part ends.
 
         Raises:
-            OSError: No process is to be had.
+            OSError: No process can be created.
         """
         request = json.dumps({"name": part.name, "target": call.target, "arguments": dict(call.arguments)}).encode()
         status, status_end = os.pipe2(os.O_CLOEXEC)
@@ -174,7 +178,7 @@ class Parent:
         return Forked(pid, pidfd, status)
 
     def close(self) -> None:
-        """End it. Nothing that was forked from it ends with it."""
+        """Ends it, but nothing that was forked from it."""
         if self._control is not None:
             self._control.close()
         if self._popen is not None:
@@ -186,7 +190,7 @@ class Parent:
         try:
             socket.send_fds(control, [request], descriptors)
             answer, received, _, _ = socket.recv_fds(control, MAX_ANSWER_BYTES, 1)
-        except ConnectionError:  # it ended with the request unread
+        except ConnectionError:  # it has ended without reading the request
             answer = b""
         if not answer:
             raise ChildProcessError(f"the process that parts are forked from has ended, see {self._log}")
@@ -206,7 +210,7 @@ class Parent:
 
 
 class _Child:
-    """A child that was forked, with as much of Popen as is needed here."""
+    """A forked child, with the part of Popen's interface that is needed here."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -226,7 +230,7 @@ class _Child:
 
 @contextlib.contextmanager
 def _text(text: str) -> Any:
-    """A file in memory, to be read once from its beginning by whom it is given to."""
+    """Returns a file in memory that can be read once from its beginning."""
     descriptor = os.memfd_create("environment")
     try:
         os.write(descriptor, text.encode())
@@ -237,7 +241,7 @@ def _text(text: str) -> Any:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """The last lines of a log, for whoever has to find out why a part ended."""
+    """Returns the last lines of a log, to show why a part has ended."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - TAIL_BYTES))

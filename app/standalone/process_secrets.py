@@ -1,6 +1,6 @@
-"""Which part of a stack gets which secret: none gets one that it does not use.
+"""Which part of a stack gets which secrets: only those that it uses.
 
-Workers run untrusted inputs and the SFTP server faces the network: neither signs anything, so neither has the key.
+Workers run untrusted inputs and the SFTP server faces the network; neither signs anything, so neither has the key.
 """
 
 from __future__ import annotations
@@ -26,16 +26,21 @@ OF_WEB = frozenset(
     }
 )
 OF_POSTGRES = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE"})
-"""What its client library reads by itself."""
+"""Variables that PostgreSQL's client library reads by itself."""
 FILES = "MODELMILL_SECRETS_DIR"
 OF_COMMAND = frozenset({"MODELMILL_TOKEN"})
-"""Of who typed `up`: no part is that user."""
+"""Secrets of the user who typed `up`: no part acts for that user."""
 WORKER = OF_WEB | OF_POSTGRES | {DATABASE, SFTP_DATABASE}
 SFTP = OF_WEB | STORE
 
 
 def environment_of(part: Part, environment: Mapping[str, str], files: Mapping[str, str]) -> dict[str, str]:
-    """files: variable → value, of the settings that are files: who may not have all of them is told its own."""
+    """Returns the environment of a part.
+
+    Args:
+        environment: the complete one.
+        files: value by variable, for settings that are files; a part that may not have all of them gets only its own.
+    """
     without, variables = OF_COMMAND, dict(environment)
     if part.role != "server":
         variables = {**files, **environment}
@@ -44,11 +49,12 @@ def environment_of(part: Part, environment: Mapping[str, str], files: Mapping[st
 
 
 def _sftp(variables: Mapping[str, str]) -> frozenset[str]:
-    """It reads accounts: where there is no other URL for it, by everybody's."""
+    """Returns the variables of the SFTP server, which reads accounts: if there is no separate URL for it, it uses the
+    common one."""
     return SFTP | OF_POSTGRES | {DATABASE} if variables.get(SFTP_DATABASE) else SFTP
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the process is told from which all others are forked: each of them could read it."""
+    """Returns the environment of the process from which all others are forked, since each of them could read it."""
     secret = OF_COMMAND | {FILES} | WORKER | STORE
     return {name: value for name, value in environment.items() if name not in secret}

@@ -1,7 +1,7 @@
 """Which processes an installation has, which queues each serves, and how it is started: one table.
 
-`modelmill up` starts what stands here; systemd's units, Compose's services and Kubernetes' manifests are checked
-against it (tests/deploy).
+`modelmill up` starts these; systemd's units, Compose's services and Kubernetes' manifests are checked against the table
+(tests/deploy).
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from app.kit.queue.messages import Queue
 
 STAGES = (Queue.ONNX, Queue.BIE, Queue.NEF)
-"""A worker serves one of these, and does one job at a time."""
+"""A worker serves one of these, one job at a time."""
 
 
 @dataclass(frozen=True)
 class ProcessSpec:
     program: str
-    """An installed command of the environment."""
+    """A command installed in the environment."""
     arguments: tuple[str, ...]
     queues: tuple[Queue, ...] = ()
-    """Whose messages it runs."""
+    """Queues whose messages it runs."""
 
     threads: int = 0
-    """In how many of its threads it runs them."""
+    """Number of threads that run them."""
 
     @property
     def command(self) -> list[str]:
-        """As an operator types it."""
+        """The command as an operator types it."""
         return [self.program, *self.arguments]
 
 
@@ -37,7 +37,7 @@ def _actors(*queues: Queue, threads: int) -> ProcessSpec:
 
 
 WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory"))
-"""With further arguments for its address and its end."""
+"""Started with further arguments for its address and its end."""
 SCHEDULER = _actors(Queue.DONE, Queue.PERIODIC, threads=2)
 CONTROLLER = _actors(
     Queue.JOINT,
@@ -51,11 +51,11 @@ CONTROLLER = _actors(
     threads=8,
 )
 TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
-"""Where there is a Ray cluster."""
+"""Only with a Ray cluster."""
 WORKERS = {stage: _actors(stage, threads=1) for stage in STAGES}
 PULSE = ProcessSpec("periodiq", ("actors",))
 SFTP = ProcessSpec("modelmill", ("sftp",))
-"""Where SFTP is the built-in server's."""
+"""Only with the built-in SFTP server."""
 
 PROCESSES = {
     "web": WEB,
@@ -66,4 +66,4 @@ PROCESSES = {
     "pulse": PULSE,
     "sftp": SFTP,
 }
-"""By the names that deployment files have for them."""
+"""By the names in deployment files."""

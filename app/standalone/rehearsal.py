@@ -1,4 +1,4 @@
-"""Puts an installation together once and lets it go, in the process that `modelmill up` forks its parts from."""
+"""Assembles an installation once and discards it, in the process from which `modelmill up` forks its parts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from app.main import declared
 from app.settings import Settings
 
 PARTS = ("joint", "video", "training", "nodes", "models", "notifications", "sweeps", "exchange", "packs")
-"""Of the container, that actors or the web read."""
+"""Properties of the container that actors or the web read."""
 
 
 def rehearse() -> None:
-    """Put an installation together, use its database and let both go. Libraries prepare themselves when they are first
-    used, and each part would keep a copy of that. The settings are none that a part has."""
+    """Assemble an installation, use its database and discard both. Libraries prepare themselves at their first use, and
+    each part would have a copy of that. No part has these settings."""
     declared()
     with TemporaryDirectory() as folder:
         container = assemble(Settings(data_dir=Path(folder), database_url=SecretStr(f"sqlite:///{folder}/database")))

@@ -45,8 +45,8 @@ def main() -> int:
 
 
 def _fork_parent(launch_fd: int, lock_fd: int) -> tuple[int, socket.socket]:
-    """Import what the parts need and fork the process that they are forked from: so this one shares its memory, too.
-    It must be done before the launch is read, which has the secrets of all parts."""
+    """Imports what the parts need and forks their parent, so that this process shares its memory, too. Must be called
+    before the launch is read, which has the secrets of all parts."""
     preloaded_parent.preload(PRELOADED)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
@@ -88,7 +88,7 @@ def _serve(stack: Stack, token: str, *, is_sample: bool, is_once: bool) -> Exit:
 
 
 def _convert_sample(stack: Stack, token: str) -> bool:
-    """As any user would, in a process of its own, for it takes libraries that nothing here needs afterwards."""
+    """Converts the sample like a user, in a separate process, since the libraries for it are not needed afterwards."""
     command = python_module(SAMPLE, stack.url, str(stack.data.root / "sample"))
     with spawn(command, env={**os.environ, "MODELMILL_TOKEN": token}, has_session=False) as sample:
         try:
@@ -102,7 +102,7 @@ def notice(text: str) -> None:
 
 
 class _Stopper:
-    """The first signal ends the serving; a further one takes away the grace of what is being stopped."""
+    """The first signal ends the serving; another one ends the grace of what is being stopped."""
 
     def __init__(self) -> None:
         self.is_stopping = False

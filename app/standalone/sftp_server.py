@@ -1,4 +1,4 @@
-"""SFTP as a part of `modelmill up`: a process that listens with nothing loaded, and forks the server on a connection.
+"""SFTP as a part of `modelmill up`: a process that listens with nothing loaded, and forks the server at a connection.
 An unused server ends and releases its memory."""
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from app.homes.sftp.sockets import listen
 from app.standalone.preloaded_parent import exit_code, fork_to_run
 
 UNUSED = 75
-"""Exit code of a server that has ended because nobody uses it."""
+"""Exit code of a server that ended because nobody used it."""
 
 
 class Ended(BaseException):
-    """The process is told to end: whatever it waits for, it waits no longer."""
+    """The process has to end, whatever it waits for."""
 
 
 def serve(host: str, port: int, idle_s: float) -> None:
@@ -58,7 +58,7 @@ def _serve(sockets: Sequence[socket.socket], unused_s: float) -> int:
 
 
 def _end(server: int) -> None:
-    """In order, if it is there."""
+    """Ends the server gracefully, if it exists."""
     try:
         os.kill(server, signal.SIGTERM)
         os.waitpid(server, 0)

@@ -23,7 +23,7 @@ from app.standalone.valkey import valkey_part
 from app.standalone.valkey_server import Valkey
 
 ROOT = Path(__file__).parents[2]
-"""Where `app` and `actors` lie; the parts run there so that both can be imported."""
+"""The folder of `app` and `actors`; the parts run there, so that both can be imported."""
 HEAP = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_TRIM_THRESHOLD_": "131072",
@@ -31,27 +31,30 @@ HEAP = {
     "PYTHONNODEBUGRANGES": "1",
 }
 IDLE_S = 60
-"""Without work for so long, the loaded toolchains and the SFTP server are let go of."""
+"""After this many seconds without work, the loaded toolchains and the SFTP server are released."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the user chose."""
+    """The user's choices."""
 
     data: DataFolder
     host: str
     port: int
-    """0: any that is free."""
+    """0 for any free one."""
     workers: Mapping[str, int]
-    """Stage → how many work on it at a time."""
+    """Number of workers by stage."""
     grace_s: float = 10.0
 
 
 @contextmanager
 def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: None) -> Iterator[Stack]:
-    """Start everything, hand over when the web answers, stop everything. Raises CannotStart.
+    """Start everything, yield when the web answers, and stop everything at the end.
 
     on_supervisor gets the supervisor before the first process starts.
+
+    Raises:
+        CannotStart: A part does not start.
     """
     lock = locked(plan)
     try:
@@ -64,13 +67,21 @@ def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: 
 
 
 def locked(plan: Plan) -> Lock:
-    """The folder, ready and ours. Raises CannotStart."""
+    """Prepares and locks the folder.
+
+    Raises:
+        CannotStart: It is not usable, or another stack runs in it.
+    """
     plan.data.prepare()
     return Lock(plan.data)
 
 
 def launch_of(plan: Plan) -> Launch:
-    """For a folder that is locked. Raises CannotStart."""
+    """Returns the launch for a locked folder.
+
+    Raises:
+        CannotStart: A setting does not fit.
+    """
     port = plan.port or free_port(plan.host)
     require_free(plan.host, port)
     valkey = Valkey.at(free_port())
@@ -93,7 +104,7 @@ def launch_of(plan: Plan) -> Launch:
 
 
 def parts(plan: Plan, port: int, sftp_port: int | None) -> list[Part]:
-    """All parts but Valkey. Each does what these commands of an operator do, in a process that is forked for it."""
+    """Returns all parts but Valkey. Each does what the operator's command does, in a forked process."""
     serve = Call("app.standalone.web_server:serve", {"host": plan.host, "port": port})
     control = [SCHEDULER, CONTROLLER, *([TRAINING] if load_settings().ray_address else [])]
     workers = [
@@ -105,7 +116,7 @@ def parts(plan: Plan, port: int, sftp_port: int | None) -> list[Part]:
 
 
 def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:
-    """One process instead of several. Every queue has a thread to itself, so none waits for another."""
+    """Returns one process instead of several. Each queue has a separate thread, so none waits for another."""
     queues = [queue.value for process in processes for queue in process.queues]
     call = Call("actors.forked:work", {"queues": queues, "is_clock": is_clock})
     return Part(name, tuple(processes[0].command), role=role, call=call)
@@ -128,7 +139,7 @@ def _environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -
         "MODELMILL_PORT": str(port),
         **({} if sftp_port is None else {"MODELMILL_SFTP_PORT": str(sftp_port)}),
         **_secret_key(plan),
-        # Ctrl-C means now.
+        # Ctrl-C ends everything without a grace.
         "MODELMILL_SHUTDOWN_GRACE_S": os.environ.get("MODELMILL_SHUTDOWN_GRACE_S") or "0",
         "MODELMILL_SANDBOX_IDLE_S": os.environ.get("MODELMILL_SANDBOX_IDLE_S") or str(IDLE_S),
         # Files that the person who typed `up` reads.
@@ -138,12 +149,13 @@ def _environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -
 
 
 def _environment_of_parent(environment: Mapping[str, str]) -> dict[str, str]:
-    """The C library is told before a process starts: no heap for each thread, and what is free is given back."""
+    """Configures the C library before a process starts: no heap for each thread, and free memory is returned."""
     return {**HEAP, **without_secrets(environment)}
 
 
 def _sftp_port(plan: Plan) -> int | None:
-    """The usual one may be taken, by another installation of ours for one. SFTPGo's stays as it is: None."""
+    """Returns a port for SFTP, since the usual one may be in use, for instance by another installation; None leaves
+    SFTPGo's as it is."""
     settings = load_settings()
     if settings.sftp != "embedded":
         return None
@@ -151,7 +163,8 @@ def _sftp_port(plan: Plan) -> int | None:
 
 
 def _secret_key(plan: Plan) -> dict[str, str]:
-    """The folder's own, unless the settings have one (also in a file): the parts then find it as we did."""
+    """Returns the folder's own key, unless the settings have one (also in a file), which the parts then read
+    themselves."""
     return {} if load_settings().has_lasting_key else {"MODELMILL_SECRET_KEY": lasting_key(plan.data.root)}
 
 

@@ -1,4 +1,5 @@
-"""Keeps parts running: starts them, restarts with a growing pause what ended unexpectedly, stops all of them."""
+"""Keeps parts running: starts them, restarts those that ended unexpectedly with growing pauses, and stops all of
+them."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from app.standalone.process import Command, Parent, Part, Process
 
 PAUSE = GrowingPause(0.1, 10.0)
 SETTLED_S = 20.0
-"""A part that ran this long is restarted without a pause worth noticing."""
+"""After a part has run this long, in seconds, its restart is almost immediate."""
 POLL_S = 0.02
 KILL_S = 5.0
-"""How long a leash may take to kill what hangs on it."""
+"""Seconds for a leash to kill everything below it."""
 
 Notice = Callable[[str], None]
 
 
 class Watched:
-    """A part and the process that runs it now. Only the supervisor's thread, or nobody but `stop`, touches it."""
+    """A part and its current process. Only the supervisor's thread, or `stop`, uses it."""
 
     def __init__(self, part: Part, log: Path) -> None:
         self.part = part
@@ -35,7 +36,7 @@ class Watched:
         self.due_at = 0.0
         self.pause_s = PAUSE.first_s
         self.failures = 0
-        """How often in a row it ended before it had settled."""
+        """Consecutive ends before it had run for SETTLED_S."""
 
 
 class Supervisor:
@@ -43,10 +44,10 @@ class Supervisor:
 
     Args:
         folder: of logs.
-        environment: what a part is told.
+        environment: returns a part's environment.
         cwd: where parts start.
-        notice: gets a sentence whenever a part ended and is started again.
-        parent: which process those parts are forked from that are calls.
+        notice: called with a sentence whenever a part ended and is started again.
+        parent: the process from which parts that are calls are forked.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Supervisor:
         self.watched: dict[str, Watched] = {}
 
     def start(self, parts: list[Part]) -> None:
-        """Start parts, all at once. May be called again with further ones."""
+        """Start parts, all at once. Can be called again with more."""
         with self._lock:
             for part in parts:
                 watched = Watched(part, self._folder.new_log(part.name))
@@ -83,11 +84,11 @@ class Supervisor:
             self._thread.start()
 
     def pids(self) -> dict[str, int]:
-        """Name of a running part → pid of its leash, which leads its process group."""
+        """Returns the pid of each running part's leash, which leads its process group."""
         return {name: watched.process.pid for name, watched in self.watched.items() if watched.process is not None}
 
     def stop(self, grace_s: float) -> None:
-        """SIGTERM to all; after the grace the end of all that hangs on them. Returns when nothing is left."""
+        """Sends SIGTERM to all; after the grace, ends everything below them. Returns when nothing is left."""
         self._is_stopping = True
         os.write(self._wake, b".")
         if self._thread.is_alive():
@@ -103,7 +104,7 @@ class Supervisor:
             os.close(descriptor)
 
     def hurry(self) -> None:
-        """Take away what is left of the grace. May be called from a signal handler."""
+        """Ends the grace at once. May be called from a signal handler."""
         self._is_urgent.set()
 
     def _end(self, processes: list[Process], grace_s: float) -> None:
@@ -145,13 +146,17 @@ class Supervisor:
                 os.read(self._woken, 64)
 
     def _look(self) -> float | None:
-        """Restart what is due. Returns the seconds until the next is, None when nothing is."""
+        """Restarts what is due.
+
+        Returns:
+            Seconds until the next restart; None if there is none.
+        """
         now = time.monotonic()
         for watched in self.watched.values():
             if watched.process is not None and not watched.process.is_running():
                 self._ended(watched, now)
             if watched.process is None and now >= watched.due_at:
-                with contextlib.suppress(OSError):  # no memory, no process to be had: again after the pause
+                with contextlib.suppress(OSError):  # no memory or process available: try again after the pause
                     self._launch(watched)
         due = [watched.due_at - now for watched in self.watched.values() if watched.process is None]
         return max(0.01, min(due)) if due else None

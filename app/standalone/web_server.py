@@ -1,4 +1,4 @@
-"""The web as a part of `modelmill up`: uvicorn in a process that was forked with all of it imported."""
+"""The web as a part of `modelmill up`: uvicorn in a forked process that has imported everything already."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from app.main import create_app, prepare
 from app.standalone.preloaded_parent import exit_code, fork_to_run
 
 GRACE_S = 5
-"""For answers in progress when the web is to end."""
+"""Seconds for responses in progress when the web ends."""
 DATE_EVERY_S = 1.0
 
 
 class Server(uvicorn.Server):
-    """Looks once a second, and at once when it is to end, instead of ten times a second: nobody may be there."""
+    """Checks once a second, and at once when it has to end, instead of ten times a second, since nobody may be using
+    it."""
 
     _ending: asyncio.Event | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -47,7 +48,7 @@ def configured(host: str, port: int) -> uvicorn.Config:
         port=port,
         timeout_graceful_shutdown=GRACE_S,
         access_log=False,
-        log_config=None,  # the application's is used: setting up another before would write to memory that is shared
+        log_config=None,  # the application's logging is used: another set-up before would write to shared memory
         ws=_websocket,  # type: ignore[arg-type]  # it is called as the class would be
     )
 
@@ -61,9 +62,9 @@ def _websocket(**of_server: Any) -> asyncio.Protocol:
 
 
 def serve(host: str, port: int) -> None:
-    """Until a signal ends it. Exits with 3 when the application cannot start, as uvicorn's command does.
+    """Serves until a signal. Exits with 3 if the application cannot start, like uvicorn's command.
 
-    The database is prepared in a process of its own: what that writes to the memory that is shared goes with it.
+    The database is prepared in a separate process, so that what this writes to shared memory ends with it.
     """
     _, status = os.waitpid(fork_to_run(prepare), 0)
     if status:

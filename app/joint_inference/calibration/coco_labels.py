@@ -1,4 +1,4 @@
-"""What is true of the pictures of a set, from its annotations in COCO's form. Runs in the sandbox."""
+"""The true content of a set's pictures, from its annotations in COCO format. Runs in the sandbox."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ ANNOTATIONS = "annotations.json"
 
 
 def read_annotations(text: bytes, class_of: Mapping[str, int]) -> dict[str, GroundTruth]:
-    """By the names of the pictures. A picture without annotations shows nothing.
+    """Returns the truth by the names of the pictures. A picture without annotations is empty.
 
     Args:
+        text: the annotations file.
         class_of: index of each class of the models by its name; a name that is a number is its own index.
 
     Raises:
-        BadSamples: It is not in COCO's form, or names a class that the models do not know.
+        BadSamples: It is not in COCO format, or names a class that the models do not know.
     """
     try:
         document = CocoDataset.read(text).document

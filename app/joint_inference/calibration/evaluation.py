@@ -54,7 +54,7 @@ def _answered(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> S
         boxes = sample.truth.boxes
         truth = sample.truth if boxes is None else replace(sample.truth, boxes=edge.counted(boxes))
         return SamplePredictions(sample.name, edge.predict(sample.picture), cloud.predict(sample.picture), truth)
-    except InferenceFailed:  # of a size or with channels that a model does not take
+    except InferenceFailed:  # of a size, or with channels, that a model does not accept
         return None
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from app.kit.text.json_form import JsonForm
 
 MAX_SAMPLES = 2000
-"""Of a set."""
+"""Samples in a set."""
 TIME_S = 1800.0
-"""How long both models may take for all samples."""
+"""Seconds that both models together may take for all samples."""
 LOST_AFTER = timedelta(seconds=2 * TIME_S)
-"""A calibration that has not ended by then never will."""
+"""A calibration that has not ended after this time never will."""
 
 
 class State(StrEnum):
@@ -27,7 +27,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class CalibrationRequest:
-    """What was asked for. The service's parameters are read when the calibration runs."""
+    """A user's request. The service's parameters are read when the calibration runs."""
 
     namespace: str
     """Of the service."""
@@ -36,7 +36,7 @@ class CalibrationRequest:
     edge_model: str
     cloud_model: str
     set_name: str
-    """Of the file with the samples."""
+    """Name of the file with the samples."""
     set_bytes: int
     """Size of that file."""
 
@@ -56,14 +56,14 @@ class Calibration:
     progress: int = 0
     """0..100."""
     error: Mapping[str, Any] = field(default_factory=dict)
-    """Of a FAILED one, as ModelmillError.to_dict gives it."""
+    """Of a FAILED one, made by ModelmillError.to_dict."""
 
     @property
     def has_ended(self) -> bool:
         return self.state in (State.READY, State.FAILED)
 
     def is_under_way(self, now: datetime) -> bool:
-        """Whether it waits or runs, and is not lost."""
+        """Returns whether it waits or runs, and is not lost."""
         return not self.has_ended and not self.is_lost(now)
 
     def is_lost(self, now: datetime) -> bool:

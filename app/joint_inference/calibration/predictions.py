@@ -11,12 +11,12 @@ from app.inference.prediction import Box, Prediction
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """What is true of a sample: one of both, or neither."""
+    """The truth about a sample: one of both, or neither."""
 
     label: int | None = None
     """The class of the whole picture."""
     boxes: tuple[Box, ...] | None = None
-    """What is in the picture; their scores mean nothing."""
+    """The objects in the picture; their scores have no meaning."""
 
 
 UNKNOWN = GroundTruth()
@@ -24,11 +24,11 @@ UNKNOWN = GroundTruth()
 
 @dataclass(frozen=True)
 class SamplePredictions:
-    """What both models said of one sample."""
+    """The answers of both models to one sample."""
 
     name: str
     edge: Prediction
-    """With its candidates, of which hard samples are told."""
+    """With its candidates, by which hard samples are recognized."""
     cloud: Prediction
     truth: GroundTruth = UNKNOWN
 
@@ -44,7 +44,11 @@ class SamplePredictions:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> SamplePredictions:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Reads the result of to_json.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is something else.
+        """
         boxes = data["boxes"]
         truth = GroundTruth(data["label"], None if boxes is None else tuple(Box.from_json(box) for box in boxes))
         return SamplePredictions(str(data["name"]), _read(data["edge"]), _read(data["cloud"]), truth)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Sums: TypeAlias = "npt.NDArray[np.float64]"
-"""[n, 2]: of each sample what is good of it and what it counts; quality is the sum of the one by that of the other."""
+"""[n, 2]: the correct part and the whole of each sample; quality is the sum of the former divided by the sum of the
+latter."""
 
 
 class Kind(StrEnum):
@@ -44,7 +45,11 @@ class QualityMeasures:
 
 
 def measure(answers: Sequence[SamplePredictions]) -> QualityMeasures:
-    """By the truth where every sample has one of the kind that the models answer. Raises ValueError without samples."""
+    """Measures against the truth if every sample has one of the kind that the models answer.
+
+    Raises:
+        ValueError: There are no samples.
+    """
     import numpy as np
 
     kind = _kind(answers)
@@ -54,7 +59,7 @@ def measure(answers: Sequence[SamplePredictions]) -> QualityMeasures:
 
 
 def ratio(sums: Sums) -> float:
-    """1 where there was nothing to find and nothing was found."""
+    """Returns the quality; 1 if there was nothing to find and nothing was found."""
     good, counted = sums.sum(axis=0)
     return float(good / counted) if counted else 1.0
 

@@ -28,7 +28,7 @@ from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
 
 MAX_BYTES = 2 << 30
-"""Of the set once unpacked."""
+"""Largest size of a set once unpacked, in bytes."""
 MAX_PICTURE_BYTES = 64 << 20
 MAX_LABELS_BYTES = 8 << 20
 LABELS = "labels.csv"
@@ -38,29 +38,36 @@ WANTED = "Send a zip of JPEG or PNG pictures, or an .npz with the array x and, w
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """A picture of the set, and what is true of it."""
+    """A picture of the set, and the truth about it."""
 
     name: str
     picture: Picture | None
-    """None for one that could not be read."""
+    """None if it could not be read."""
     truth: GroundTruth = UNKNOWN
 
 
 @dataclass
 class SampleLabels:
-    """By the name of the file, with its folders or without."""
+    """Labels by the name of the file, with or without its folders."""
 
     truths: dict[str, GroundTruth] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
-    """Names of the classes in the order they came."""
+    """Names of the classes in the order of their appearance."""
 
     def of(self, name: str) -> GroundTruth:
         return self.truths.get(name) or self.truths.get(PurePosixPath(name).name) or GroundTruth()
 
 
 def read_samples(path: Path, labels: Sequence[str]) -> Iterator[CalibrationSample]:
-    """labels: names of the models' classes. Raises BadSamples, ImagesTooLarge, BadArchive, ZipBomb; some before the
-    first sample, some at it."""
+    """Yields the samples of a set.
+
+    Args:
+        labels: names of the models' classes.
+
+    Raises:
+        BadSamples, ImagesTooLarge, BadArchive, ZipBomb: The set is not valid; raised before the first sample, or at a
+            later one.
+    """
     directory = _directory(path)
     if entries.is_npz(directory):
         entries.refuse_bomb(directory, path.stat().st_size, "the .npz file", MAX_BYTES)
@@ -79,7 +86,7 @@ def _directory(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def count_of(path: Path) -> int:
-    """How many pictures to expect, to show how far one is; 0 if that is not known beforehand."""
+    """Returns the expected number of pictures, to show the progress; 0 if unknown."""
     directory = _directory(path)
     if entries.is_npz(directory):
         return 0
@@ -97,7 +104,7 @@ def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Ite
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
-    """None for what cannot be read: one bad picture of hundreds tells nothing about the others."""
+    """Returns None for a picture that cannot be read: one bad picture of hundreds means nothing for the others."""
     try:
         if info.file_size > MAX_PICTURE_BYTES:
             return None
@@ -108,7 +115,11 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
 
 
 def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
-    """Of labels.csv, else of annotations.json; else nothing is known. Raises BadSamples for one that is damaged."""
+    """Reads labels.csv, otherwise annotations.json; without either, nothing is known.
+
+    Raises:
+        BadSamples: The file is damaged.
+    """
     by_name = {PurePosixPath(info.filename).name.lower(): info for info in archive.infolist()}
     file = next((file for file in (LABELS, ANNOTATIONS) if file in by_name), None)
     if file is None:
@@ -125,9 +136,9 @@ def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
 
 
 def read_labels(text: str, names: Sequence[str]) -> SampleLabels:
-    """Lines of name,class, or name,class,x1,y1,x2,y2 for each box. class: a number, or one of these names.
+    """Reads lines of name,class, or name,class,x1,y1,x2,y2 for each box. A class is a number, or one of these names.
 
-    A first line that starts with "name" is a heading. A picture whose line has a name alone shows nothing.
+    A first line that starts with "name" is a heading. A line with only a name means an empty picture.
     """
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row)]
     if rows and rows[0][0].lower() in ("name", "file", "filename"):
@@ -182,7 +193,7 @@ def _arrays(path: Path) -> Iterator[CalibrationSample]:
 
 
 def _picture(values: npt.NDArray[Any]) -> Picture | None:
-    """Channels first or last, or none; floats up to 1 or up to 255."""
+    """Converts an array with channels first, last or none, of floats up to 1 or up to 255."""
     if values.ndim == 3 and values.shape[0] in (1, 3) and values.shape[2] not in (1, 3):
         values = np.moveaxis(values, 0, 2)
     if values.ndim == 3 and values.shape[2] == 1:

@@ -17,7 +17,7 @@ OPEN = (State.WAITING, State.RUNNING)
 
 
 def calibration_key(calibration_id: str) -> str:
-    """Under which its changes are announced to open pages."""
+    """Key under which its changes are announced to open pages."""
     return f"calibration:{calibration_id}"
 
 
@@ -41,13 +41,17 @@ def find(conn: Connection, calibration_id: str) -> Calibration | None:
 
 
 def of_owner(conn: Connection, owner: str) -> list[Calibration]:
-    """Newest first."""
+    """Returns a user's calibrations, the newest first."""
     mine = sa.select(calibrations).where(calibrations.c.owner == owner)
     return [_read(row) for row in conn.execute(mine.order_by(calibrations.c.created_at.desc()))]
 
 
 def change(conn: Connection, calibration_id: str, **values: Any) -> bool:
-    """Only one that has not ended. True: it was changed."""
+    """Changes a calibration that has not ended.
+
+    Returns:
+        Whether it was changed.
+    """
     note_change(conn, calibration_key(calibration_id))
     query = sa.update(calibrations).where(
         calibrations.c.calibration_id == calibration_id, calibrations.c.state.in_([state.value for state in OPEN])

@@ -1,5 +1,5 @@
-"""Each algorithm at each setting, on answers that are there already: what would have gone up, how good the final
-answers had been, and which setting is the best within a budget. Pure."""
+"""Evaluates each algorithm at each setting on existing answers: what would have been uploaded, how good the final
+answers would have been, and which setting is the best within a budget. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.joint_inference.hard_examples.base import BadParameter, HardExampleAlgo
 from app.kit.text.json_form import JsonForm
 
 Make = Callable[[str, Mapping[str, str]], HardExampleAlgorithm]
-"""Of a name and parameters; raises UnknownAlgorithm, BadParameter."""
+"""Makes an algorithm from a name and parameters; raises UnknownAlgorithm, BadParameter."""
 LEFT_OUT = frozenset({"Random"})
-"""Its expectation is a line that is drawn anyway."""
+"""Not tried, since the expected result of random choice is drawn anyway."""
 _STEPS = tuple(f"{n / 20:.2f}" for n in range(1, 20))
 _COARSE = tuple(f"{n / 10:.1f}" for n in range(1, 10))
 GRIDS: Mapping[str, Mapping[str, Sequence[str]]] = {
@@ -24,19 +24,19 @@ GRIDS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Threshold": {"threshold": _STEPS},
     "CrossEntropy": {"threshold_cross_entropy": (*_STEPS, "0.99")},
 }
-"""Values to try. An algorithm that is not here is tried as it is, with its defaults."""
+"""Values to try. An algorithm that is not listed is tried with its defaults."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """An algorithm with parameters, and what it is worth."""
+    """An algorithm with parameters, and its results."""
 
     algorithm: str
     parameters: Mapping[str, str]
     upload: float
-    """Share of the samples that are hard with it, 0..1."""
+    """Share of the samples that are hard for it, 0..1."""
     quality: float
-    """Of the final answers, 0..1."""
+    """Quality of the final answers, 0..1."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class Sweep:
     """All settings on one set of samples."""
 
     kind: Kind
-    """What quality means here."""
+    """The measure of quality."""
     samples: int
     skipped: int
-    """Samples that could not be read."""
+    """Number of samples that could not be read."""
     edge_sums: tuple[float, float]
-    """Of the small model's answers: what is good and what counts, see quality.Sums."""
+    """Correct part and whole of the small model's answers, see quality.Sums."""
     cloud_sums: tuple[float, float]
-    """Of the big model's answers."""
+    """The same for the big model's answers."""
     settings: tuple[Setting, ...]
-    """In the order they were tried."""
+    """In the order of the evaluation."""
 
     @property
     def edge_only(self) -> float:
@@ -64,7 +64,7 @@ class Sweep:
         return self.random(1.0)
 
     def random(self, upload: float) -> float:
-        """What to expect if this share went up without regard to what it is."""
+        """Returns the expected quality if this share were uploaded at random."""
         good, counted = (
             edge * (1 - upload) + cloud * upload for edge, cloud in zip(self.edge_sums, self.cloud_sums, strict=True)
         )
@@ -101,7 +101,8 @@ def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str]
 
 
 def pareto(settings: Iterable[Setting]) -> list[Setting]:
-    """By upload: those for which no other is as good with less upload; of equal ones the one with least to say."""
+    """Returns, by upload, the settings for which no other is as good with less upload; of equal ones the one with fewer
+    parameters."""
     front: list[Setting] = []
     for setting in sorted(settings, key=lambda setting: (setting.upload, -setting.quality, len(setting.parameters))):
         if not front or setting.quality > front[-1].quality:
@@ -110,7 +111,7 @@ def pareto(settings: Iterable[Setting]) -> list[Setting]:
 
 
 def best_within(settings: Iterable[Setting], budget: float) -> Setting | None:
-    """The best that uploads no more than this share; of equally good ones the thriftiest."""
+    """Returns the best setting that uploads at most this share; of equally good ones the one that uploads least."""
     fitting = [setting for setting in settings if setting.upload <= budget + 1e-9]
     return max(fitting, key=lambda setting: (setting.quality, -setting.upload, -len(setting.parameters)), default=None)
 
@@ -122,7 +123,7 @@ def _tried(name: str, predictions: Sequence[Prediction], measured: QualityMeasur
     for parameters in _grid(name):
         try:
             algorithm = make(name, parameters)
-        except BadParameter:  # one that cannot do without what its user must say
+        except BadParameter:  # an algorithm that needs parameters from its user
             continue
         hard = np.array([algorithm(prediction).is_hard for prediction in predictions], dtype=bool)
         final = np.where(hard[:, None], measured.cloud, measured.edge)

@@ -26,16 +26,16 @@ class Verdict:
 
     is_hard: bool
     score: float
-    """The more the harder, comparable within one algorithm: under a budget the hardest go up first."""
+    """The higher the harder, comparable within one algorithm: under a budget the hardest are uploaded first."""
     why: str = ""
-    """A few words for the page, as "2 of 4 candidates ≤ 0.90"."""
+    """A few words for the page, such as "2 of 4 candidates ≤ 0.90"."""
 
 
 class HardExampleAlgorithm(Protocol):
     """Made once per worker by `make(parameters)`, where values are the strings of the resource.
 
-    One that judges without looking at the prediction says so by an attribute `needs_prediction = False`: only such can
-    decide before the small model has run. Calls may come from several threads, one at a time.
+    An algorithm that judges without the prediction has the attribute `needs_prediction = False`: only such an algorithm
+    can decide before the small model has run. Calls may come from several threads, one at a time.
     """
 
     name: ClassVar[str]
@@ -43,12 +43,12 @@ class HardExampleAlgorithm(Protocol):
     def __call__(self, prediction: Prediction) -> Verdict: ...
 
     def never(self, *, candidate_threshold: float) -> str:
-        """Why nothing that a detector sees can ever be hard with these parameters; empty when something can, and when
-        it is meant."""
+        """Returns why no sample of a detector can ever be hard with these parameters; empty if one can, or if this is
+        intended."""
 
 
 class Algorithm(Protocol):
-    """What an entry point names: a callable that makes one. Raises BadParameter.
+    """The target of an entry point: a callable that makes an algorithm, and raises BadParameter.
 
     It may have `description`, a text, and `parameters`, a sequence of Parameter, for the forms.
     """
@@ -64,7 +64,7 @@ class Parameter:
     kind: str
     """number, whole or flag."""
     default: str
-    """As it would be written."""
+    """As a user would write it."""
     description: str
     least: float | None = None
     most: float | None = None

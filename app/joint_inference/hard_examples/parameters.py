@@ -1,4 +1,4 @@
-"""Parameters of a resource are strings; this module parses them. Pure."""
+"""Parses the parameters of a resource, which are strings. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Choice = TypeVar("Choice", bound=str)
 
 
 class ParameterReader:
-    """What was given, by key. A missing or empty one is its default; all else that is wrong raises BadParameter."""
+    """The given parameters by key. A missing or empty one has its default; everything else that is wrong raises
+    BadParameter."""
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self.parameters = parameters
@@ -28,7 +29,7 @@ class ParameterReader:
         """A parameter as a number; see `number_of`.
 
         Args:
-            default: where the parameter is missing or empty.
+            default: used if the parameter is missing or empty.
         """
         text = self.text(key)
         return default if not text else number_of(key, text, least=least, most=most)
@@ -40,12 +41,12 @@ class ParameterReader:
         """A parameter as a whole number.
 
         Args:
-            default: where the parameter is missing or empty.
+            default: used if the parameter is missing or empty.
             least: included.
             most: included.
 
         Raises:
-            BadParameter: It is none in this range.
+            BadParameter: It is not a whole number in this range.
         """
         text = self.text(key)
         if not text:
@@ -73,15 +74,16 @@ class ParameterReader:
 
 
 def number_of(key: str, text: str, *, least: float = -math.inf, most: float = math.inf) -> float:
-    """A finite number; also written as a fraction, 1/255.
+    """Reads a finite number, which may be a fraction such as 1/255.
 
     Args:
         key: the parameter, for the error's message.
+        text: the value.
         least: included.
         most: included.
 
     Raises:
-        BadParameter: It is none in this range.
+        BadParameter: It is not a number in this range.
     """
     upper, _, lower = text.partition("/")
     try:

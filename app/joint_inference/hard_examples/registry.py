@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AlgorithmEntry:
-    """One algorithm for forms and messages."""
+    """An algorithm for forms and messages."""
 
     name: str
     algorithm: Algorithm | None
@@ -38,16 +38,16 @@ class AlgorithmEntry:
     description: str = ""
     parameters: tuple[Parameter, ...] = ()
     needs_prediction: bool = True
-    """Only one that does not can decide before the small model has run."""
+    """Only an algorithm that does not can decide before the small model has run."""
     origin: str = ""
-    """Empty for a bundled one, else `module:name (package)`."""
+    """Empty for a bundled one, otherwise `module:name (package)`."""
     problem: str = ""
     """Why it cannot be used."""
 
 
 @cache
 def known() -> Mapping[str, AlgorithmEntry]:
-    """By name, bundled ones first. Entry points are read once per process."""
+    """Returns the algorithms by name, bundled ones first. Entry points are read once per process."""
     algorithms = {name: _described(name, algorithm) for name, algorithm in BUNDLED.items()}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.name in algorithms or point.name in RESERVED:
@@ -58,7 +58,12 @@ def known() -> Mapping[str, AlgorithmEntry]:
 
 
 def make(name: str, parameters: Mapping[str, str]) -> HardExampleAlgorithm:
-    """Raises UnknownAlgorithm, BadParameter."""
+    """Makes an algorithm.
+
+    Raises:
+        UnknownAlgorithm: There is none of this name.
+        BadParameter: A parameter is not valid.
+    """
     if name in RESERVED:
         raise UnknownAlgorithm(f"The hard-example algorithm {name} is not for this: {RESERVED[name]}.", hint=_hint())
     entry = known().get(name)
@@ -70,7 +75,7 @@ def make(name: str, parameters: Mapping[str, str]) -> HardExampleAlgorithm:
         return entry.algorithm(parameters)
     except ModelmillError:
         raise
-    except Exception as error:  # it is somebody else's code
+    except Exception as error:  # third-party code
         raise BadParameter(
             f"The hard-example algorithm {name} takes no such parameters: {_said(error)}.", detail={"key": ""}
         ) from error

@@ -1,5 +1,4 @@
-"""The mirror, bound to kopf: which events of the cluster lead to which of its verbs. And the
-operator as a process."""
+"""The mirror bound to kopf: which events of the cluster call which of its methods. And the operator as a process."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from app.kit.errors import ModelmillError
 
 AGAIN_S = 5.0
 LOOK_S = 2.0
-"""How often the status of a service is compared with what the cluster shows."""
+"""Seconds between comparisons of a service's status with that in the cluster."""
 GONE_S = 1.0
 RESOURCE = (GROUP, VERSION, PLURAL)
 
 
 def registry_of(mirror: Mirror, *, look_s: float = LOOK_S) -> kopf.OperatorRegistry:
-    """A registry of its own, without ways to log in."""
+    """Returns a separate registry without ways to log in."""
     registry = kopf.OperatorRegistry()
 
     @_patient
@@ -49,7 +48,8 @@ def registry_of(mirror: Mirror, *, look_s: float = LOOK_S) -> kopf.OperatorRegis
 
 
 def settings_of() -> kopf.OperatorSettings:
-    """Nothing of kopf's own goes into the status, and no events are written: the conditions say it."""
+    """Returns settings by which kopf adds nothing of its own to the status and writes no events, since the conditions
+    are sufficient."""
     settings = kopf.OperatorSettings()
     settings.persistence.finalizer = f"{PREFIX}/workers"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
@@ -60,7 +60,7 @@ def settings_of() -> kopf.OperatorSettings:
 
 
 def _patient(handler: Callable[..., None]) -> Callable[..., None]:
-    """What the store refuses now (it is unreachable, something else changed the service) is tried again."""
+    """Retries what the store refuses now, because it is unreachable or something else changed the service."""
 
     @functools.wraps(handler)
     def handled(**arguments: Any) -> None:
@@ -94,7 +94,7 @@ def run(mirror: Mirror, *, namespaces: Collection[str] = (), liveness: str | Non
 
 
 def _log_in(registry: kopf.OperatorRegistry) -> None:
-    """As the pod's service account, or as the kubeconfig says."""
+    """Logs in with the pod's service account, or with the kubeconfig."""
 
     @kopf.on.login(registry=registry, retries=1)
     def log_in(**arguments: Any) -> kopf.ConnectionInfo:

@@ -19,27 +19,31 @@ from app.kit.clock import to_text
 
 INVALID = "InvalidResource"
 PREFIX = "modelmill.neptune.io"
-"""Of what the operator notes on a resource for itself."""
+"""Prefix of the operator's own annotations on a resource."""
 NOT_OURS = (f"{PREFIX}/", "kopf.zalando.org/", "kopf.dev/", "kubectl.kubernetes.io/")
-"""Annotations that tools keep for themselves begin so. They change without anybody having changed the service."""
+"""Prefixes of annotations that tools keep for themselves, and that change without a change of the service."""
 HEARTBEAT = timedelta(seconds=60)
-"""So often a status is written when nothing but its heartbeat has moved: each write wakes all who watch."""
+"""Interval at which a status is written if only its heartbeat has changed: each write wakes all watchers."""
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why this generation of a resource cannot be taken."""
+    """Why this generation of a resource is not accepted."""
 
     generation: int
     message: str
     reason: str = INVALID
     may_pass: bool = False
-    """The same resource may be taken later: it is tried again at each look."""
+    """True if the same resource may be accepted later: it is tried again at each comparison."""
 
 
 class Mirror:
-    """user: whose the services are. Safe for several threads: what was created and how it is are looked at at once."""
+    """Mirrors resources. Thread-safe: the creation and the state of a service are checked together.
+
+    Args:
+        user: owner of the services.
+    """
 
     def __init__(self, services: Services, user: str) -> None:
         self._services = services
@@ -48,8 +52,11 @@ class Mirror:
         self._lock = threading.RLock()
 
     def take(self, resource: Json, *, now: datetime) -> bool:
-        """Create the service, or change it. False: not yet, one of this name is still being deleted. What is no valid
-        service is remembered, and shows in its status."""
+        """Creates or changes the service. An invalid one is remembered, and shown in its status.
+
+        Returns:
+            False if a service of this name is still being deleted.
+        """
         uid = str(resource["metadata"]["uid"])
         with self._lock:
             existing = self._find(resource)
@@ -67,7 +74,11 @@ class Mirror:
             return True
 
     def release(self, resource: Json, *, now: datetime) -> bool:
-        """Delete it. True: it is gone, its workers have ended."""
+        """Deletes the service.
+
+        Returns:
+            True if it is gone, and its workers have ended.
+        """
         self._refused.pop(str(resource["metadata"]["uid"]), None)
         try:
             self._services.delete(self._user, *_name(resource), now=now)
@@ -76,8 +87,8 @@ class Mirror:
         return self._find(resource) is None
 
     def status_for(self, resource: Json, *, now: datetime) -> dict[str, Any] | None:
-        """What its status should be, None when it is so already. What somebody deleted here while the cluster still
-        wants it is made again."""
+        """Returns what its status should be; None if it is up to date. A service that was deleted here while the
+        cluster still has it is created again."""
         before: Json = resource.get("status") or {}
         refusal = self._refused_now(resource)
         if refusal is None or refusal.may_pass:
@@ -92,7 +103,7 @@ class Mirror:
         return status if is_news(before, status) else None
 
     def _refused_now(self, resource: Json) -> Refusal | None:
-        """Of this generation."""
+        """Returns the refusal of this generation, if there is one."""
         refusal = self._refused.get(str(resource["metadata"]["uid"]))
         return refusal if refusal is not None and refusal.generation == _generation(resource) else None
 
@@ -104,7 +115,8 @@ class Mirror:
 
 
 def without_theirs(resource: Json) -> dict[str, Any]:
-    """What of it is the user's: the cluster's uid, versions, finalizers and its tools' annotations are not."""
+    """Returns the user's part of a resource, without the cluster's uid, versions, finalizers and its tools'
+    annotations."""
     metadata = resource["metadata"]
     own_metadata = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
     annotations = {
@@ -117,7 +129,7 @@ def without_theirs(resource: Json) -> dict[str, Any]:
 
 
 def is_news(before: Json, status: Json) -> bool:
-    """Is it worth a write? A heartbeat alone only after a while."""
+    """Returns whether the status should be written; a heartbeat alone only after some time."""
     if not status:
         return False
     if _still(before) != _still(status):
@@ -127,12 +139,13 @@ def is_news(before: Json, status: Json) -> bool:
 
 
 def merge_patch(before: Json, status: Json) -> dict[str, Any]:
-    """As a JSON merge patch: what is no more becomes null."""
+    """Returns a JSON merge patch; what no longer exists becomes null."""
     return {**dict.fromkeys(set(before) - set(status)), **status}
 
 
 def _refused(service: Json, before: Json, refusal: Refusal, now: str) -> dict[str, Any]:
-    """The status of the one that goes on as it was, if there is any, with this as its current condition."""
+    """Returns the status of the service that continues as before, if there is one, with the refusal as its current
+    condition."""
     goes_on = " The service goes on as it was before." if service else ""
     condition = Condition(ConditionType.FAILED, refusal.reason, f"{refusal.message}{goes_on}")
     conditions = conditions_after(before.get("conditions") or (), condition, None, now)

@@ -21,7 +21,7 @@ from app.kit.errors import BadRequest, NotFound
 from app.kit.web.auth import user_of
 
 LIKE = ("1", "32")
-"""The Kubernetes whose manners these are."""
+"""The version of Kubernetes whose API is imitated."""
 _GROUP_VERSION = {"groupVersion": API_VERSION, "version": VERSION}
 _GROUP = {"name": GROUP, "versions": [_GROUP_VERSION], "preferredVersion": _GROUP_VERSION}
 VERSIONS = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
@@ -109,7 +109,7 @@ async def nothing(_: Request) -> Response:
 
 @speaks_status
 async def namespaces(request: Request) -> Response:
-    """default, and those that the caller has services in."""
+    """Lists `default` and the namespaces in which the caller has services."""
     items = [_namespace(name) for name in await _names(request)]
     if wants_table(request.headers.get("accept", "")):
         return JSONResponse(_table(items))
@@ -127,7 +127,7 @@ async def namespace(request: Request) -> Response:
 
 @speaks_status
 async def events(request: Request) -> Response:
-    """Of one service, named by a field selector: `kubectl describe` shows them."""
+    """Lists the events of one service, named by a field selector, for `kubectl describe`."""
     fields = fields_of(request.query_params.get("fieldSelector", ""))
     name = fields.get("involvedObject.name", "")
     if not name:

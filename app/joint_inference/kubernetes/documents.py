@@ -57,7 +57,7 @@ def _digest() -> str:
 
 
 def document() -> dict[str, Any]:
-    """OpenAPI 3.0 of group and version."""
+    """Returns the OpenAPI 3.0 document of the group and version."""
     return {
         "openapi": "3.0.0",
         "info": {"title": "Modelmill", "version": VERSION},

@@ -78,7 +78,8 @@ def _patched(request: Request, operations: Any) -> Response:
 
 
 def _applied(request: Request, resource: Any) -> Response:
-    """Created, or changed in the fields that it names, and in those that its manager named before and does not now."""
+    """Creates the service, or changes the fields that the body names, and those that its manager named before but no
+    longer does."""
     check_kind(resource)
     writing, place = write_options(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
@@ -128,8 +129,12 @@ SHARE = {"manager": str, "operation": str, "time": str, "fieldsV1": dict}
 
 
 def patched(resource: Any, operations: Any) -> Any:
-    """The resource as it is then; it is not changed itself. Raises BadRequest for what is no patch, BadInput for one
-    that does not fit what there is."""
+    """Returns the patched resource without changing the original.
+
+    Raises:
+        BadRequest: The patch is not valid.
+        BadInput: It does not fit the resource.
+    """
     if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
         raise BadRequest("A JSON patch is a list of operations.")
     if len(operations) > MAX_OPERATIONS:
@@ -153,8 +158,12 @@ def patched(resource: Any, operations: Any) -> Any:
 
 
 def checked_managed(managed: Any) -> list[Any]:
-    """metadata.managedFields as a tool has rewritten them: kubectl does when it goes over to server-side apply. Raises
-    BadInput."""
+    """Returns metadata.managedFields as a tool has rewritten them, as kubectl does when it switches to server-side
+    apply.
+
+    Raises:
+        BadInput: They are not valid.
+    """
     for item in managed or ():
         if not isinstance(item, dict) or not all(isinstance(item.get(key), kind) for key, kind in SHARE.items()):
             raise BadInput("metadata.managedFields are to be a list of managers with their fields.")

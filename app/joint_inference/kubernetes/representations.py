@@ -38,13 +38,13 @@ QUALIFIED = f"{PLURAL}.{GROUP}"
 
 
 def speaks_status(endpoint: Endpoint) -> Endpoint:
-    """What goes wrong in it is answered as Kubernetes does."""
+    """Wraps an endpoint so that errors have Kubernetes' form."""
 
     @wraps(endpoint)
     async def answered(request: Request) -> Response:
         try:
             if any("\0" in str(value) for value in request.path_params.values()):
-                raise ServiceNotFound("No name has such a character.")  # and no database takes it
+                raise ServiceNotFound("No name has such a character.")  # which no database stores, either
             return await endpoint(request)
         except ModelmillError as error:
             return failure(error, request.path_params.get("name", ""))
@@ -58,11 +58,11 @@ def failure(error: ModelmillError, name: str = "") -> Response:
 
 
 def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
-    """A Status.
+    """Returns a Status.
 
     Args:
-        error: what it tells.
-        name: of the service that was asked for.
+        error: what it reports.
+        name: of the requested service.
     """
     name = str(error.detail.get("name") or name)
     reason, message = _reason_and_message(error, name)
@@ -93,7 +93,7 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
 
 
 def _reason_and_message(error: ModelmillError, name: str) -> tuple[str, str]:
-    """Reason and message. kubectl shows the message and nothing else."""
+    """Returns reason and message. kubectl shows only the message."""
     sentence = f"{error.message} {error.hint}".strip()
     if isinstance(error, ServiceNotFound):
         return "NotFound", f'{QUALIFIED} "{name}" not found'
@@ -122,7 +122,7 @@ def list_of(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> 
 
 
 def warned(response: Response, warnings: Sequence[str]) -> Response:
-    """With a header for each: kubectl prints them."""
+    """Adds a header for each warning, which kubectl prints."""
     for warning in warnings[:20]:
         text = warning.encode("ascii", "replace").decode()
         printable = "".join(letter if letter.isprintable() else "?" for letter in text)
@@ -151,13 +151,13 @@ _NAME_COLUMN = {
 def table_of(
     resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], *, now: datetime, include: str = "Metadata"
 ) -> dict[str, Any]:
-    """A Table, as `kubectl get` prints it.
+    """Returns a Table, as `kubectl get` prints it.
 
     Args:
         resources: a row each.
         metadata: of the list.
-        now: for ages.
-        include: what a row carries beside its cells: None, Metadata, Object.
+        now: the time, for ages.
+        include: the content of a row besides its cells: None, Metadata, Object.
     """
     return {
         "kind": "Table",
@@ -169,7 +169,7 @@ def table_of(
 
 
 def found_at(value: Any, path: str) -> Any:
-    """What lies at a JSONPath of steps like .status.conditions[-1].type; None if nothing does."""
+    """Returns the value at a JSONPath of steps like .status.conditions[-1].type; None if there is none."""
     for name, index in _STEP.findall(path):
         if name:
             value = value.get(name) if isinstance(value, Mapping) else None
@@ -180,7 +180,7 @@ def found_at(value: Any, path: str) -> Any:
 
 
 def human_duration(seconds: float) -> str:
-    """As Kubernetes writes an age: the two largest units while the first is small, later one."""
+    """Writes an age as Kubernetes does: the two largest units while the first is small, otherwise one."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"

@@ -34,17 +34,21 @@ class WriteOptions:
     """The query options of a writing request."""
 
     is_dry: bool
-    """Nothing is to be stored."""
+    """True if nothing must be stored."""
     fields: str
     """What to do about unknown fields: Strict, Warn or Ignore."""
     manager: str
-    """Who sets the fields."""
+    """The manager that sets the fields."""
     is_forced: bool
-    """An apply takes fields from other managers."""
+    """True if an apply takes fields over from other managers."""
 
 
 def write_options(request: Request) -> WriteOptions:
-    """Raises BadRequest."""
+    """Reads the options.
+
+    Raises:
+        BadRequest: One is not valid.
+    """
     query = request.query_params
     fields = query.get("fieldValidation") or "Warn"
     if fields not in ("Strict", "Warn", "Ignore"):
@@ -60,7 +64,11 @@ def write_options(request: Request) -> WriteOptions:
 
 
 async def body_of(request: Request) -> Any:
-    """JSON, or YAML where the Content-Type says so; None without a body. Raises BadRequest, TooLarge."""
+    """Reads JSON, or YAML if the Content-Type says so; None without a body.
+
+    Raises:
+        BadRequest, TooLarge: It cannot be read.
+    """
     body = await whole_body(request, MAX_BODY_BYTES, "A resource")
     if not body:
         return None
@@ -77,7 +85,11 @@ def content_type(request: Request) -> str:
 
 
 def check_kind(resource: Any) -> None:
-    """Raises BadRequest for what is of another kind or version than the path says."""
+    """Checks the kind and version.
+
+    Raises:
+        BadRequest: They differ from those in the path.
+    """
     if not isinstance(resource, dict):
         raise BadRequest("The body is no resource.")
     if resource.get("kind") != KIND or resource.get("apiVersion") != API_VERSION:
@@ -86,8 +98,12 @@ def check_kind(resource: Any) -> None:
 
 
 def warnings_for(resource: Any, writing: WriteOptions) -> list[str]:
-    """What to warn of: fields that are not known, and parameters that nothing reads. Raises BadRequest when unknown
-    fields are not to be there, InvalidResource."""
+    """Returns warnings about unknown fields and unused parameters.
+
+    Raises:
+        BadRequest: Unknown fields are not allowed.
+        InvalidResource: The resource is not valid.
+    """
     ignored = ignored_parameters(validated(resource)["spec"])
     if writing.fields == "Ignore":
         return ignored
@@ -98,7 +114,11 @@ def warnings_for(resource: Any, writing: WriteOptions) -> list[str]:
 
 
 def warnings_for_fields(resource: Any, writing: WriteOptions) -> list[str]:
-    """As warnings_for, of a resource that names no more than some fields. Raises BadRequest."""
+    """Returns the same as warnings_for, for a resource with only some of the fields.
+
+    Raises:
+        BadRequest: Unknown fields are not allowed.
+    """
     unknown = unknown_in(resource)
     if unknown and writing.fields == "Strict":
         raise _strict(unknown)
@@ -110,14 +130,14 @@ def _strict(unknown: Sequence[str]) -> BadRequest:
 
 
 def number_of(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
-    """A number of the query.
+    """Reads a number of the query.
 
     Args:
         default: if it is missing or empty.
-        most: a larger one is cut to this.
+        most: larger numbers are reduced to this.
 
     Raises:
-        BadRequest: It is no whole number from 0.
+        BadRequest: It is not a whole number from 0.
     """
     text = query.get(name, "")
     if not text:
@@ -128,7 +148,7 @@ def number_of(query: Mapping[str, str], name: str, *, default: int, most: int) -
 
 
 def wants_table(accept: str) -> bool:
-    """Is a table wanted before the plain resource?"""
+    """Returns whether a table is preferred to the plain resource."""
     for part in accept.split(","):
         kind, *options = (piece.strip() for piece in part.split(";"))
         if kind == "application/json":
@@ -158,13 +178,21 @@ class Selector:
 
 
 def selector_of(query: Mapping[str, str]) -> Selector:
-    """Raises BadRequest."""
+    """Reads the selectors.
+
+    Raises:
+        BadRequest: They are not valid.
+    """
     fields = tuple(_field(part) for part in _parts(query.get("fieldSelector", "")))
     return Selector(fields, tuple(_label(part) for part in _parts(query.get("labelSelector", ""))))
 
 
 def fields_of(text: str) -> dict[str, str]:
-    """Of a field selector with nothing but equalities. Raises BadRequest."""
+    """Reads a field selector that contains only equalities.
+
+    Raises:
+        BadRequest: It is not valid.
+    """
     matches = [_EQUAL.fullmatch(part) for part in _parts(text)]
     if not all(match and match.group(2) != "!=" for match in matches):
         raise BadRequest(f"{text!r} is no field selector of equalities.")
@@ -172,7 +200,7 @@ def fields_of(text: str) -> dict[str, str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """At the commas that are not within parentheses."""
+    """Splits at commas outside of parentheses."""
     for part in re.split(r",(?![^()]*\))", text):
         if part.strip():
             yield part.strip()

@@ -41,7 +41,7 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
 class Expired(BadRequest):
-    """The version is none that this server has given out: the list is to be read again."""
+    """This server did not give out the version, so the list has to be read again."""
 
     status = 410
     code = "VERSION_EXPIRED"
@@ -58,16 +58,16 @@ class WatchStream:
     shown: set[str] = field(default_factory=set)
     """Uids of the services that it knows."""
     seen: int = 0
-    """The newest version that it was told of."""
+    """The newest version that was sent to it."""
 
     def begin(self, after: int) -> list[tuple[str, Service]]:
-        """What the client is told first.
+        """Returns what is sent first.
 
         Args:
-            after: the version that the client has read; 0 for none: it is told of all.
+            after: the version that the client has read; 0 for none: it gets everything.
 
         Raises:
-            Expired: what happened since is no longer known.
+            Expired: The changes since then are no longer known.
         """
         every, version = self.services.all(self.user, namespace=self.namespace)
         if after > version:
@@ -81,7 +81,7 @@ class WatchStream:
         return [("ADDED", service) for service in services]
 
     def news(self) -> list[tuple[str, Service]]:
-        """What has changed since, as the client is to hear it."""
+        """Returns the changes since the last call, in the client's view."""
         changes = self.services.changes(self.user, self.seen, namespace=self.namespace)
         if changes:
             self.seen = max(self.seen, changes[-1].version)
@@ -100,12 +100,12 @@ class WatchStream:
 
 @dataclass(frozen=True)
 class WatchRequest:
-    """How the client wants to be told."""
+    """How the client wants changes to be sent."""
 
     seconds: float
     is_table: bool
     include: str
-    """What a table's row carries: None, Metadata, Object."""
+    """The content of a table's row: None, Metadata, Object."""
     bookmarks: bool
     initial_end: bool
 
@@ -118,7 +118,12 @@ class WatchRequest:
 
 
 async def watch(request: Request) -> Response:
-    """Raises BadRequest, Expired."""
+    """Sends changes.
+
+    Raises:
+        BadRequest: The request is not valid.
+        Expired: The version is not known.
+    """
     query = request.query_params
     view = WatchStream(
         joint_of(request).services, user_of(request), request.path_params.get("namespace"), selector_of(query)
@@ -167,7 +172,7 @@ async def _lines(
 
 
 async def _may_go_on(request: Request) -> bool:
-    """A token that was revoked meanwhile ends what it started."""
+    """Returns whether the caller is still authorized; a token that was revoked ends its watches."""
     if not caller_of(request).token_id:
         return True
     return bool(await run_in_threadpool(authenticator_of(request).still_holds, request))

@@ -11,25 +11,29 @@ from app.inference.prediction import Box
 from app.joint_inference.model.tally import Sample
 
 ALIKE_BITS = 5
-"""Of 64: two pictures whose difference hashes differ in no more are alike."""
+"""Two pictures are alike if their difference hashes (64 bits) differ in at most this many bits."""
 WHOLE = "is_whole_picture"
-"""An annotation with it is a class of the picture, as a classifier answers, not a box."""
+"""Key of annotations that are a class of the whole picture, as a classifier answers, instead of a box."""
 KINDS = ("images", "annotations", "categories")
 
 
 class NoDataset(Exception):
-    """The text is none in COCO's form."""
+    """The text is not in COCO format."""
 
 
 @dataclass
 class CocoDataset:
-    """The lists of an annotations file, and what else stands in it."""
+    """The lists of an annotations file, and its other content."""
 
     document: dict[str, Any]
 
     @staticmethod
     def read(text: bytes) -> CocoDataset:
-        """Of an empty text an empty one. Raises NoDataset."""
+        """Reads a file; an empty text is an empty data set.
+
+        Raises:
+            NoDataset: It is not in COCO format.
+        """
         try:
             document = json.loads(text or b"{}")
         except (ValueError, RecursionError) as error:
@@ -47,16 +51,16 @@ class CocoDataset:
 
     @property
     def file_names(self) -> list[str]:
-        """Of its pictures, relative to its folder."""
+        """Names of its pictures, relative to its folder."""
         return [name for one in self.document["images"] if isinstance(name := one.get("file_name"), str)]
 
     @property
     def count(self) -> int:
-        """Of its pictures."""
+        """Number of its pictures."""
         return len(self.document["images"])
 
     def has_alike(self, dhash: str) -> bool:
-        """Is there a picture that hardly differs? Of those whose hash is not known nothing is said."""
+        """Returns whether there is a picture that hardly differs; pictures without a known hash are ignored."""
         number = _hash(dhash)
         return number is not None and any(
             (other := _hash(image.get("dhash"))) is not None and (number ^ other).bit_count() <= ALIKE_BITS
@@ -67,12 +71,13 @@ class CocoDataset:
         return self._next("images")
 
     def add(self, file_name: str, sample: Sample, size: tuple[int, int], dhash: str) -> None:
-        """A picture with what was answered: the cloud's boxes where it has answered, else the edge's.
+        """Add a picture with its answers: the cloud's boxes if it has answered, otherwise the edge's.
 
         Args:
             file_name: of the picture.
-            size: width and height of the picture, which may be smaller than what the sample's boxes are of.
-            dhash: its difference hash; empty: it is not known.
+            sample: with both answers.
+            size: width and height of the picture, which may be smaller than that of the sample's boxes.
+            dhash: its difference hash; empty if unknown.
         """
         image_id = self._next("images")
         facts = {"date_captured": sample.at, "dhash": dhash, "answered_by": sample.source.value, "why": sample.why}

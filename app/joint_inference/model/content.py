@@ -12,7 +12,7 @@ from app.joint_inference.model.resource import Role, Service, Specification, Wor
 
 @dataclass(frozen=True)
 class BigModel:
-    """Where an edge worker finds the big model."""
+    """The address of the big model, for an edge worker."""
 
     url: str
     """http://host:port of the cloud worker."""
@@ -22,20 +22,20 @@ class BigModel:
 
 @dataclass(frozen=True)
 class OrderContent:
-    """What one worker is to be."""
+    """What one worker has to be."""
 
     role: Role
     resource: Mapping[str, Any]
     """The whole resource, in the form of the requirement's insert."""
     model: ModelCard
     secret: str = ""
-    """The bearer token that a cloud worker demands."""
+    """The bearer token that a cloud worker requires."""
     big_model: BigModel | None = None
     """For an edge worker."""
     withheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Cameras of the node that are not for the service's user: {"videos": ids, "sources": patterns}."""
+    """Cameras of the node that the service's user may not use: {"videos": ids, "sources": patterns}."""
     former: ModelCard | None = None
-    """For an edge worker: the model that it compares its own with."""
+    """For an edge worker: the model with which it compares its own."""
 
     @property
     def specification(self) -> Specification:
@@ -58,7 +58,11 @@ class OrderContent:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> OrderContent:
-        """Raises KeyError, TypeError, ValueError for data of another form."""
+        """Reads the result of to_json.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is something else.
+        """
         big, former = data.get("bigModel"), data.get("former")
         return OrderContent(
             Role(data["role"]),
@@ -72,7 +76,8 @@ class OrderContent:
 
 
 def resource_for_node(service: Service) -> dict[str, Any]:
-    """Without what changes all the time, for an order is sent again when its content differs, and what no node uses."""
+    """Returns the resource without what changes all the time, since an order is sent again when its content differs,
+    and without what no node uses."""
     whole = service.to_resource()
     metadata = {name: whole["metadata"][name] for name in ("name", "namespace", "uid", "generation")}
     edge = {key: value for key, value in whole["spec"]["edgeWorker"].items() if key != "rollout"}

@@ -125,7 +125,7 @@ PRINTER_COLUMNS: list[dict[str, str]] = [
 
 
 def crd() -> dict[str, Any]:
-    """The whole, to be changed at will by who asked."""
+    """Returns the whole definition, which the caller may change."""
     version = {
         "name": VERSION,
         "subresources": {"status": {}},
@@ -141,7 +141,7 @@ def crd() -> dict[str, Any]:
         "metadata": {"name": f"{PLURAL}.{GROUP}"},
         "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
     }
-    document: dict[str, Any] = json.loads(json.dumps(whole))  # no part is shared, as copy.deepcopy would keep it
+    document: dict[str, Any] = json.loads(json.dumps(whole))  # no shared parts, which copy.deepcopy would keep shared
     return document
 
 

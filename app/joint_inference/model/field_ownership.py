@@ -15,9 +15,9 @@ from app.joint_inference.model.resource import API_VERSION
 APPLY, UPDATE = "Apply", "Update"
 OURS = "modelmill"
 BEFORE = "before-first-apply"
-"""Who owns what was there before fields had owners."""
+"""The owner of everything from before fields had owners."""
 KUBECTL, KUBECTL_BEFORE = "kubectl", "kubectl-client-side-apply"
-"""One and the same user, by `kubectl apply` with --server-side and without."""
+"""One and the same user: `kubectl apply` with and without --server-side."""
 MAX_MANAGER = 128
 Path = tuple[str, ...]
 Fields = dict[Path, Any]
@@ -25,11 +25,11 @@ Fields = dict[Path, Any]
 
 @dataclass(frozen=True)
 class Manager:
-    """Who sets fields of a resource."""
+    """A program or person that sets fields of a resource."""
 
     name: str = OURS
     operation: str = UPDATE
-    """Apply for who states what they want, Update for who changes what there is."""
+    """Apply states what the manager wants, Update changes what exists."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,18 @@ class OwnedFields:
     manager: Manager
     paths: frozenset[Path]
     at: str
-    """When that last changed."""
+    """When its last change was."""
 
 
 def updated(
     managed: Sequence[Any], before: Mapping[str, Any] | None, after: Mapping[str, Any], by: Manager, at: str
 ) -> list[Any]:
-    """managedFields after a manager has made `after` of `before`: what was changed is theirs, what is gone is nobody's.
+    """Returns managedFields after a manager has changed `before` to `after`: what was changed is theirs, what is gone
+    is nobody's.
 
     Args:
-        managed: the list before, as it stands in the resource.
-        before: None: the resource is new.
+        managed: the list before, as in the resource.
+        before: None for a new resource.
         at: text in ISO 8601.
     """
     old, new = fields_of(before or {}), fields_of(after)
@@ -94,8 +95,11 @@ def applied(
 
 
 def check_status(live: Mapping[str, Any], intended: Mapping[str, Any], *, force: bool) -> None:
-    """All of a status is the controller's, which writes it again when it next looks. Raises FieldConflict for a field
-    that is to be another."""
+    """Checks a status: all of it belongs to the controller, which writes it again at its next check.
+
+    Raises:
+        FieldConflict: A field would be changed.
+    """
     old = dict(_leaves(live, ("status",)))
     conflicts = [(OURS, path) for path, value in _leaves(intended, ("status",)) if old.get(path, value) != value]
     if conflicts and not force:
@@ -134,7 +138,8 @@ def _nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[OwnedFields]:
-    """Of a service that is older than its owners: all is that of who was there before."""
+    """Returns the owners; for a service that is older than its owners, everything belongs to whoever was there
+    before."""
     if not managed and fields:
         return [OwnedFields(Manager(BEFORE), frozenset(fields), at)]
     return [
@@ -146,7 +151,7 @@ def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[OwnedFields
 
 
 def _written(shares: Sequence[OwnedFields], before: Sequence[OwnedFields]) -> list[Any]:
-    """Who owns nothing is not named; whose share is as it was keeps its time."""
+    """Writes the owners: a manager without fields is omitted, and an unchanged share keeps its time."""
     times = {(entry.manager, entry.paths): entry.at for entry in before}
     return [
         {

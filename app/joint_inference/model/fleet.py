@@ -1,5 +1,5 @@
-"""A service whose edge worker runs on every node that its nodeSelector selects: each node is as a service of one edge
-node, with its own parameters, order, tally and condition; what follows for the whole is put together here. Pure."""
+"""A service whose edge worker runs on every node that its nodeSelector selects. Each node is treated like a service of
+one edge node, with its own parameters, order, tally and condition; this module combines them. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUMMED_AT = "summedAt"
 """When the nodes were last added up."""
 CAUSES = 5
 NAMES = 3
-"""So many causes, and nodes of each, are named in a message."""
+"""Number of causes, and of nodes for each, in a message."""
 COUNTS = (
     "inferenceNumber",
     "hardExampleNumber",
@@ -54,7 +54,7 @@ def _expanded(text: str, node: Node) -> str:
 
 
 def fleet_plan(service: Service, plans: Mapping[str, ServicePlan]) -> ServicePlan:
-    """What follows for the whole service.
+    """Returns the plan of the whole service.
 
     Args:
         plans: of the service as it is for each of its nodes, by their names.
@@ -76,8 +76,8 @@ def fleet_plan(service: Service, plans: Mapping[str, ServicePlan]) -> ServicePla
 
 
 def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
-    """Running as soon as one node does, and then Degraded as long as another does not serve; with how many run, and the
-    causes by how many nodes have them.
+    """Returns Running as soon as one node runs, then Degraded as long as another does not serve; with the number of
+    running nodes, and the causes with their numbers of nodes.
 
     Args:
         conditions: of the service for each of its nodes, by their names; at least one.
@@ -90,7 +90,7 @@ def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
     head = f"{running} of {count} edge nodes run."
     first = next(iter(conditions.values()))
     if first.type is ConditionType.FAILED and all(condition == first for condition in conditions.values()):
-        return first  # nothing of it is a node's
+        return first  # none of it concerns a single node
     if not troubled:
         return Condition(ConditionType.RUNNING, Reason.SERVING, head)
     causes = Counter((c.type, c.reason) for c in troubled.values()).most_common()
@@ -108,7 +108,7 @@ def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
 
 
 def _cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:
-    """`NodeOffline (3): cam1, cam2, cam3. The node 'cam1' is not connected…`"""
+    """Writes a cause: `NodeOffline (3): cam1, cam2, cam3. The node 'cam1' is not connected…`"""
     names = ", ".join(node for node, _ in nodes[:NAMES]) + (", …" if len(nodes) > NAMES else "")
     return f"{reason} ({len(nodes)}): {names}. {nodes[0][1].message.partition(chr(10))[0]}"
 
@@ -148,7 +148,7 @@ def summed(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def task_info_of(reported: Mapping[str, Any]) -> dict[str, Any]:
-    """What is counted of what is stored."""
+    """Returns the counters in what is stored."""
     return {key: value for key, value in reported.items() if key not in ("phase", SUMMED_AT)}
 
 

@@ -28,22 +28,22 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Worker:
-    """One worker of a service, as its spec has it."""
+    """One worker of a service, as in its spec."""
 
     role: Role
     name: str
     model: str
     """The name of its model."""
     node: str
-    """The name of its node; empty where a selector selects its nodes."""
+    """The name of its node; empty if a selector selects its nodes."""
     script_dir: str = ""
-    """Empty: the bundled worker."""
+    """Empty for the bundled worker."""
     script_boot_file: str = ""
     framework_version: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Of its workerSpec; of a repeated key the last value."""
+    """From its workerSpec; a repeated key has its last value."""
     selector: Mapping[str, str] = field(default_factory=dict)
-    """The labels of the nodes that it runs on, in place of a node's name."""
+    """The labels of the nodes on which it runs, instead of a node's name."""
 
     @property
     def is_builtin(self) -> bool:
@@ -51,7 +51,7 @@ class Worker:
 
     @property
     def place(self) -> str:
-        """Its node, or the labels of its nodes, in words."""
+        """Describes its node, or the labels of its nodes."""
         return self.node or text_of(self.selector)
 
 
@@ -64,7 +64,7 @@ class Specification:
     hard_example: str
     """The name of the algorithm."""
     hard_example_parameters: Mapping[str, str]
-    """Those of the edge worker, overridden by the algorithm's own."""
+    """Those of the edge worker, with the algorithm's own taking precedence."""
 
     def worker(self, role: Role) -> Worker:
         return self.edge if role is Role.EDGE else self.cloud
@@ -79,9 +79,9 @@ class Service:
     namespace: str
     name: str
     generation: int
-    """Rises with each change of the spec."""
+    """Increases with each change of the spec."""
     version: int
-    """The resourceVersion: rises with each change of any service."""
+    """The resourceVersion, which increases with each change of any service."""
     created_at: str
     spec: Mapping[str, Any]
     """As the resource has it, JSON."""
@@ -90,15 +90,15 @@ class Service:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     deleted_at: str | None = None
-    """When its deletion was requested; its workers are being ended."""
+    """When its deletion was requested, after which its workers are ended."""
     gone_at: str | None = None
     """When its workers had ended."""
     secret: str = ""
-    """What the edge worker shows the big model."""
+    """The edge worker's secret for the big model."""
     reported: Mapping[str, Any] = field(default_factory=dict)
     """The last taskInfo, with its phase."""
     managed: Sequence[Any] = ()
-    """metadata.managedFields; empty: it is older than field ownership."""
+    """metadata.managedFields; empty for a service that is older than field ownership."""
     rollout: Mapping[str, Any] = field(default_factory=dict)
     """See ROLLOUT; empty: a new model goes to all nodes at once."""
 
@@ -107,7 +107,7 @@ class Service:
         return specification_of(self.spec)
 
     def to_resource(self) -> dict[str, Any]:
-        """As the Kubernetes API shows it."""
+        """Returns the resource as in the Kubernetes API."""
         metadata: dict[str, Any] = {
             "name": self.name,
             "namespace": self.namespace,
@@ -134,11 +134,11 @@ class Service:
 
 
 CLASSES = "classes"
-"""The parameter that says which classes count: what the edge worker has holds for the cloud worker that has none."""
+"""The parameter with the classes that count: the edge worker's value also applies to a cloud worker without one."""
 
 
 def specification_of(spec: Mapping[str, Any]) -> Specification:
-    """Of a spec that has been validated against the CRD's schema."""
+    """Reads a spec that was validated against the CRD's schema."""
     algorithm = spec["edgeWorker"]["hardExampleAlgorithm"]
     edge, cloud = _worker(Role.EDGE, spec["edgeWorker"]), _worker(Role.CLOUD, spec["cloudWorker"])
     if CLASSES in edge.parameters and CLASSES not in cloud.parameters:
@@ -167,5 +167,5 @@ def _parameters(pairs: Any) -> dict[str, str]:
 
 
 def _seconds(text: str) -> str:
-    """Kubernetes' times have whole seconds."""
+    """Shortens a time to whole seconds, as Kubernetes has them."""
     return text[:19] + "Z"

@@ -22,9 +22,9 @@ from app.model_registry.model import version_on
 class RolloutState(StrEnum):
     PROGRESSING = "progressing"
     PAUSED = "paused"
-    """No further wave begins; it still goes back by itself."""
+    """No further wave starts; it can still go back by itself."""
     ROLLED_BACK = "rolled-back"
-    """The former model runs on all nodes, until the service's model is another one."""
+    """The former model runs on all nodes until the service's model changes."""
     COMPLETE = "complete"
     """The target runs on all nodes."""
 
@@ -33,15 +33,15 @@ UNDER_WAY = (RolloutState.PROGRESSING, RolloutState.PAUSED)
 
 
 class RolloutAction(StrEnum):
-    """What a user may do with one."""
+    """What a user can do with a roll-out."""
 
     PAUSE = "pause"
     RESUME = "resume"
     ROLL_BACK = "roll-back"
     RETRY = "retry"
-    """Begin anew after a roll-back."""
+    """Start again after a roll-back."""
     PROMOTE = "promote"
-    """Skip the waves that are left."""
+    """Skip the remaining waves."""
 
 
 @dataclass(frozen=True)
@@ -49,30 +49,30 @@ class RolloutPolicy:
     """The spec's edgeWorker.rollout."""
 
     waves: tuple[str, ...] = ("1", "10%", "50%", "100%")
-    """So many nodes, or so many of a hundred, have the new model after each wave; after the last all have."""
+    """Number or percentage of the nodes that have the new model after each wave; after the last one, all have it."""
     soak_s: float = 60.0
-    """A wave lasts at least so long."""
+    """Least duration of a wave, in seconds."""
     least_pictures: int = 50
-    """A node has compared so many pictures before it counts as well."""
+    """Pictures that a node has to compare before it counts as healthy."""
     most_errors: int = 0
-    """Pictures of a node that the new model could not answer."""
+    """Pictures of a node that the new model may fail to answer."""
     most_latency: float = 1.5
-    """The new model may take so many times as long as the former one."""
+    """How many times as long as the former model the new one may take."""
     least_agreement: float = 0.9
-    """Of both models' answers to the same pictures, from 0 to 1."""
+    """Least agreement of both models on the same pictures, 0..1."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of both models on the same pictures, as an edge worker reports it."""
+    """Measurements of both models on the same pictures, as an edge worker reports them."""
 
     pictures: int = 0
     agreement: float = 1.0
-    """The mean over the pictures."""
+    """Mean over the pictures, 0..1."""
     ms: float = 0.0
-    """The mean of the new model."""
+    """Mean time of the new model."""
     former_ms: float = 0.0
-    """The mean of the former model."""
+    """Mean time of the former model."""
     errors: int = 0
     """Pictures that the new model could not answer."""
 
@@ -86,30 +86,30 @@ COMPARISON = JsonForm(Comparison)
 
 @dataclass(frozen=True)
 class NodeHealth:
-    """An edge node of the service, as far as a roll-out goes."""
+    """What a roll-out has to know about an edge node of the service."""
 
     node: str
     is_online: bool
     sha256: str = ""
-    """Of the model that runs there; empty: it is not known."""
+    """Of the running model; empty if unknown."""
     failure: str = ""
-    """Why the worker does not stay up; empty: it does."""
+    """Why the worker keeps ending; empty if it does not."""
     comparison: Comparison = Comparison()
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """How far a service has got from one model to another."""
+    """The progress of a service from one model to another."""
 
     former: ModelCard
     target: ModelCard
     state: RolloutState = RolloutState.COMPLETE
     wave: int = 0
-    """The present one; the first is 0."""
+    """Number of the current wave, from 0."""
     wave_at: str = ""
-    """When it began, text in ISO 8601."""
+    """When it started, text in ISO 8601."""
     nodes: tuple[str, ...] = ()
-    """Those that have the target, in the order in which they got it."""
+    """Nodes with the target, in the order in which they got it."""
     reason: str = ""
     """Why it went back."""
 
@@ -118,13 +118,13 @@ class Rollout:
         return self.state in UNDER_WAY
 
     def model_of(self, node: str) -> ModelCard:
-        """What this node is to run."""
+        """Returns the model that this node has to run."""
         if self.state is RolloutState.COMPLETE:
             return self.target
         return self.target if self.is_under_way and node in self.nodes else self.former
 
     def compared_on(self, node: str) -> ModelCard | None:
-        """What this node is to compare its model with; None: nothing."""
+        """Returns the model with which this node compares its own; None for none."""
         return self.former if self.is_under_way and node in self.nodes else None
 
 
@@ -132,7 +132,7 @@ ROLLOUT = JsonForm(Rollout)
 
 
 def policy_of(spec: Mapping[str, Any]) -> RolloutPolicy | None:
-    """Of a validated spec; None: a new model goes to all nodes at once."""
+    """Reads a validated spec; None: a new model goes to all nodes at once."""
     raw = spec["edgeWorker"].get("rollout")
     if raw is None:
         return None
@@ -148,7 +148,11 @@ def policy_of(spec: Mapping[str, Any]) -> RolloutPolicy | None:
 
 
 def size_of(wave: str, count: int) -> int:
-    """How many of so many nodes have the target after a wave. Raises ValueError for what is none."""
+    """Returns how many of `count` nodes have the target after a wave.
+
+    Raises:
+        ValueError: The wave is not valid.
+    """
     is_share = wave.endswith("%")
     amount = float(wave[:-1]) if is_share else int(wave)
     if not (0 < amount <= 100 if is_share else amount >= 1):
@@ -180,7 +184,7 @@ def advanced(
 
 
 def acted(rollout: Rollout, action: RolloutAction) -> Rollout | None:
-    """What a user makes of it; None: that cannot be done now."""
+    """Returns the roll-out after a user's action; None if this is not possible now."""
     state = rollout.state
     if action is RolloutAction.PAUSE and state is RolloutState.PROGRESSING:
         return replace(rollout, state=RolloutState.PAUSED)
@@ -236,13 +240,13 @@ def _last(
 
 
 def is_well(node: NodeHealth, rollout: Rollout, policy: RolloutPolicy) -> bool:
-    """Whether a node that has the target has run it long enough to be judged, and nothing speaks against it."""
+    """Returns whether a node has run the target long enough to be judged, without a problem."""
     runs_target = node.sha256 == rollout.target.sha256
     return runs_target and node.comparison.pictures >= policy.least_pictures and not problem_of(node, rollout, policy)
 
 
 def problem_of(node: NodeHealth, rollout: Rollout, policy: RolloutPolicy) -> str:
-    """What speaks against the target on a node that has it; empty: nothing so far."""
+    """Returns the problem of the target on a node; empty if there is none so far."""
     if node.failure:
         return f"{node.node}: {node.failure}"
     if node.sha256 != rollout.target.sha256:
@@ -272,6 +276,6 @@ def _is_same(one: ModelCard, other: ModelCard) -> bool:
 
 
 def change_text(rollout: Rollout) -> str:
-    """`version 2 of 'faces' to version 3`"""
+    """Describes the change: `version 2 of 'faces' to version 3`"""
     (name, former), (_, target) = version_on(rollout.former.name), version_on(rollout.target.name)
     return f"{name!r} from version {former} to version {target}"

@@ -30,11 +30,11 @@ class ObservedWorker:
     is_online: bool
     """Whether the node is connected."""
     report: WorkerReport | None
-    """Of this generation of the service; None: there is none yet."""
+    """For this generation of the service; None if there is none yet."""
     model: ModelCard | None
     """The model it should run."""
     order_problem: str = ""
-    """Why its node could not store the newest order; empty: it could."""
+    """Why its node could not store the newest order; empty if it could."""
 
     @property
     def is_serving(self) -> bool:
@@ -58,7 +58,7 @@ class ObservedWorker:
 
     @property
     def is_blind(self) -> bool:
-        """It runs, and its source gives nothing."""
+        """It runs, but its source has no frames."""
         return self.stream_end is not None and self.stream_end.is_failure
 
     @property
@@ -67,12 +67,12 @@ class ObservedWorker:
 
     @property
     def is_stalled(self) -> bool:
-        """It cannot be changed to what is wanted, and runs as it was before."""
+        """It cannot be changed to what is ordered, and runs as before."""
         return self.has_failed and self.report is not None and self.report.former_generation > 0
 
     @property
     def is_behind(self) -> bool:
-        """It is what its service says, but for a newer version of its model, which its node cannot fetch."""
+        """It is up to date except for a newer version of its model, which its node cannot fetch."""
         return self.is_stalled and self.report is not None and self.report.former_generation == self.report.generation
 
     @property
@@ -81,7 +81,7 @@ class ObservedWorker:
 
 
 def running_model(report: WorkerReport | None) -> dict[str, Any] | None:
-    """What the worker says that it runs: name of the model, version, sha256. None: it says nothing of that."""
+    """Returns what the worker reports as its model: name, version, sha256; None if it does not report it."""
     detail = report.detail if report else {}
     if not detail.get("model") or not detail.get("sha256"):
         return None
@@ -106,7 +106,7 @@ def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condi
 
 
 def _not_serving(worker: ObservedWorker) -> Condition | None:
-    """Why a worker does not serve; None: it does."""
+    """Returns why a worker does not serve; None if it does."""
     if worker.has_failed:
         return Condition(FAILED, Reason.WORKER_FAILED, _why_failed(worker))
     if not worker.is_online:
@@ -135,7 +135,7 @@ def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> C
 
 
 def _asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
-    """Frames come, or are sent to it: how is the way to the big model?"""
+    """Returns the condition while frames arrive or are sent: how well the big model is reached."""
     if cloud.is_online and (cloud.has_failed or cloud.is_restarting):
         return Condition(RUNNING, Reason.DEGRADED, f"{_why_failed(cloud)}\n{KEEPS}")
     away = "" if cloud.is_online else f"The node {cloud.node!r} of the big model is not connected."
@@ -182,10 +182,10 @@ def _why_behind(worker: ObservedWorker) -> str:
 
 
 def change_of_model(worker: Worker, before: Mapping[str, Any], card: ModelCard) -> str:
-    """What is told when a worker is ordered to run another model; empty: it is the same.
+    """Returns the event for a worker that is ordered to run another model; empty if it is the same.
 
     Args:
-        before: the card of the order before, JSON.
+        before: the card of the previous order, JSON.
     """
     if (before.get("name"), before.get("sha256")) == (card.name, card.sha256):
         return ""

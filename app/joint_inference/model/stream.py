@@ -9,7 +9,7 @@ from typing import Any
 from app.joint_inference.model.status import Reason
 
 STREAM = "stream"
-"""The key among what a worker says of itself."""
+"""Key in a worker's report of itself."""
 ENDS = (Reason.SOURCE_UNAVAILABLE, Reason.DECODER_MISSING, Reason.SOURCE_ENDED)
 MOST_TEXT = 500
 
@@ -30,10 +30,10 @@ class StreamEnd:
 
 
 def stream_end(detail: Mapping[str, Any]) -> StreamEnd | None:
-    """None: frames come, there is no stream, or nothing is known of it.
+    """Returns why no frames come; None if they do, there is no stream, or nothing is known.
 
     Args:
-        detail: what a worker says of itself, which may be anything.
+        detail: a worker's report of itself, which may be anything.
     """
     stream = detail.get(STREAM)
     reason = stream.get("reason") if isinstance(stream, Mapping) else None

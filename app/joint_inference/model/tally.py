@@ -14,17 +14,18 @@ UPLOAD_SHARE = "cloudAnswerRatio"
 
 
 def upload_share_key(task_info: Mapping[str, Any]) -> str:
-    """Where the share that the cloud answered stands; of a worker that does not say, the requirement's ratio."""
+    """Returns the key of the share that the cloud answered; for a worker without it, that of the requirement's
+    ratio."""
     return UPLOAD_SHARE if UPLOAD_SHARE in task_info else "uploadCloudRatio"
 
 
 class Source(StrEnum):
-    """Whose answer is the final one."""
+    """The model with the final answer."""
 
     EDGE = "edge"
     CLOUD = "cloud"
     EDGE_FALLBACK = "edge_fallback"
-    """The sample was hard and should have gone up, but the cloud did not answer in time."""
+    """The sample was hard and should have been uploaded, but the cloud did not answer in time."""
 
 
 class Breaker(StrEnum):
@@ -35,20 +36,20 @@ class Breaker(StrEnum):
 
 @dataclass(frozen=True)
 class Tally:
-    """Since start_time, over restarts of the worker. Times are ISO 8601 in UTC, milliseconds those of the
+    """Counters since start_time, over restarts of the worker. Times are ISO 8601 in UTC; milliseconds are those of the
     last 512 samples."""
 
     inferences: int = 0
     hard: int = 0
-    """Judged hard, once each."""
+    """Judged as hard, each counted once."""
     uploaded: int = 0
     """Answered by the cloud."""
     failed: int = 0
-    """Sent and not answered in time."""
+    """Sent, but not answered in time."""
     kept: int = 0
-    """Hard, but over the upload budget, the queue was full or the breaker open."""
+    """Hard, but not sent: over the upload budget, the queue full, or the breaker open."""
     fallback: int = 0
-    """Failed and those kept for a reason of the cloud's."""
+    """Failed, or not sent because of the cloud."""
     bytes_uploaded: int = 0
     bytes_saved: int = 0
     """Held back by the byte budget."""
@@ -67,7 +68,7 @@ class Tally:
 
     @property
     def hard_ratio(self) -> float:
-        """The requirement's uploadCloudRatio: 0.1 where 100 of 1000 are hard, whatever became of them."""
+        """The requirement's uploadCloudRatio: 0.1 if 100 of 1000 are hard, whatever happened to them."""
         return self.hard / self.inferences if self.inferences else 0.0
 
     @property
@@ -76,7 +77,7 @@ class Tally:
         return self.uploaded / self.inferences if self.inferences else 0.0
 
     def to_task_info(self) -> dict[str, Any]:
-        """The requirement's taskInfo, with further keys."""
+        """Returns the requirement's taskInfo, with further keys."""
         return {
             "inferenceNumber": self.inferences,
             "hardExampleNumber": self.hard,
@@ -111,18 +112,18 @@ class Sample:
     width: int
     height: int
     why: str
-    """The algorithm's words."""
+    """The algorithm's reason."""
     score: float
     source: Source
     edge: Prediction
     cloud: Prediction | None = None
-    """None when it did not answer."""
+    """None if it did not answer."""
     edge_ms: float = 0.0
     cloud_ms: float | None = None
     bytes_up: int = 0
     labels: tuple[str, ...] = ()
     origin: str = ""
-    """Where the picture is from, as a file's name and the frame's number."""
+    """Origin of the picture: a file's name and the frame's number."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -136,7 +137,11 @@ class Sample:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Sample:
-        """Raises KeyError, TypeError, ValueError for what is none."""
+        """Reads the result of to_json.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is something else.
+        """
         return Sample(
             **{
                 **data,
@@ -149,15 +154,15 @@ class Sample:
 
 
 MOST_ROWS = 1000
-"""Of a report."""
+"""Rows in a report."""
 MAX_BYTES = 1 << 20
-"""Of a report."""
+"""Bytes of a report."""
 
 
 class RowChoice(StrEnum):
-    """Which samples leave a row."""
+    """Which samples are stored as rows."""
 
     ALL = "all"
     OBJECTS = "objects"
-    """Those in which something was detected."""
+    """Only those with detected objects."""
     NONE = "none"

@@ -40,7 +40,8 @@ async def change(request: Request) -> Response:
 
 
 def _change(request: Request, sent: Mapping[str, str]) -> Response:
-    """Nothing typed is lost. What another changed meanwhile is not overwritten unseen: it is said once."""
+    """Changes a service. Nothing that was typed is lost; if somebody else changed it in the meantime, the page says so
+    once before it is overwritten."""
     service, text = service_of(request), sent.get("text", "")
     seen = sent.get("generation", "")
     shown: dict[str, Any] = {"generation": service.generation}
@@ -89,7 +90,7 @@ async def change_rollout(request: Request) -> Response:
     service = await run_in_threadpool(service_of, request)
     fields = await form(request, RolloutChange)
     act = joint_of(request).services.act_on_rollout
-    with suppress(NoSuchRollout):  # it went on meanwhile, as its page shows
+    with suppress(NoSuchRollout):  # it has advanced in the meantime, as its page shows
         await run_in_threadpool(act, service.owner, service.namespace, service.name, fields.action, now=now())
     return see_other(url_of(service.namespace, service.name) + "#rollout-title")
 
@@ -107,7 +108,7 @@ def ask_delete(request: Request) -> Response:
 
 
 def delete(request: Request) -> Response:
-    """Its workers are ended first, which its page shows while it lasts."""
+    """Deletes a service. Its workers are ended first, which its page shows meanwhile."""
     path = request.path_params
     services = joint_of(request).services
     services.delete(user_of(request), path["namespace"], path["name"], now=now())

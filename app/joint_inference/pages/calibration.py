@@ -1,4 +1,4 @@
-"""The page of a calibration: how far it is, what each setting would have done, and the best one within a budget."""
+"""The page of a calibration: its progress, the results of each setting, and the best one within a budget."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ USUAL_BUDGET = 50
 
 
 class BudgetQuery(BaseModel):
-    """What may go up."""
+    """The share of samples that may be uploaded."""
 
     budget: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = USUAL_BUDGET
     """Percent of the samples."""
 
 
 class SettingForm(BaseModel):
-    """Which setting is to be used."""
+    """The setting to use."""
 
     setting: Annotated[int, Field(ge=0)]
-    """Its place among all that were tried."""
+    """Its index among all that were tried."""
 
 
 def calibration(request: Request) -> Response:
@@ -53,7 +53,7 @@ def calibration(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """How far it is; at its end the page is read again."""
+    """Sends the progress; at the end the page is reloaded."""
     try:
         calibration = _of(request)
     except NotFound:
@@ -66,18 +66,18 @@ def live(request: Request) -> Response:
 
 
 def events(request: Request) -> Response:
-    """Tells its page that it has come on."""
+    """Signals progress to the page."""
     return change_stream(request, calibration_key(_of(request).calibration_id))
 
 
 def pick(request: Request) -> Response:
-    """The best within another budget, while the slider moves."""
+    """Sends the best setting within another budget, while the slider moves."""
     calibration = _of(request)
     return render(request, "joint_inference/_pick.html", **_context(request, calibration, query(request, BudgetQuery)))
 
 
 def ask_apply(request: Request) -> Response:
-    """What would change, before it does."""
+    """Shows what would change before it does."""
     calibration, choice = _of(request), query(request, SettingForm)
     return _apply_page(request, calibration, choice, None)
 
@@ -123,14 +123,14 @@ def _apply_page(
 
 
 def changes_of(present: Mapping[str, str], setting: Setting) -> list[tuple[str, str, str]]:
-    """Key, value before, value afterwards, where these differ; empty if there is none."""
+    """Returns key, old value and new value where these differ; empty if there is no difference."""
     keys = [*setting.parameters, *(key for key in present if key not in setting.parameters)]
     pairs = [(key, present.get(key, ""), setting.parameters.get(key, "")) for key in keys]
     return [pair for pair in pairs if pair[1] != pair[2]]
 
 
 def _present(service: Service) -> dict[str, str]:
-    """The algorithm's own parameters as they are said now."""
+    """Returns the current parameters of the algorithm."""
     algorithm = service.spec["edgeWorker"]["hardExampleAlgorithm"]
     return {pair["key"]: pair["value"] for pair in algorithm.get("parameters") or ()}
 
@@ -173,7 +173,7 @@ def _context(request: Request, calibration: Calibration, budget: BudgetQuery) ->
 
 
 def _service(request: Request, calibration: Calibration) -> Service | None:
-    """It may have been deleted since."""
+    """Returns the service, which may have been deleted since."""
     try:
         return joint_of(request).services.get(user_of(request), calibration.request.namespace, calibration.request.name)
     except ServiceNotFound:
@@ -191,16 +191,16 @@ ROUTES = [
 
 
 STEPS = 20
-"""Of the line of chance, which is not quite straight for F1."""
+"""Number of steps for the line of random choice, which is not quite straight for F1."""
 KINDS = {"IBT": "ibt", "Threshold": "threshold", "CrossEntropy": "entropy"}
 
 
 def quality_plot(sweep: Sweep, front: Sequence[Setting], best: Setting | None, budget: float) -> Plot:
-    """Quality over the share of uploads.
+    """Plots quality over the share of uploads.
 
     Args:
-        front: settings that no other beats, by their share of uploads.
-        best: what is recommended; None: nothing is.
+        front: settings on the Pareto front, by their share of uploads.
+        best: the recommended one; None if there is none.
         budget: share of samples that may be uploaded, 0..1.
     """
     values = [setting.quality for setting in sweep.settings] + [sweep.edge_only, sweep.cloud_only]
@@ -232,13 +232,13 @@ def label_of(setting: Setting) -> str:
 
 
 def _bounds(low: float, high: float) -> tuple[float, float]:
-    """Whole steps of 5 % around the values, 10 % apart at least."""
+    """Returns whole steps of 5 % around the values, at least 10 % apart."""
     floor, ceiling = math.floor(low * 20 - 0.2) / 20, min(1.0, math.ceil(high * 20 + 0.2) / 20)
     return max(0.0, min(floor, ceiling - 0.1)), ceiling
 
 
 def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float | None]]:
-    """What a budget buys: level until the next better setting."""
+    """Returns what a budget achieves: level until the next better setting."""
     steps: list[tuple[float, float | None]] = []
     for place, (at, value) in enumerate(points):
         if place:

@@ -1,4 +1,4 @@
-"""The page where a calibration of a service starts: send samples, look at earlier ones."""
+"""The page where a calibration of a service starts: upload samples, or view earlier calibrations."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def calibrate(request: Request) -> Response:
 
 
 async def begin(request: Request) -> Response:
-    """The file streams to the disk of this host, and from there to the store."""
-    await run_in_threadpool(service_of, request)  # before anything is taken from the wire
+    """Starts a calibration. The file is streamed to the disk of this host, and from there to the store."""
+    await run_in_threadpool(service_of, request)  # before any of the body is read
     try:
         async with sent_form(
             request,
@@ -58,7 +58,7 @@ def _begin(request: Request, file: SentFile) -> Response:
 
 
 async def begin_collected(request: Request) -> Response:
-    """With the hard samples that the service has kept."""
+    """Starts a calibration with the hard samples that the service has stored."""
     return await run_in_threadpool(_begin_collected, request)
 
 

@@ -1,4 +1,4 @@
-"""The page of a new service: by a form that writes the YAML, or as YAML; and the YAML of one that is there.
+"""The page of a new service: a form that writes the YAML, or the YAML itself; and the YAML of an existing one.
 
 Both ways are one form with one text behind it: what is previewed is what is sent.
 """
@@ -36,24 +36,24 @@ from app.nodes.model import Side
 
 YAML = "yaml"
 SUGGESTED = 200
-"""Models that a field offers."""
+"""Number of models that a field suggests."""
 
 
 @dataclass(frozen=True)
 class ServiceDraft(Draft[Values]):
     resource: Any = None
-    """What the text means; None if it means no service."""
+    """The resource in the text; None if it is not one."""
     left_out: tuple[str, ...] = ()
-    """Fields of the text that nothing here knows."""
+    """Fields of the text that are not known."""
 
     @property
     def ignored(self) -> list[str]:
-        """Sentences about parameters that nothing reads."""
+        """Returns sentences about parameters that nothing reads."""
         return ignored_parameters(self.resource["spec"]) if self.resource else []
 
 
 def new(request: Request) -> Response:
-    """?mode: form (the first), yaml. ?edge_model, ?cloud_model and the other fields: filled in already."""
+    """Renders the page. ?mode is form (default) or yaml; ?edge_model, ?cloud_model and other fields are filled in."""
     values = new_form.merged(request.query_params)
     resource, problems = new_form.resource_of(values)
     mode = YAML if request.query_params.get("mode") == YAML else FORM
@@ -66,7 +66,7 @@ async def create(request: Request) -> Response:
 
 
 async def preview(request: Request) -> Response:
-    """The YAML as it would be sent, and what is wrong with it: while it is being written."""
+    """Sends the YAML as it would be submitted, and its problems, while it is being written."""
     draft = _drafted(await sent_texts(request))
     return await run_in_threadpool(
         lambda: render(request, "joint_inference/_preview.html", draft=draft, **_words(draft))
@@ -107,7 +107,7 @@ def _create(request: Request, sent: Mapping[str, str]) -> Response:
 
 
 def _switched(draft: ServiceDraft, mode: str) -> ServiceDraft:
-    """The same service the other way; stays where it is if that would lose something."""
+    """Converts the service to the other mode; stays in this one if something would be lost."""
     if mode == YAML:
         return as_text(draft, YAML)
     values = new_form.values_of(draft.resource) if draft.resource is not None else None
@@ -146,6 +146,10 @@ ROUTES = [
 
 
 async def sent_texts(request: Request) -> dict[str, str]:
-    """By name; lines end as on Unix. Raises TooLarge, BadRequest."""
+    """Returns the texts by name, with line ends as on Unix.
+
+    Raises:
+        TooLarge, BadRequest: They cannot be read.
+    """
     fields = await sent_fields(request, most_bytes=MAX_BYTES, what="A service")
     return {name: value.replace("\r\n", "\n") for name, value in fields.items()}
