@@ -12,7 +12,7 @@ from modelmill_client import Job
 from modelmill_client.log_part import LogPart
 from modelmill_client.progress import FINISHED
 
-from app.kit.cli.api_client import ApiClient, OnBytes, told
+from app.kit.cli.api_client import ApiClient, OnBytes, command_errors
 
 __all__ = ["FINISHED", "ConversionClient", "LogPart"]
 Record = dict[str, Any]
@@ -26,7 +26,7 @@ class ConversionClient(ApiClient):
 
         Returns {"upload_id", "model_key", "quant_key", "files"}.
         """
-        with told():
+        with command_errors():
             return self._client.upload(model, images, on_bytes)
 
     def upload_images(self, images: Path) -> dict[str, Any]:
@@ -64,11 +64,11 @@ class ConversionClient(ApiClient):
             The job's record.
         """
         chosen: dict[str, Any] = {"options": options, "name": name, "tags": tags, "no_cache": no_cache}
-        with told():
+        with command_errors():
             return self._client.submit(model_key, quant_key, **chosen).record
 
     def job(self, job_id: str) -> Record:
-        with told():
+        with command_errors():
             return self._client.job(job_id).record
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
@@ -77,39 +77,39 @@ class ConversionClient(ApiClient):
         Args:
             filters: status, toolchain, platform, q.
         """
-        with told():
+        with command_errors():
             yield from (job.record for job in self._client.jobs(limit=limit, **filters))
 
     def cancel(self, job_id: str) -> Record:
-        with told():
+        with command_errors():
             return self._job(job_id).cancel().record
 
     def edit(self, job_id: str, **values: Any) -> Record:
         """values: name, tags, notes, keep."""
-        with told():
+        with command_errors():
             return self._job(job_id).edit(**values).record
 
     def share(self, job_id: str, *, days: int, label: str) -> str:
         """A link to it, which is shown this once."""
-        with told():
+        with command_errors():
             return self._job(job_id).share(days=days, label=label)
 
     def log(self, job_id: str, step: str, offset: int = 0) -> LogPart:
-        with told():
+        with command_errors():
             return self._job(job_id).log(step, offset)
 
     def artifacts(self, job_id: str) -> list[Record]:
-        with told():
+        with command_errors():
             return self._job(job_id).artifacts()
 
     def actions(self, job_id: str) -> Record:
         """{"actions", "candidates"}: what to do next, and what a search tried."""
-        with told():
+        with command_errors():
             return self._job(job_id).actions()
 
     def artifact_json(self, job_id: str, name: str) -> Record:
         """A stage's report: onnx.json, bie.json, nef.json."""
-        with told():
+        with command_errors():
             return self._job(job_id).report(name.removesuffix(".json"))
 
     def download(self, job_id: str, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
@@ -122,12 +122,12 @@ class ConversionClient(ApiClient):
         Returns:
             The file.
         """
-        with told():
+        with command_errors():
             return self._job(job_id).download_file(artifact, folder, on_bytes)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Record]:
         """The record at once and at every change, until the job has ended; see Job.watch."""
-        with told():
+        with command_errors():
             yield from self._job(job_id).watch(timeout_s=timeout_s)
 
     def _job(self, job_id: str) -> Job:

@@ -59,7 +59,7 @@ def server(url: str, token: str) -> Any:
     return made
 
 
-def told(tool: Callable[P, Answer]) -> Callable[P, Answer]:
+def with_error_answers(tool: Callable[P, Answer]) -> Callable[P, Answer]:
     """Wraps a tool so that errors become answers: the protocol's own errors have no place for a hint."""
 
     @wraps(tool)
@@ -95,7 +95,7 @@ class ConversionTools:
             self.list_models,
         )
         for tool in tools:
-            yield told(tool)
+            yield with_error_answers(tool)
 
     def submit(self, model: str, images: list[str], options: Answer | None = None, name: str = "") -> Answer:
         """Submit a conversion. model: a file on this machine, or hf://, mlflow://, models:/, s3://, https:// for the

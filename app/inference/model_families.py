@@ -20,7 +20,7 @@ from app.inference.preprocessing import AxisOrder, Shape
 TABLE = Path(__file__).with_suffix(".toml")
 Task = Literal["boxes", "top1", "mask", "keypoints", "cosine", "text", "values"]
 Axis = int | str | Sequence[int]
-TOLD_SHARE = 0.5
+KNOWN_SHARE = 0.5
 """Least share of the sides in a family's pattern that have to be known to identify it by the shapes of its outputs."""
 NORMS = frozenset({"LayerNormalization", "ReduceMean", "SimplifiedLayerNormalization"})
 
@@ -108,17 +108,17 @@ class FamilyRule:
             return True
         if len(graph.outputs) < len(self.outputs) or (len(graph.outputs) > len(self.outputs) and not self.more):
             return False
-        if not self._is_told(graph):
+        if not self._are_outputs_known(graph):
             return False
         return _assignable(
             [[_shape_fits(pattern, shape, graph) for shape in graph.outputs] for pattern in self.outputs]
         )
 
-    def _is_told(self, graph: GraphSignature) -> bool:
+    def _are_outputs_known(self, graph: GraphSignature) -> bool:
         """Returns whether enough sides of the outputs are known: open ones fit everything, and so prove nothing."""
-        told = sum(side is not None for shape in graph.outputs for side in shape[1:])
+        known_sides = sum(side is not None for shape in graph.outputs for side in shape[1:])
         needed = sum(axis != "any" for pattern in self.outputs for axis in pattern[1:])
-        return bool(self.names or self.producer or self.metadata) or told >= TOLD_SHARE * needed
+        return bool(self.names or self.producer or self.metadata) or known_sides >= KNOWN_SHARE * needed
 
 
 def _assignable(table: Sequence[Sequence[bool]], taken: frozenset[int] = frozenset()) -> bool:

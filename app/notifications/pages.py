@@ -22,7 +22,7 @@ from app.notifications.model import EventKind, Kind
 from app.notifications.schemas import Address, EventName, Label, Language, Subject, TargetBody, shown_address
 
 PAGE = "/ui/account/notifications"
-TOLD = [kind for kind in EventKind if kind is not EventKind.TEST]
+EVENTS = [kind for kind in EventKind if kind is not EventKind.TEST]
 Several = Annotated[tuple[EventName, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
 
 
@@ -112,7 +112,7 @@ def _page(
         names={target.target_id: target.label or target.kind.value for target in targets},
         deliveries=notifications.outbox.newest(user),
         kinds=[kind for kind in Kind if kind is not Kind.EMAIL or notifications.targets.has_mail],
-        events=TOLD,
+        events=EVENTS,
         subject=subject,
         note=note,
         error=error,

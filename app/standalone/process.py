@@ -168,8 +168,8 @@ class Parent:
         request = json.dumps({"name": part.name, "target": call.target, "arguments": dict(call.arguments)}).encode()
         status, status_end = os.pipe2(os.O_CLOEXEC)
         try:
-            with log.open("ab") as output, _text(json.dumps(dict(environment))) as told:
-                pid, pidfd = self._ask(request, [lifeline, output.fileno(), told, status_end])
+            with log.open("ab") as output, _text(json.dumps(dict(environment))) as environment_file:
+                pid, pidfd = self._ask(request, [lifeline, output.fileno(), environment_file, status_end])
         except BaseException:
             os.close(status)
             raise

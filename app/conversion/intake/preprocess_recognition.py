@@ -121,11 +121,11 @@ def recognize(model: onnx.ModelProto) -> Recognition | None:
     (spec,) = graph.graph_inputs(model)
     channels, order = signature.channels or 3, signature.order
     family = family_table().family_of(signature)
-    told = _of_metadata(signature, family) or _of_type(spec, family, channels)
-    if told is None:
+    stated = _of_metadata(signature, family) or _of_type(spec, family, channels)
+    if stated is None:
         layer = first_layer_of(model, spec.name, channels, order)
-        told = _weighed(family_table(), family, layer, channels)
-    return _with_family(told, family, order)
+        stated = _weighed(family_table(), family, layer, channels)
+    return _with_family(stated, family, order)
 
 
 def _with_family(recognition: Recognition, family: FamilyRule | None, order: AxisOrder) -> Recognition:

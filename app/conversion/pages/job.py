@@ -20,7 +20,7 @@ from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
 from app.conversion.pages import view_models
 from app.conversion.pages.job_actions import action_context, applied
 from app.conversion.pages.job_tabs import JobTabQuery, log_text, panel, tab_links
-from app.conversion.pages.job_view import new_lines, stage_spans, state_icon, told_once, waited_s
+from app.conversion.pages.job_view import facts_beyond_reason, new_lines, stage_spans, state_icon, waited_s
 from app.conversion.pages.quality import measured_context
 from app.conversion.pages.results import gone_page
 from app.conversion.service.estimates import Outlook
@@ -123,7 +123,7 @@ def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
         "files": view_models.files(record.artifacts),
         "expires_at": view_models.expires_at(record, settings_of(request).record_ttl_s),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
-        "facts": told_once(reason, view_models.facts(record.error.detail)) if record.error else [],
+        "facts": facts_beyond_reason(reason, view_models.facts(record.error.detail)) if record.error else [],
         "last_lines": new_lines([reason, record.error.hint if record.error else ""], _last_lines(request, record)),
         "blame": blame_of(record.error).value if record.error else "",
         "earlier": earlier_failures(conversion_of(request), record),

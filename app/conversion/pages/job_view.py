@@ -158,14 +158,14 @@ def remarks(quality: Quality) -> list[str]:
     return [text for text in dict.fromkeys(quality.warnings) if not text.startswith(VERDICT_AGAIN)]
 
 
-def told_once(reason: str, facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def facts_beyond_reason(reason: str, facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Returns the facts of a failure that do not repeat its reason."""
     return [(name, value) for name, value in facts if not _repeats(reason, value)]
 
 
-def new_lines(told: Sequence[str], lines: Sequence[str]) -> list[str]:
+def new_lines(present: Sequence[str], lines: Sequence[str]) -> list[str]:
     """Returns the lines of a log that do not repeat what is shown of the failure: its reason and its hint."""
-    return [line for line in lines if not any(_repeats(text, line) for text in told)]
+    return [line for line in lines if not any(_repeats(text, line) for text in present)]
 
 
 def _repeats(reason: str, text: str) -> bool:

@@ -85,7 +85,7 @@ async def selected(request: Request) -> Response:
             request, "conversion/confirm.html", area="jobs", selection=selection, jobs=fitting, left_out=left_out
         )
     result = await run_in_threadpool(_do, conversion, user, selection, [job.job_id for job in fitting])
-    return see_other(_told(selection, result))
+    return see_other(_list_url(selection, result))
 
 
 def _compare(ids: Sequence[str]) -> Response:
@@ -121,7 +121,7 @@ def _do(conversion: Conversion, user: str, selection: Selection, job_ids: Sequen
     )
 
 
-def _told(selection: Selection, result: BulkResult) -> str:
+def _list_url(selection: Selection, result: BulkResult) -> str:
     """Returns the URL of the list with a report: the action, the number of jobs, and their ids if it can be
     reversed."""
     fields = {

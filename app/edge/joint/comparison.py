@@ -37,7 +37,7 @@ class ModelComparison:
         self._compared_at = self._told_at = -1000.0
         self._agreement = self._ms = self._former_ms = 0.0
         self._pictures = self._errors = 0
-        self._told: dict[str, Any] = {}
+        self._reported: dict[str, Any] = {}
 
     def add(self, picture: Picture, prediction: Prediction, ms: float) -> None:
         """Compares the models on a picture if it is time again.
@@ -71,7 +71,7 @@ class ModelComparison:
         if now - self._told_at >= TOLD_EVERY_S:
             count = max(1, self._pictures)
             self._told_at = now
-            self._told = {
+            self._reported = {
                 "sha256": self._sha256,
                 "pictures": self._pictures,
                 "agreement": round(self._agreement / count, 4) if self._pictures else 1.0,
@@ -79,4 +79,4 @@ class ModelComparison:
                 "former_ms": round(self._former_ms / count, 3),
                 "errors": self._errors,
             }
-        return self._told
+        return self._reported

@@ -71,7 +71,7 @@ def of_jobs(agent: Agent, runner: FindRunner) -> list[BaseRoute]:
         _post("/node/update_plan", endpoints.passed_on),
         _post("/node/submit_job", endpoints.passed_on),
         _post("/video/{uid}/picture", endpoints.picture),
-        Route("/user/video/{uid}", _told(endpoints.live)),
+        Route("/user/video/{uid}", _with_error_body(endpoints.live)),
     ]
 
 
@@ -183,10 +183,10 @@ async def _parts(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncIter
 
 
 def _post(path: str, endpoint: Endpoint) -> Route:
-    return Route(path, _told(endpoint), methods=["POST"])
+    return Route(path, _with_error_body(endpoint), methods=["POST"])
 
 
-def _told(endpoint: Endpoint) -> Endpoint:
+def _with_error_body(endpoint: Endpoint) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             return await endpoint(request)

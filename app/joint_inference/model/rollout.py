@@ -33,7 +33,7 @@ UNDER_WAY = (RolloutState.PROGRESSING, RolloutState.PAUSED)
 
 
 class RolloutAction(StrEnum):
-    """What a user can do with a roll-out."""
+    """What a user may do with one."""
 
     PAUSE = "pause"
     RESUME = "resume"

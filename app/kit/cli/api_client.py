@@ -19,7 +19,7 @@ from app.kit.cli.command import Unreachable
 from app.kit.cli.service_options import DEFAULT_URL
 from app.kit.errors import BadRequest, ModelmillError
 
-__all__ = ["ApiClient", "ApiError", "OnBytes", "WaitedEnough", "told"]
+__all__ = ["ApiClient", "ApiError", "OnBytes", "WaitedEnough", "command_errors"]
 
 SIGN_IN = (
     "Set MODELMILL_TOKEN to a valid token: issue one on the page /ui/account of the service, ask an administrator, or "
@@ -60,7 +60,7 @@ class ApiClient:
             transport: replaces the network, for tests.
         """
         self.url = url.rstrip("/")
-        with told():
+        with command_errors():
             self._client = Modelmill(self.url, token, retries=0, transport=transport)
 
     def __enter__(self) -> Self:
@@ -70,30 +70,30 @@ class ApiClient:
         self._client.close()
 
     def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        with told():
+        with command_errors():
             return self._client.transport.json(method, path, **arguments)
 
     def _save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
         """Downloads to target, under a temporary name until the SHA-256 has been checked."""
-        with told():
+        with command_errors():
             return self._client.transport.save(path, target, sha256, on_bytes)
 
     def _pages(
         self, path: str, field: str, *, limit: int, filters: Mapping[str, str | float | None]
     ) -> Iterator[dict[str, Any]]:
         """Yields the entries of a paged list, at most `limit`."""
-        with told():
+        with command_errors():
             yield from self._client.pages(path, field, limit=limit, filters=filters)
 
     @contextlib.contextmanager
     def _answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
         """Returns a successful response, its body not yet read. Raises ApiError, Unreachable."""
-        with told(), self._client.transport.answer(method, path, **arguments) as answer:
+        with command_errors(), self._client.transport.answer(method, path, **arguments) as answer:
             yield answer
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def command_errors() -> Iterator[None]:
     """Converts errors of the client into those of the commands. Raises ApiError, Unreachable, BadRequest,
     WaitedEnough."""
     try:

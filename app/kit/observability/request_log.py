@@ -46,20 +46,20 @@ class RequestLog:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         begin = time.perf_counter()
-        is_told = False
+        is_logged = False
 
         async def send_seen(message: Message) -> None:
-            nonlocal is_told
+            nonlocal is_logged
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[REQUEST_ID] = scope["request_id"]
                 _tell(scope, message["status"], time.perf_counter() - begin)
-                is_told = True
+                is_logged = True
             await send(message)
 
         try:
             await self.app(scope, receive, send_seen)
         except Exception:
-            if not is_told:
+            if not is_logged:
                 _tell(scope, 500, time.perf_counter() - begin)
             raise
 

@@ -25,7 +25,7 @@ MOST_SINKS = 5
 """For one producer."""
 
 
-TOLD = ("pts", "size", "tracked", "sample", "answered_by", "is_hard", "node")
+FURTHER_KEYS = ("pts", "size", "tracked", "sample", "answered_by", "is_hard", "node")
 """Further keys of a row that are sent if present, in addition to counts and objects."""
 
 
@@ -106,7 +106,7 @@ def stream_of(path: str) -> tuple[int, str]:
 def row_delivery(producer: Producer, record: FrameRecord) -> Delivery:
     row = record.row
     objects = [{"label": one.label, "score": one.score, "bbox": list(one.box)} for one in record.objects]
-    facts = {name: row[name] for name in TOLD if name in row}
+    facts = {name: row[name] for name in FURTHER_KEYS if name in row}
     data = {"frame": record.n_loop, **facts, "counts": record.counts, "objects": objects}
     return Delivery(record.n_loop, _envelope(producer, "row", f"row/{record.n_loop}", record.at, data))
 

@@ -42,8 +42,8 @@ def rank(steps: Collection[int], curves: Mapping[str, Curve], metric: str | None
     if not name or is_lower is None or name not in curves:
         return CheckpointRanking(name or "")
     curve = curves[name]
-    told = dict(zip(curve.steps, curve.values, strict=True))
-    values = {step: told[step] for step in sorted(steps) if step in told}
+    by_step = dict(zip(curve.steps, curve.values, strict=True))
+    values = {step: by_step[step] for step in sorted(steps) if step in by_step}
     sign = 1 if is_lower else -1
     return CheckpointRanking(name, values, sorted(values, key=lambda step: (sign * values[step], -step)))
 

@@ -200,5 +200,5 @@ def _publish(conn: Connection, job: VideoJob, event: RuleEvent) -> None:
         "reason": event.text,
         "rule_event_id": event.event_id,
     }
-    told = store.notification_of(job, KIND, event.at, facts, tail=str(event.event_id))
-    publish(conn, replace(told, path=f"/ui/video/{job.uid}/rules"))
+    notification = store.notification_of(job, KIND, event.at, facts, tail=str(event.event_id))
+    publish(conn, replace(notification, path=f"/ui/video/{job.uid}/rules"))

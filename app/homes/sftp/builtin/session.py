@@ -22,7 +22,7 @@ BLOCK_BYTES = 4096
 NAME_BYTES = 255
 NO_LINKS = "links cannot be made here"
 TYPED_MODE = 0o777
-MAX_TOLD = 50
+MAX_LOGGED = 50
 """Maximum number of reasons in one session: a user who moves a whole tree need not read each."""
 STDERR = asyncssh.EXTENDED_DATA_STDERR
 
@@ -42,7 +42,7 @@ class SftpSession(asyncssh.SFTPServer):
         self._home = home
         self._executor = executor
         self._on_use = on_use
-        self._told = 0
+        self._logged = 0
 
     async def _do(self, work: Callable[..., T], *arguments: Any) -> T:
         self._on_use()
@@ -171,8 +171,8 @@ class SftpSession(asyncssh.SFTPServer):
 
     def _tell_why(self, error: OSError) -> None:
         """On the session's stderr: OpenSSH's client shows no reason except "Failure"."""
-        self._told += 1
-        if self._told <= MAX_TOLD:
+        self._logged += 1
+        if self._logged <= MAX_LOGGED:
             self.channel.write(f"modelmill: {error.strerror}\r\n".encode(), STDERR)
 
 

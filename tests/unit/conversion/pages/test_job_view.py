@@ -106,7 +106,7 @@ def test_outputs_that_one_operator_flatters_share_a_notice() -> None:
 def test_no_sentence_of_a_failure_is_told_twice() -> None:
     reason = "the graph  has a cycle"
     facts = [("runtime message", "Error: The graph has a cycle at conv7"), ("node", "conv7")]
-    assert job_view.told_once(reason, facts) == [("node", "conv7")]
+    assert job_view.facts_beyond_reason(reason, facts) == [("node", "conv7")]
     lines = ["read the model", "failed: the graph has a cycle", "hint: Export it again."]
     assert job_view.new_lines([reason, "Export it again."], lines) == ["read the model"]
     assert job_view.new_lines([""], lines) == lines
