@@ -6,6 +6,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from tests.harness.source_trees import nodes
+
 Graph = Mapping[str, set[str]]
 """A module, and those that it imports."""
 
@@ -20,10 +22,10 @@ def import_graph(trees: Mapping[str, ast.Module]) -> Graph:
 
 
 def imports(tree: ast.Module, modules: Collection[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in modules)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+    for imported in nodes(tree, ast.Import):
+        yield from (alias.name for alias in imported.names if alias.name in modules)
+    for node in nodes(tree, ast.ImportFrom):
+        if node.module and not node.level:
             for alias in node.names:
                 member = f"{node.module}.{alias.name}"
                 if member in modules or node.module in modules:

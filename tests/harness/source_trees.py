@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from tests.harness.paths import REPOSITORY
+
+Kind = TypeVar("Kind", bound=ast.AST)
 
 
 def source_trees(*folders: str) -> Mapping[Path, ast.Module]:
@@ -18,18 +21,25 @@ def source_trees(*folders: str) -> Mapping[Path, ast.Module]:
 
 @functools.cache
 def _trees(folder: str) -> Mapping[Path, ast.Module]:
-    """The garbage collector stays out of it: it would look through all trees again and again, for most of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return {
-            path.relative_to(REPOSITORY): ast.parse(path.read_text("utf-8"))
-            for path in (REPOSITORY / folder).rglob("*.py")
-        }
-    finally:
-        if was_enabled:
-            gc.enable()
+    return {
+        path.relative_to(REPOSITORY): ast.parse(path.read_text("utf-8")) for path in (REPOSITORY / folder).rglob("*.py")
+    }
+
+
+def nodes(tree: ast.Module, *kinds: type[Kind]) -> Iterator[Kind]:
+    """The nodes of these kinds, kind after kind. Each tree is walked once."""
+    of_tree = _nodes(tree)
+    return (node for kind in kinds for node in of_tree.get(kind, ()))
+
+
+@functools.cache
+def _nodes(tree: ast.Module) -> Mapping[type[ast.AST], list[ast.AST]]:
+    by_kind: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+    for node in ast.walk(tree):
+        by_kind[type(node)].append(node)
+    return by_kind
 
 
 def forget_trees() -> None:
     _trees.cache_clear()
+    _nodes.cache_clear()

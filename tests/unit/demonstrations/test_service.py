@@ -26,14 +26,7 @@ def of(demonstrations: Demonstrations, name: DemoName) -> DemoView:
     return next(view for view in demonstrations.views() if view.name is name)
 
 
-def test_one_that_cannot_go_on_has_failed_and_says_why_and_the_others_are_off(demonstrations: Demonstrations) -> None:
-    demonstrations.start(DemoName.VIDEO, NOBODY)
-    failed = until(lambda: of(demonstrations, DemoName.VIDEO), lambda view: view.state is DemoState.FAILED)
-    assert f"nothing answers at {NOBODY}" in failed.lines[0]
-    assert of(demonstrations, DemoName.JOINT) == DemoView(DemoName.JOINT, DemoState.OFF)
-
-
-def test_open_pages_are_told_of_what_it_says_and_of_its_end(tmp_path: Path) -> None:
+def test_one_that_cannot_go_on_has_failed_and_says_why_to_open_pages_too_and_the_others_are_off(tmp_path: Path) -> None:
     states: list[DemoState] = []
     own = Demonstrations(
         tmp_path / "logs", is_offered=True, announce=lambda: states.append(of(own, DemoName.VIDEO).state)
@@ -41,6 +34,8 @@ def test_open_pages_are_told_of_what_it_says_and_of_its_end(tmp_path: Path) -> N
     try:
         own.start(DemoName.VIDEO, NOBODY)
         assert until(lambda: list(states), lambda seen: DemoState.FAILED in seen)
+        assert f"nothing answers at {NOBODY}" in of(own, DemoName.VIDEO).lines[0]
+        assert of(own, DemoName.JOINT) == DemoView(DemoName.JOINT, DemoState.OFF)
     finally:
         own.close()
 

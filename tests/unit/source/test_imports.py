@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.import_graph import import_graph, module_name
 from tests.harness.paths import REPOSITORY
-from tests.harness.source_trees import source_trees
+from tests.harness.source_trees import nodes, source_trees
 
 pytestmark = pytest.mark.slow
 KNOWN_TO_ALL = {"app.kit", "app.toolchain_names"}
@@ -28,17 +28,14 @@ def own_names(tree: ast.Module) -> set[str]:
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
             names.update(ast.literal_eval(node.value))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
+    names.update(node.name for node in nodes(tree, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    names.update(node.id for node in nodes(tree, ast.Name) if isinstance(node.ctx, ast.Store))
     return names
 
 
 def imported_names(tree: ast.Module) -> Iterator[tuple[str, ast.alias, int]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+    for node in nodes(tree, ast.ImportFrom):
+        if node.module and not node.level:
             yield from ((node.module, alias, node.lineno) for alias in node.names)
 
 
@@ -60,8 +57,8 @@ def used_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
     imports = list(imported_names(tree))
     modules = {alias.asname or alias.name: f"{source}.{alias.name}" for source, alias, _ in imports}
     yield from ((source, alias.name) for source, alias, _ in imports)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+    for node in nodes(tree, ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id in modules:
             yield modules[node.value.id], node.attr
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.harness.paths import REPOSITORY
-from tests.harness.source_trees import source_trees
+from tests.harness.source_trees import nodes, source_trees
 
 NOUNS_OF_THE_FIELD = {
     "dag_drawing",
@@ -100,8 +100,8 @@ def test_functions_are_called_for_what_they_give() -> None:
     assert [
         f"{path}:{node.lineno}"
         for path, tree in source_trees(*PRODUCT).items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in NAMELESS
+        for node in nodes(tree, ast.FunctionDef, ast.AsyncFunctionDef)
+        if node.name in NAMELESS
     ] == []
 
 
@@ -109,9 +109,8 @@ def test_names_are_words_of_the_field() -> None:
     assert [
         f"{path}:{node.lineno} {node.name}"
         for path, tree in source_trees(*PRODUCT).items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and METAPHORS & {word.lower() for word in re.findall("[A-Z]?[a-z]+", node.name)}
+        for node in nodes(tree, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        if METAPHORS & {word.lower() for word in re.findall("[A-Z]?[a-z]+", node.name)}
     ] == []
 
 

@@ -151,6 +151,7 @@ def test_a_stalled_server_counts_as_a_lost_connection(own_valkey: Valkey) -> Non
         broker.close()
 
 
+@pytest.mark.slow
 def test_a_consumer_without_messages_waits_longer_than_its_socket_and_is_woken_by_one(
     own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

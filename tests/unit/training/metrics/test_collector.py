@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from app.kit.observability.metrics import SHARED
+from app.kit.queue.broker import connect_to_look
 from app.kit.sql import Database, timeboxed_query
 from app.training import store
 from app.training.metrics.collector import TrainingCollector, gpus
@@ -169,7 +170,7 @@ def test_when_nobody_schedules_nothing_is_told_of_the_cluster(database: Database
 
 
 def test_without_redis_nobody_can_say_whether_somebody_schedules(database: Database, own_valkey: Valkey) -> None:
-    collector = TrainingCollector(database, ClusterPicture(own_valkey.client))
+    collector = TrainingCollector(database, ClusterPicture(connect_to_look(own_valkey.url(0))))
     own_valkey.kill()
     assert value(collector, "scheduler_up") is None
     assert value(collector, "tasks", state="QUEUED") == 0
