@@ -99,6 +99,11 @@ class TrainingClient(ApiClient):
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
         return self._json("POST", SWEEPS, content=spec, headers=headers)
 
+    def sweeps(self) -> list[Record]:
+        """The last ones, the newest first."""
+        sweeps: list[Record] = self._json("GET", SWEEPS)["sweeps"]
+        return sweeps
+
     def sweep(self, sweep_id: str) -> Record:
         """Its tasks, their values and the best one."""
         return self._json("GET", f"{SWEEPS}/{sweep_id}")

@@ -35,6 +35,12 @@ async def create_task_sweep(request: Request) -> Response:
     return json_answer(responses.sweep(view), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
 
 
+@OPERATIONS.add("GET", SWEEPS, "The last sweeps, the newest first", {200: schemas.SweepsAnswer})
+def list_task_sweeps(request: Request) -> Response:
+    views = training_of(request).sweeps.views(user_of(request))
+    return json_answer(schemas.SweepsAnswer(sweeps=[responses.sweep(view) for view in views]))
+
+
 @OPERATIONS.add(
     "GET",
     f"{SWEEPS}/{{task_sweep_id}}",
@@ -48,7 +54,7 @@ def get_task_sweep(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{SWEEPS}/{{task_sweep_id}}/cancel",
-    "End those tasks of a sweep that have not ended",
+    "Add no more tasks to a sweep, and end those that have not ended",
     {202: schemas.SweepAnswer},
 )
 def cancel_task_sweep(request: Request) -> Response:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from app.kit.clock import now
+from app.training import store
 from app.training.model import Event
 from tests.browser.conftest import PATIENCE_MS, OpenContext
 from tests.harness.api import Api
@@ -16,7 +19,7 @@ from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound
 from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.deployment import Deployment
 from tests.harness.training import tasks as task_scenes
-from tests.harness.training.tasks import begin, database_of, every_state, show_cluster
+from tests.harness.training.tasks import TaskBuilder, begin, database_of, every_state, show_cluster
 
 SCENES = (
     "succeeded",
@@ -50,6 +53,20 @@ PAGES = {
 }
 
 
+SWEEP = """\
+workload: sft
+name: rates
+model_id: Qwen/Qwen2.5-0.5B-Instruct
+train_file: /private/users/local/datasets/train.parquet
+n_gpus_per_node: 1
+vary: {overrides.optim.lr: {low: 1e-6, high: 1e-4, log: true}, total_epochs: [1, 2, 3]}
+search: optuna
+metric: val/loss
+most: 12
+early_stop: {min_steps: 100}
+"""
+
+
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """With a cluster by name only: the database and the picture are what a scheduler would have left."""
@@ -71,6 +88,21 @@ def ids(deployment: Deployment) -> dict[str, str]:
     made = every_state(deployment, "local")
     show_cluster(deployment, task_scenes.cluster("local", made))
     return made
+
+
+def swept(deployment: Deployment) -> str:
+    """A sweep of which some tasks have reported."""
+    with Api(deployment.url) as api:
+        answer = api.http.post("/api/v2/task-sweeps", content=SWEEP)
+    answer.raise_for_status()
+    with database_of(deployment) as database:
+        for task, loss in zip(answer.json()["tasks"], (0.5, 0.25, 0.75), strict=False):
+            with database.read() as conn:
+                stored = store.get_task(conn, task["task_id"])
+            assert stored is not None
+            row = json.dumps({"step": 7, "data": {"val/loss": loss}})
+            TaskBuilder(database, deployment, stored, now()).run().leave("metrics.jsonl", f"{row}\n".encode())
+    return str(answer.json()["sweep_id"])
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +128,16 @@ def test_a_page_fits_a_phone_and_reads_well_in_both_themes(phone: Phone, ids: di
 def test_a_page_fits_a_phone_in_chinese(chinese_phone: Phone, ids: dict[str, str], name: str) -> None:
     assert_fits_a_phone(chinese_phone.visit(PAGES[name].format(**ids)))
     assert chinese_phone.watch.complaints == []
+
+
+def test_the_pages_of_sweeps_fit_a_phone_and_read_well(
+    phone: Phone, chinese_phone: Phone, deployment: Deployment, ids: dict[str, str]
+) -> None:
+    sweep = f"/ui/task-sweeps/{swept(deployment)}"
+    for path in (sweep, "/ui/task-sweeps"):
+        assert_sound(phone.visit(path))
+        assert_fits_a_phone(chinese_phone.visit(path))
+    assert phone.watch.complaints == chinese_phone.watch.complaints == []
 
 
 def test_the_page_of_a_task_follows_it_to_its_end_and_asks_no_more(

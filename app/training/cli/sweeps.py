@@ -25,10 +25,24 @@ def start(
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Put a task for each combination of values at the end of the line, or so many by chance."""
+    """Put a task for each combination of values at the end of the line, or so many by chance or by Optuna."""
     with client_of(context, url) as client:
         sweep = client.submit_sweep(read_file(file), idempotency_key=str(uuid.uuid4()))
     typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['tasks'])} tasks.")
+
+
+@commands.command(name="list")
+def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """The last sweeps, the newest first."""
+    with client_of(context, url) as client:
+        sweeps = client.sweeps()
+    if as_json:
+        typer.echo(json.dumps(sweeps, indent=2))
+        return
+    from app.kit.cli.tables import wide_console
+    from app.training.cli.tables import sweeps_table
+
+    wide_console().print(sweeps_table(sweeps))
 
 
 @commands.command()
@@ -41,7 +55,7 @@ def show(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: U
 
 @commands.command()
 def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
-    """End those of its tasks that have not ended."""
+    """Add no more tasks, and end those that have not ended."""
     with client_of(context, url) as client:
         view = client.cancel_sweep(sweep)
     _print(view, as_json=as_json)
@@ -55,3 +69,4 @@ def _print(view: dict[str, Any], *, as_json: bool) -> None:
     from app.training.cli.tables import sweep_table
 
     wide_console().print(sweep_table(view))
+    typer.echo(f"{len(view['tasks'])} of {view['size']} tasks. {view['remark']}".rstrip())

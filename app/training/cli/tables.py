@@ -47,14 +47,27 @@ def checkpoints_table(records: Iterable[Json], metric: str) -> Table:
     return table
 
 
+def sweeps_table(sweeps: Iterable[Json]) -> Table:
+    table = table_of("sweep", "name", "search", "tasks", "metric", "best")
+    for sweep in sweeps:
+        best = next((task["best"]["value"] for task in sweep["tasks"] if task["is_best"]), None)
+        count = f"{len(sweep['tasks'])} of {sweep['size']}"
+        shown = "–" if best is None else f"{best:.4g}"
+        table.add_row(sweep["sweep_id"], escape(sweep["name"]), sweep["search"], count, escape(sweep["metric"]), shown)
+    return table
+
+
 def sweep_table(view: Json) -> Table:
     fields = view["fields"]
     names = [escape(field.rpartition(".")[2]) for field in fields]
     table = table_of("task", "state", *names, escape(view["metric"]) or "figure", "")
     for record in view["tasks"]:
-        values = (escape("–" if record["values"][field] is None else str(record["values"][field])) for field in fields)
+        values = (
+            escape("–" if record["values"].get(field) is None else str(record["values"][field])) for field in fields
+        )
         best = f"{record['best']['value']:.4g}" if record["best"] else "–"
-        state = Text(record["state"], style=COLORS.get(record["state"], ""))
+        shown = f"{record['state']} early" if record["is_stopped_early"] else record["state"]
+        state = Text(shown, style=COLORS.get(record["state"], ""))
         table.add_row(record["task_id"], state, *values, best, "*" if record["is_best"] else "")
     return table
 

@@ -146,9 +146,10 @@ def is_lower_better(name: str) -> bool | None:
     return False if HIGHER_IS_BETTER.intersection(words) else None
 
 
-def best_of(name: str, curve: Curve) -> Point | None:
-    """The point that a reader looks for: the least loss, the highest reward. None if the name tells neither."""
-    is_lower = is_lower_better(name)
+def best_of(name: str, curve: Curve, *, is_lower: bool | None = None) -> Point | None:
+    """The point that a reader looks for: the least loss, the highest reward. None if neither the name nor is_lower
+    tells."""
+    is_lower = is_lower_better(name) if is_lower is None else is_lower
     if is_lower is None:
         return None
     sign = 1 if is_lower else -1

@@ -11,6 +11,8 @@ from itertools import product
 
 from pydantic import JsonValue
 
+from app.training.model.learning_curve import Curve
+
 MOST_TASKS = 50
 
 
@@ -20,6 +22,15 @@ class Search(StrEnum):
     GRID = "grid"
     """Every combination."""
     RANDOM = "random"
+    OPTUNA = "optuna"
+    """Each next one where the results so far are best, by Optuna's tree-structured Parzen estimator."""
+
+
+class Goal(StrEnum):
+    """Which values of a metric are the better ones."""
+
+    MINIMIZE = "minimize"
+    MAXIMIZE = "maximize"
 
 
 @dataclass(frozen=True)
@@ -30,12 +41,23 @@ class Interval:
     high: float
     is_log: bool = False
     """Each order of magnitude is as likely."""
+    is_whole: bool = False
+    """Whole numbers."""
 
     def draw(self, chance: random.Random) -> float:
-        """A number of three digits, so that it can be read and typed."""
         if not self.is_log:
-            return float(f"{chance.uniform(self.low, self.high):.3g}")
-        return float(f"{math.exp(chance.uniform(math.log(self.low), math.log(self.high))):.3g}")
+            return self.rounded(chance.uniform(self.low, self.high))
+        return self.rounded(math.exp(chance.uniform(math.log(self.low), math.log(self.high))))
+
+    def rounded(self, value: float) -> float:
+        """A number of three digits, so that it can be read and typed; or the nearest whole one."""
+        if self.is_whole:
+            return round(value)
+        return min(max(float(f"{value:.3g}"), self.low), self.high)
+
+    @property
+    def size(self) -> float:
+        return self.high - self.low + 1 if self.is_whole else math.inf
 
 
 Values = Sequence[JsonValue] | Interval
@@ -43,8 +65,8 @@ Point = dict[str, JsonValue]
 
 
 def size_of(vary: Mapping[str, Values]) -> float:
-    """How many points there are; infinite with an interval."""
-    return math.prod(math.inf if isinstance(values, Interval) else len(values) for values in vary.values())
+    """How many points there are; infinite with an interval of broken numbers."""
+    return math.prod(values.size if isinstance(values, Interval) else len(values) for values in vary.values())
 
 
 def grid(vary: Mapping[str, Values]) -> list[Point]:
@@ -66,6 +88,41 @@ def drawn(vary: Mapping[str, Values], most: int, seed: int) -> list[Point]:
         }
         points += [point] if point not in points else []
     return points
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """Asynchronous successive halving (ASHA): which tasks are compared when, and how many go on."""
+
+    min_steps: int
+    """The first comparison. The next ones are at this many steps times the factor, its square and so on."""
+    reduction_factor: int = 3
+    """One of so many goes on."""
+
+
+@dataclass(frozen=True)
+class RungValue:
+    """What a task had reached at a comparison."""
+
+    step: int
+    """Of the comparison."""
+    value: float
+
+
+def new_rungs(curve: Curve, rule: EarlyStop, passed: int) -> list[RungValue]:
+    """The comparisons that a task has come to.
+
+    Args:
+        curve: its values of the metric; at each comparison the first one from that step on counts.
+        passed: how many are on record.
+    """
+    rungs: list[RungValue] = []
+    step = rule.min_steps * rule.reduction_factor**passed
+    for place, at in enumerate(curve.steps):
+        while at >= step:
+            rungs.append(RungValue(step, curve.values[place]))
+            step *= rule.reduction_factor
+    return rungs
 
 
 def label_of(point: Mapping[str, JsonValue]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -223,6 +224,8 @@ class Task:
     ended_at: str | None = None
     sweep_id: str = ""
     """The sweep that it belongs to; "": none."""
+    sweep_point: Mapping[str, Any] = field(default_factory=dict)
+    """Its values of the fields that the sweep varies."""
     environment: str = ""
     """What it runs in, by name; "": what the nodes have."""
     is_preemptible: bool = False

@@ -35,8 +35,9 @@ from app.training.pages.examples import example
 from app.training.pages.new_form import Values
 from app.training.service.checkpoints import RESUME
 from app.training.service.environments import Environment
-from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
+from app.training.spec import MAX_SPEC_BYTES, TaskSpec
 from app.training.spec.changes import Difference, differences
+from app.training.spec.sweeps import SweepDocument, read_sweep, read_task_or_sweep
 from app.training.workloads import demand_of
 
 YAML = "yaml"
@@ -53,6 +54,8 @@ class TaskDraft(Draft[Values]):
     """Of the submission, lest it be made twice."""
     origin: str = ""
     """Id of the task that it was made of; "": of none."""
+    sweep: SweepDocument | None = None
+    """The text means a sweep, and the spec its first task."""
 
     @property
     def workload(self) -> Workload:
@@ -61,7 +64,7 @@ class TaskDraft(Draft[Values]):
 
 def new(request: Request) -> Response:
     """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one; &resume={step}: to go on from
-    its checkpoint of that step. ?train_file: a file of the home."""
+    its checkpoint of that step. ?sweep={sweep}: with the text of that one. ?train_file: a file of the home."""
     params = request.query_params
     workload = new_form.workload_of(params.get("workload", ""))
     mode = YAML if params.get("mode") == YAML else FORM
@@ -72,14 +75,18 @@ def new(request: Request) -> Response:
     if params.get("from"):
         text = training_of(request).tasks.get(user_of(request), params["from"]).task.spec_text
         text = _resumed(request, text, params["from"], params.get("resume", ""))
+    if params.get("sweep"):
+        text = training_of(request).sweeps.view(user_of(request), params["sweep"]).document.text
+    sweep = None
     with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
-        spec, _ = read_spec(text.encode())
-    if params.get("from"):
-        fields = new_form.values_of(spec) if spec else None
+        spec, _, sweep = read_task_or_sweep(text.encode())
+    if params.get("from") or params.get("sweep"):
+        fields = new_form.values_of(spec, sweep) if spec else None
         values, mode = (fields, mode) if fields else (values, YAML)
     if mode == FORM:
         spec, text, _ = new_form.spec_of(values)
-    return _page(request, TaskDraft(mode, values, text, spec=spec, key=str(uuid4()), origin=params.get("from", "")))
+    draft = TaskDraft(mode, values, text, spec=spec, key=str(uuid4()), origin=params.get("from", ""), sweep=sweep)
+    return _page(request, draft)
 
 
 def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
@@ -120,22 +127,26 @@ def _create(request: Request, sent: Mapping[str, str]) -> Response:
     if action == "preview" or draft.problems:
         return _page(request, draft, status=422 if draft.problems and action == "submit" else 200)
     try:
-        task_id = _submit(request, draft)
+        page = _submit(request, draft)
     except ModelmillError as error:
         problems = _text_problems(error) if draft.mode == YAML else new_form.problems_of(error)
         return _page(request, refused(draft, error, problems), status=error.status)
-    return see_other(f"/ui/tasks/{task_id}?note=submitted")
+    return see_other(page)
 
 
 def _submit(request: Request, draft: TaskDraft) -> str:
-    """Once, however often the button was pressed; a changed text under a key that was used is another task."""
+    """Once, however often the button was pressed; a changed text under a key that was used is another task. Returns
+    its page."""
     tasks, caller, body = training_of(request).tasks, caller_of(request), draft.text.encode()
+    if draft.sweep is not None:
+        sweeps = training_of(request).sweeps
+        return f"/ui/task-sweeps/{sweeps.submit(caller.user, body, now=now(), is_admin=caller.is_admin).sweep_id}"
     submit = partial(tasks.submit, caller.user, body, now=now(), is_admin=caller.is_admin)
     try:
         task, _ = submit(idempotency_key=draft.key or None)
     except KeyReused:
         task, _ = submit()
-    return task.task_id
+    return f"/ui/tasks/{task.task_id}?note=submitted"
 
 
 def _drafted(sent: Mapping[str, str]) -> TaskDraft:
@@ -145,13 +156,14 @@ def _drafted(sent: Mapping[str, str]) -> TaskDraft:
     values, origin = new_form.merged(sent), sent.get("origin", "")[: KEY_MAX * 2]
     if sent.get("mode") != YAML:
         spec, text, problems = new_form.spec_of(values)
-        return TaskDraft(FORM, values, text, problems, spec=spec, key=key, origin=origin)
+        sweep = read_sweep(text.encode()) if spec is not None and values["vary"].strip() else None
+        return TaskDraft(FORM, values, text, problems, spec=spec, key=key, origin=origin, sweep=sweep)
     text = sent.get("text", "").replace("\r\n", "\n")
     try:
-        spec, _ = read_spec(text.encode())
+        spec, _, sweep = read_task_or_sweep(text.encode())
     except ModelmillError as error:
         return TaskDraft(YAML, values, text, _text_problems(error), error, key=key, origin=origin)
-    return TaskDraft(YAML, values, text, spec=spec, key=key, origin=origin)
+    return TaskDraft(YAML, values, text, spec=spec, key=key, origin=origin, sweep=sweep)
 
 
 def _text_problems(error: ModelmillError) -> Problems:
@@ -162,7 +174,7 @@ def _switched(draft: TaskDraft, mode: str) -> TaskDraft:
     """The same task the other way; stays where it is if that would lose something."""
     if mode == YAML:
         return as_text(draft, YAML)
-    values = new_form.values_of(draft.spec) if draft.spec else None
+    values = new_form.values_of(draft.spec, draft.sweep) if draft.spec else None
     return as_form(draft, values, is_document=draft.spec is not None)
 
 
@@ -248,7 +260,7 @@ def _paths_in(home: Home, location: HomePath) -> Iterator[str]:
 
 ROUTES = [
     Route("/ui/tasks/new", new),
-    Route("/ui/tasks/new", create, methods=["POST"]),
+    Route("/ui/tasks/new", form_once(create), methods=["POST"]),
     Route("/ui/tasks/new/preview", preview, methods=["POST"]),
     Route("/ui/tasks/demonstration", form_once(demonstrate), methods=["POST"]),
 ]

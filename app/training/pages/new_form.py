@@ -17,8 +17,9 @@ from app.kit.errors import ModelmillError
 from app.kit.web.editor import Problems
 from app.training.errors import UnreadableSpec
 from app.training.model import Workload
-from app.training.spec import TaskSpec, fields_not_of, read_spec, write_spec
-from app.training.spec.document import read_yaml
+from app.training.spec import TaskSpec, fields_not_of, write_spec
+from app.training.spec.document import read_yaml, write_fields
+from app.training.spec.sweeps import SweepDocument, read_sweep, read_task_or_sweep
 
 Values = dict[str, str]
 """By field; "" for what belongs to none."""
@@ -43,6 +44,9 @@ TEXTS = (
     "convert.images",
     "convert.model",
 )
+SWEEP = ("vary", "search", "most", "seed", "concurrency", "metric", "goal")
+EARLY_STOP = "early_stop.min_steps"
+"""Fields of a sweep."""
 NUMBERS = (
     "nnodes",
     "n_gpus_per_node",
@@ -58,10 +62,14 @@ NUMBERS = (
     "max_run_s",
     "max_idle_s",
     "restart_on_infra",
+    "most",
+    "seed",
+    "concurrency",
+    EARLY_STOP,
 )
 LINES = ("args", "resources", "overrides")
 TICKS = ("backfill", "convert")
-FIELDS = ("workload", *TEXTS, *NUMBERS, *LINES, *TICKS)
+FIELDS = tuple(dict.fromkeys(("workload", *TEXTS, *NUMBERS, *LINES, *TICKS, *SWEEP)))
 VALUE_MAX = 40_000
 _WHOLE = re.compile(r"[+-]?[0-9]{1,12}")
 _BROKEN = re.compile(r"[+-]?[0-9]{1,12}\.[0-9]{0,6}")
@@ -88,29 +96,41 @@ def workload_of(text: str) -> Workload:
 
 
 def spec_of(values: Mapping[str, str]) -> tuple[TaskSpec | None, str, Problems]:
-    """The spec and its text; with problems no spec, and as text what there is so far."""
+    """The spec and its text; with problems no spec, and as text what there is so far. Of a sweep the spec of its first
+    task."""
     data, problems = _data(values)
     draft = str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100))
     if problems:
         return None, draft, problems
     try:
-        spec, _ = read_spec(json.dumps(data).encode(), content_type="application/json")
+        spec, _, sweep = read_task_or_sweep(json.dumps(data).encode())
     except ModelmillError as error:
         return None, draft, problems_of(error)
-    return spec, write_spec(spec), {}
+    return spec, write_fields(data) if sweep else write_spec(spec), {}
 
 
-def values_of(spec: TaskSpec) -> Values | None:
-    """The form that means this spec; None if the form has no field for something in it."""
-    fields = spec.model_dump(mode="json", exclude_defaults=True)
+def values_of(spec: TaskSpec, sweep: SweepDocument | None = None) -> Values | None:
+    """The form that means this spec, or this sweep; None if the form has no field for something in it."""
+    fields = {**sweep.fields, **_sweep_fields(sweep)} if sweep else spec.model_dump(mode="json", exclude_defaults=True)
     convert = fields.pop("convert", None) or {}
     values = dict.fromkeys(FIELDS, "")
     for name, value in {**fields, **{f"convert.{name}": value for name, value in convert.items()}}.items():
         if name in FIELDS:
             values[name] = _text(name, value)
-    values["convert"] = "1" if spec.convert else ""
-    again, _, _ = spec_of(values)
-    return values if again == spec else None
+    values["convert"] = "1" if convert else ""
+    again, text, _ = spec_of(values)
+    means_same = again == spec if sweep is None else again is not None and _is_same(read_sweep(text.encode()), sweep)
+    return values if means_same else None
+
+
+def _sweep_fields(sweep: SweepDocument) -> dict[str, Any]:
+    fields = sweep.spec.model_dump(mode="json", exclude_defaults=True)
+    stop = sweep.spec.early_stop
+    return fields | ({EARLY_STOP: stop.min_steps} if stop else {})
+
+
+def _is_same(one: SweepDocument, other: SweepDocument) -> bool:
+    return one.spec == other.spec and [*map(one.task_text, one.points)] == [*map(other.task_text, other.points)]
 
 
 def problems_of(error: ModelmillError) -> Problems:
@@ -144,7 +164,23 @@ def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     if values["convert"]:
         parts = {name: values[f"convert.{name}"].strip() for name in ("model", "images")}
         data["convert"] = {name: text for name, text in parts.items() if text}
+    if values["vary"].strip():
+        _add_sweep(data, problems, values)
     return data, problems
+
+
+def _add_sweep(data: dict[str, Any], problems: Problems, values: Mapping[str, str]) -> None:
+    for name in (*SWEEP, EARLY_STOP):
+        text = values[name].strip()
+        if not text:
+            continue
+        try:
+            value = read_yaml(text) if name == "vary" else _value(name, text)
+        except UnreadableSpec as error:
+            problems[name] = error.message
+            continue
+        head, _, inner = name.partition(".")
+        data[head] = {inner: value} if inner else value
 
 
 def _value(name: str, text: str) -> Any:
@@ -164,7 +200,7 @@ def _value(name: str, text: str) -> Any:
 def _text(name: str, value: Any) -> str:
     if name == "args":
         return "\n".join(value)
-    if name in ("overrides", "resources"):
+    if name in ("overrides", "resources", "vary"):
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000))
     if name == "backfill":
         return "1" if value else ""

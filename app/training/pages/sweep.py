@@ -27,6 +27,11 @@ from app.training.service.sweeps import SweepRow, SweepView
 from app.training.store.changes import ALL_TASKS
 
 
+def sweeps(request: Request) -> Response:
+    views = training_of(request).sweeps.views(user_of(request))
+    return render(request, "training/sweeps.html", area="tasks", views=views)
+
+
 def sweep(request: Request) -> Response:
     return render(request, "training/sweep.html", area="tasks", **_context(request))
 
@@ -55,17 +60,46 @@ def cancel(request: Request) -> Response:
 def _context(request: Request) -> dict[str, Any]:
     view = training_of(request).sweeps.view(user_of(request), request.path_params["task_sweep_id"])
     first = [row.task.task_id for row in view.ranked[: 1 + MOST_OTHERS]]
+    sort, is_descending = request.query_params.get("sort", ""), request.query_params.get("order") == "desc"
     return {
         "view": view,
         "page": f"/ui/task-sweeps/{view.sweep_id}",
+        "rows": sorted_rows(view, sort, is_descending=is_descending),
+        "sort": sort,
+        "is_descending": is_descending,
         "curves": f"/ui/tasks/{first[0]}/metrics?also={','.join(first[1:])}" if len(first) > 1 else "",
         "plot": parallel_coordinates(view),
         "is_live": not view.has_ended,
-        "seen": version_of([(row.task.version, row.best) for row in view.rows]),
+        "seen": version_of([view.is_open, view.remark, *((row.task.version, row.best) for row in view.rows)]),
     }
 
 
+BEST, STATE = "best", "state"
+"""Columns by which a table is sorted, beside the fields of a sweep."""
+
+
+def sorted_rows(view: SweepView, column: str, *, is_descending: bool) -> list[SweepRow]:
+    """In the order of submission if there is no such column; what has no value comes last."""
+    if column == BEST:
+        keys: dict[str, Any] = {row.task.task_id: row.best.value if row.best else None for row in view.rows}
+    elif column == STATE:
+        keys = {row.task.task_id: row.task.state.value for row in view.rows}
+    elif column in view.fields:
+        keys = {row.task.task_id: row.values.get(column) for row in view.rows}
+    else:
+        return list(view.rows)
+    known = [row for row in view.rows if keys[row.task.task_id] is not None]
+    known.sort(key=lambda row: _order(keys[row.task.task_id]), reverse=is_descending)
+    return known + [row for row in view.rows if keys[row.task.task_id] is None]
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    """Numbers before words."""
+    return (False, float(value), "") if _is_number(value) else (True, 0.0, str(value))
+
+
 ROUTES = [
+    Route("/ui/task-sweeps", sweeps),
     Route("/ui/task-sweeps/{task_sweep_id}", sweep),
     Route("/ui/task-sweeps/{task_sweep_id}/live", live),
     Route("/ui/task-sweeps/{task_sweep_id}/events", events),

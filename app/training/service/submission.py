@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,12 +20,14 @@ from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
 from app.training.model import Demand, Node, Priority, Task, Workload
 from app.training.model.capacity import ACCELERATOR
+from app.training.model.sweep import Point
 from app.training.service.checkpoints import resume_path
 from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
 from app.training.spec.document import bad
-from app.training.store import NewTask, TaskIdTaken
+from app.training.spec.sweeps import SweepDocument
+from app.training.store import NewTask, StoredSweep, TaskIdTaken
 from app.training.workloads import demand_of
 
 MAX_ID = 95
@@ -65,10 +67,10 @@ _VERL = "verl"
 
 def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
     """Raises PathRefused with the field; of several, the first one."""
-    for field in ("code_path", "model_path", "train_file", "val_file"):
-        path = getattr(spec, field)
+    for name in ("code_path", "model_path", "train_file", "val_file"):
+        path = getattr(spec, name)
         if path is not None:
-            rules.check(user, field, path)
+            rules.check(user, name, path)
     if spec.reward_model is not None and spec.reward_model.startswith("/"):
         rules.check(user, "reward_model", spec.reward_model)
     if spec.code_path is not None:
@@ -117,8 +119,24 @@ def _custom(nodes: Sequence[Node]) -> set[str]:
 
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
 """Checks whether a conversion would accept this name and these options. Raises BadInput. The wiring implements it."""
-Checked = tuple[TaskSpec, str, Mapping[str, Any]]
-"""A task, its text, and what its environment makes of it."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A task that may be submitted."""
+
+    spec: TaskSpec
+    text: str
+    given: Mapping[str, Any]
+    """What its environment makes of it: fields of the task."""
+    point: Point = field(default_factory=dict)
+    """Its values of the fields that its sweep varies."""
+
+
+class SweepChanged(Exception):
+    """Another process has added tasks to the sweep, or it was cancelled."""
+
+
 TRIES = 8
 """Ids of one second differ in four characters at random."""
 RETRY_AFTER_S = 60
@@ -149,20 +167,50 @@ class TaskSubmission:
         if key is not None and (existing := self._existing(user, key, text)):
             return existing, False  # even if it could no longer be submitted
         given = self._check(user, spec, is_admin=is_admin)
-        (task,), is_new = self._add(user, [(spec, text, given)], key, now)
+        (task,), is_new = self._add(user, [Checked(spec, text, given)], key, now)
         return task, is_new
 
-    def submit_sweep(self, user: str, texts: Sequence[str], now: datetime, *, is_admin: bool = False) -> list[Task]:
-        """Adds the tasks of a sweep to the end of the queue, all or none.
+    def submit_sweep(self, user: str, document: SweepDocument, now: datetime, *, is_admin: bool = False) -> str:
+        """Adds a sweep, with as many of its tasks as may wait or run at once, to the end of the queue: all or none.
+        Every task that it names is checked.
 
         Args:
-            texts: of its tasks; each is checked like a single task.
+            user: its owner.
+            document: the sweep.
+            now: the time of submission.
+            is_admin: As of Tasks.submit.
+
+        Returns:
+            The id of the sweep.
         """
         self._require_on()
-        specs = [read_spec(text.encode()) for text in texts]
-        checked = [(spec, text, self._check(user, spec, is_admin=is_admin)) for spec, text in specs]
+        checked = [self._checked(user, document, point, is_admin=is_admin) for point in document.points]
         sweep_id = new_task_id(self.options.task_prefix, user, SWEEP, now)
-        return self._add(user, checked, None, now, sweep_id=sweep_id)[0]
+        sweep = StoredSweep(sweep_id, user, document.text, is_admin, to_text(now), metric=document.metric)
+        self._add(user, checked[: document.concurrency], None, now, sweep=sweep)
+        return sweep_id
+
+    def extend(
+        self, sweep: StoredSweep, document: SweepDocument, points: Sequence[Point], earlier: int, now: datetime
+    ) -> list[Task]:
+        """Adds further tasks of a sweep to the end of the queue. Raises like `submit`.
+
+        Args:
+            sweep: as it is stored.
+            document: what it says.
+            points: of the new ones.
+            earlier: how many tasks the sweep has.
+            now: the time of submission.
+
+        Raises:
+            SweepChanged: It has more, or was cancelled.
+        """
+        checked = [self._checked(sweep.user_name, document, point, is_admin=sweep.is_admins) for point in points]
+        return self._add(sweep.user_name, checked, None, now, sweep=sweep, earlier=earlier)[0]
+
+    def _checked(self, user: str, document: SweepDocument, point: Point, *, is_admin: bool) -> Checked:
+        spec, text = read_spec(document.task_text(point).encode())
+        return Checked(spec, text, self._check(user, spec, is_admin=is_admin), point)
 
     def _require_on(self) -> None:
         if not self.options.is_on:
@@ -202,21 +250,32 @@ class TaskSubmission:
             return _same(store.by_idempotency_key(conn, user, key), text)
 
     def _add(
-        self, user: str, specs: Sequence[Checked], key: str | None, now: datetime, *, sweep_id: str = ""
+        self,
+        user: str,
+        new: Sequence[Checked],
+        key: str | None,
+        now: datetime,
+        *,
+        sweep: StoredSweep | None = None,
+        earlier: int | None = None,
     ) -> tuple[list[Task], bool]:
         """With a key: the task that was submitted with it before, which is not new.
 
         Args:
-            specs: one, if there is a key.
+            new: one, if there is a key.
+            sweep: that they belong to.
+            earlier: how many tasks it has; None: it is new.
         """
         for tries_left in reversed(range(TRIES)):
-            new_tasks = [self._new_task(user, *checked, key, now, sweep_id) for checked in specs]
+            new_tasks = [self._new_task(user, one, key, now, sweep.sweep_id if sweep else "") for one in new]
             try:
                 with self.database.write() as conn:
                     store.lock_queue_of(conn, user)
-                    if key is not None and (existing := _same(store.by_idempotency_key(conn, user, key), specs[0][1])):
+                    if key is not None and (existing := _same(store.by_idempotency_key(conn, user, key), new[0].text)):
                         return [existing], False
                     self._check_count(conn, user, len(new_tasks))
+                    if sweep is not None:
+                        _note_sweep(conn, sweep, earlier)
                     return [store.add_task(conn, new_task, to_text(now)) for new_task in new_tasks], True
             except TaskIdTaken:
                 if not tries_left:
@@ -226,18 +285,17 @@ class TaskSubmission:
     def _new_task(
         self,
         user: str,
-        spec: TaskSpec,
-        text: str,
-        given: Mapping[str, Any],
+        checked: Checked,
         key: str | None,
         now: datetime,
         sweep_id: str,
     ) -> NewTask:
+        spec = checked.spec
         return NewTask(
             task_id=new_task_id(self.options.task_prefix, user, spec.workload.value, now),
             user=user,
             workload=spec.workload,
-            spec_text=text,
+            spec_text=checked.text,
             demand=demand_of(spec),
             name=spec.name,
             backfill=spec.backfill,
@@ -246,8 +304,9 @@ class TaskSubmission:
             max_idle_s=spec.max_idle_s,
             idempotency_key=key,
             sweep_id=sweep_id,
+            sweep_point=checked.point,
             is_preemptible=spec.workload is not Workload.SCRIPT if spec.preemptible is None else spec.preemptible,
-            **given,
+            **checked.given,
         )
 
     def _check_count(self, conn: Connection, user: str, new: int) -> None:
@@ -258,6 +317,20 @@ class TaskSubmission:
                 hint="Wait until some have ended, or cancel some.",
                 detail={"retry_after_s": RETRY_AFTER_S},
             )
+
+
+def _note_sweep(conn: Connection, sweep: StoredSweep, earlier: int | None) -> None:
+    """Raises SweepChanged: nothing may be added."""
+    if earlier is None:
+        store.add_sweep(conn, sweep)
+        return
+    current = store.sweep_of(conn, sweep.user_name, sweep.sweep_id)
+    if (
+        current is None
+        or current.remark
+        or len(store.tasks_by_sweep(conn, [sweep.sweep_id])[sweep.sweep_id]) != earlier
+    ):
+        raise SweepChanged
 
 
 def _same(existing: Task | None, text: str) -> Task | None:

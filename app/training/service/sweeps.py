@@ -1,29 +1,27 @@
-"""Sweeps: tasks that differ in a few fields, submitted at once and compared by one figure."""
+"""Sweeps: tasks that differ in a few fields, compared by one metric. The scheduler adds those that are not submitted at
+once, and notes what ended ones have reached: see scheduling.sweep_steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from threading import Lock
-
-from pydantic import JsonValue
+from typing import Any
 
 from app.kit.errors import ModelmillError
 from app.training import store
 from app.training.errors import SweepNotFound, TaskFinished
-from app.training.model import Task
+from app.training.model import Task, TaskEvent
 from app.training.model.checkpoint_order import usual_metric
-from app.training.model.learning_curve import Point, best_of, is_lower_better
+from app.training.model.learning_curve import Curve, Point, best_of
 from app.training.service.curves import CurveReader
-from app.training.service.tasks import Tasks
-from app.training.spec import TaskSpec, read_spec
-from app.training.spec.changes import differences
-from app.training.spec.sweeps import read_sweep
+from app.training.service.tasks import SWEEP_CANCELED, Tasks
+from app.training.spec.sweeps import SweepDocument, read_sweep
+from app.training.store import StoredSweep
+from app.training.store.sweeps import RESULT, STOPPED_EARLY
 
-MOST_REMEMBERED = 2000
-"""Ended tasks, whose metrics no longer change."""
+MOST_LISTED = 200
 
 
 @dataclass(frozen=True)
@@ -31,37 +29,68 @@ class SweepRow:
     """A task of a sweep."""
 
     task: Task
-    values: Mapping[str, JsonValue]
-    """Of the fields that differ."""
     best: Point | None = None
     """Of the sweep's metric; None: it has reported none."""
     is_best: bool = False
     """No other task of the sweep has a better one."""
+    is_stopped_early: bool = False
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Of the fields that the sweep varies."""
+        return self.task.sweep_point
 
 
 @dataclass(frozen=True)
 class SweepView:
     sweep_id: str
-    fields: Sequence[str] = ()
-    """Those that differ between its tasks."""
+    name: str
+    document: SweepDocument
+    created_at: str
+    is_open: bool
+    """Tasks are to be added, or have not ended."""
+    remark: str = ""
+    """Why no more tasks are added, in a sentence."""
     metric: str = ""
     """The metric that they are compared by; "": they have reported none."""
     rows: Sequence[SweepRow] = field(default=())
     """In the order of submission."""
 
     @property
-    def name(self) -> str:
-        """What the names of its tasks start with, without their values."""
-        return self.rows[0].task.name.rpartition(" · ")[0] if self.rows else ""
+    def fields(self) -> Sequence[str]:
+        """Those that differ between its tasks."""
+        return list(self.document.spec.vary)
+
+    @property
+    def size(self) -> int:
+        """How many tasks it has in the end, at most."""
+        return len(self.rows) if self.remark else self.document.size
+
+    @property
+    def search(self) -> str:
+        return self.document.spec.search.value
+
+    @property
+    def concurrency(self) -> int | None:
+        """How many of its tasks wait or run at once; None: all."""
+        return self.document.concurrency if self.document.concurrency < self.document.size else None
 
     @property
     def has_ended(self) -> bool:
-        return all(row.task.is_terminal for row in self.rows)
+        return len(self.rows) >= self.size and not self.unended
+
+    @property
+    def unended(self) -> int:
+        return sum(not row.task.is_terminal for row in self.rows)
+
+    @property
+    def is_lower_better(self) -> bool | None:
+        return self.document.is_lower_better(self.metric)
 
     @property
     def ranked(self) -> list[SweepRow]:
         """Those with a value, the best first."""
-        sign = 1 if is_lower_better(self.metric) else -1
+        sign = 1 if self.is_lower_better else -1
         judged = [(sign * row.best.value, row.task.seq, row) for row in self.rows if row.best is not None]
         return [row for *_, row in sorted(judged, key=lambda one: one[:2])]
 
@@ -72,11 +101,9 @@ class TaskSweeps:
     def __init__(self, tasks: Tasks, curves: CurveReader) -> None:
         self._tasks = tasks
         self._curves = curves
-        self._ended: dict[str, Mapping[str, Point]] = {}
-        self._lock = Lock()
 
     def submit(self, user: str, body: bytes, *, now: datetime, is_admin: bool = False) -> SweepView:
-        """Adds the tasks of a sweep to the end of the queue, all or none.
+        """Adds the first tasks of a sweep to the end of the queue, all or none.
 
         Args:
             body: a task with `vary`, YAML or JSON: see SweepSpec.
@@ -84,60 +111,82 @@ class TaskSweeps:
 
         Raises like Tasks.submit.
         """
-        tasks = self._tasks.submit_sweep(user, read_sweep(body), now=now, is_admin=is_admin)
-        return self.view(user, tasks[0].sweep_id)
+        return self.view(user, self._tasks.submit_sweep(user, read_sweep(body), now=now, is_admin=is_admin))
 
     def view(self, user: str, sweep_id: str) -> SweepView:
         """Raises SweepNotFound."""
-        tasks = self._tasks_of(user, sweep_id)
-        specs = [read_spec(task.spec_text.encode())[0] for task in tasks]
-        differing = differences(specs)
-        figures = [self._figures(task) for task in tasks]
-        metric = _metric(specs, figures)
-        rows = [
-            SweepRow(task, {one.field: one.values[at] for one in differing}, figures[at].get(metric))
-            for at, task in enumerate(tasks)
-        ]
-        view = SweepView(sweep_id, [one.field for one in differing], metric, rows)
-        best = {row.task.task_id for row in view.ranked[:1]}
-        return replace(view, rows=[replace(row, is_best=row.task.task_id in best) for row in rows])
+        return self._view(*self._read([self._stored(user, sweep_id)])[0])
+
+    def views(self, user: str) -> list[SweepView]:
+        """The last ones of a user, the newest first, each with what its ended tasks have reached."""
+        with self._tasks.database.read() as conn:
+            stored = store.sweeps_of(conn, user, MOST_LISTED)
+        return [self._view(*one, is_live=False) for one in self._read(stored)]
 
     def require(self, user: str, sweep_id: str) -> None:
         """Raises SweepNotFound."""
-        self._tasks_of(user, sweep_id)
+        self._stored(user, sweep_id)
 
     def cancel(self, user: str, sweep_id: str, *, now: datetime) -> SweepView:
-        """Cancels its tasks that have not ended. Raises SweepNotFound."""
-        for task in self._tasks_of(user, sweep_id):
+        """Adds no more tasks to a sweep, and cancels those that have not ended. Raises SweepNotFound."""
+        stored = self._stored(user, sweep_id)
+        with self._tasks.database.write() as conn:
+            if stored.is_open and not stored.remark:
+                store.change_sweep(conn, sweep_id, remark=SWEEP_CANCELED)
+            tasks = store.tasks_by_sweep(conn, [sweep_id])[sweep_id]
+        for task in tasks:
             with suppress(TaskFinished):
                 self._tasks.cancel(user, task.task_id, now=now)
         return self.view(user, sweep_id)
 
-    def _tasks_of(self, user: str, sweep_id: str) -> list[Task]:
+    def _stored(self, user: str, sweep_id: str) -> StoredSweep:
         is_name = sweep_id.isascii() and sweep_id.isprintable()
         with self._tasks.database.read() as conn:
-            tasks = store.of_sweep(conn, user, sweep_id) if is_name and sweep_id else []
-        if not tasks:
+            stored = store.sweep_of(conn, user, sweep_id) if is_name and sweep_id else None
+        if stored is None:
             raise SweepNotFound(f"There is no sweep {sweep_id}.", hint="The tasks of a sweep name it.")
-        return tasks
+        return stored
 
-    def _figures(self, task: Task) -> Mapping[str, Point]:
-        """The best value of each metric that a task has reported."""
-        with self._lock:
-            if task.task_id in self._ended:
-                return self._ended[task.task_id]
-        curves = {}
+    def _read(self, sweeps: Sequence[StoredSweep]) -> list[tuple[StoredSweep, list[Task], list[TaskEvent]]]:
+        with self._tasks.database.read() as conn:
+            tasks = store.tasks_by_sweep(conn, [sweep.sweep_id for sweep in sweeps])
+            events = store.sweep_events(conn, [task.task_id for group in tasks.values() for task in group])
+        return [(sweep, tasks[sweep.sweep_id], events) for sweep in sweeps]
+
+    def _view(
+        self, sweep: StoredSweep, tasks: Sequence[Task], events: Sequence[TaskEvent], *, is_live: bool = True
+    ) -> SweepView:
+        """is_live: with what running tasks have reached, read from their files."""
+        document = read_sweep(sweep.document.encode())
+        results = {event.task_id: event for event in events if event.kind == RESULT}
+        stopped = {event.task_id for event in events if event.kind == STOPPED_EARLY}
+        curves = {task.task_id: self._curves_of(task) for task in tasks if is_live and task.task_id not in results}
+        metric = sweep.metric or usual_metric({name for told in curves.values() for name in told}) or ""
+        is_lower = document.is_lower_better(metric)
+        rows = []
+        for task in tasks:
+            told = curves.get(task.task_id, {})
+            best = best_of(metric, told[metric], is_lower=is_lower) if metric in told else None
+            rows.append(SweepRow(task, _result(results.get(task.task_id)) or best))
+        name = str(document.fields.get("name") or "")
+        view = SweepView(sweep.sweep_id, name, document, sweep.created_at, sweep.is_open, sweep.remark, metric, rows)
+        best_id = next((row.task.task_id for row in view.ranked), None)
+        marked = [
+            replace(row, is_best=row.task.task_id == best_id, is_stopped_early=row.task.task_id in stopped)
+            for row in rows
+        ]
+        return replace(view, rows=marked)
+
+    def _curves_of(self, task: Task) -> Mapping[str, Curve]:
+        if not task.latest_attempt_no:
+            return {}
         with suppress(ModelmillError):  # its folder cannot be read at this moment
-            curves = dict(self._curves.read(self._tasks.get(task.user, task.task_id)).curves)
-        told = {name: best for name, curve in curves.items() if (best := best_of(name, curve)) is not None}
-        if task.is_terminal and told:
-            with self._lock:
-                self._ended[task.task_id] = told
-                for oldest in list(self._ended)[:-MOST_REMEMBERED]:
-                    del self._ended[oldest]
-        return told
+            return self._curves.read(self._tasks.get(task.user, task.task_id)).curves
+        return {}
 
 
-def _metric(specs: Iterable[TaskSpec], figures: Sequence[Mapping[str, Point]]) -> str:
-    named = next((spec.best_metric for spec in specs if spec.best_metric), None)
-    return named or usual_metric({name for told in figures for name in told}) or ""
+def _result(event: TaskEvent | None) -> Point | None:
+    """What an ended task has reached."""
+    if event is None or event.detail["value"] is None:
+        return None
+    return Point(event.detail["step"], event.detail["value"], float("nan"))

@@ -28,6 +28,7 @@ from app.training.service.submission import CheckConversion, TaskSubmission, che
 from app.training.service.task_log import ANY_LINE, LineFilter, log_of
 from app.training.service.views import AttemptFolder, LogView, TaskView
 from app.training.spec.document import bad
+from app.training.spec.sweeps import SweepDocument
 from app.training.store import TaskFilter
 
 Wake = Callable[[], None]
@@ -38,6 +39,7 @@ RELEASED = (
     "Ray answers."
 )
 MAX_CURSOR_DIGITS = 9
+SWEEP_CANCELED = "It was cancelled."
 
 
 class Tasks:
@@ -91,16 +93,18 @@ class Tasks:
             self.wake()
         return task, is_new
 
-    def submit_sweep(self, user: str, texts: Sequence[str], *, now: datetime, is_admin: bool = False) -> list[Task]:
-        """Adds the tasks of a sweep to the end of the queue, all or none. Raises like `submit`.
+    def submit_sweep(self, user: str, document: SweepDocument, *, now: datetime, is_admin: bool = False) -> str:
+        """Adds the first tasks of a sweep to the end of the queue, all or none. Raises like `submit`.
 
         Args:
-            texts: of its tasks.
             is_admin: As of `submit`.
+
+        Returns:
+            The id of the sweep.
         """
-        tasks = self._submitting.submit_sweep(user, texts, now, is_admin=is_admin)
+        sweep_id = self._submitting.submit_sweep(user, document, now, is_admin=is_admin)
         self.wake()
-        return tasks
+        return sweep_id
 
     def demonstrate(self, user: str, *, now: datetime) -> Task:
         """Adds the smallest possible task to the end of the queue.
@@ -294,7 +298,8 @@ class Tasks:
 
     def cancel_all(self, user: str) -> None:
         """Cancels all tasks of a deleted user."""
-        with self.database.read() as conn:
+        with self.database.write() as conn:
+            store.end_sweeps_of(conn, user, SWEEP_CANCELED)
             under_way = store.unended_of(conn, user)
         for task in under_way:
             with suppress(TaskFinished):  # it ended by itself meanwhile

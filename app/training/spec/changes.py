@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from app.training.spec.fields import TaskSpec
 
 MAPS = ("overrides", "convert")
 """Fields whose entries are named by a dot: overrides.trainer.seed, convert.images."""
+ARGS = "args"
+"""Likewise: args.lr is the argument --lr=… of a program."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ def with_values(given: Mapping[str, Any], changes: Mapping[str, JsonValue]) -> s
     fields = {name: dict(value) if isinstance(value, dict) else value for name, value in given.items()}
     for place, value in changes.items():
         head, dot, name = place.partition(".")
+        if dot and head == ARGS:
+            fields[ARGS] = _with_argument(fields.get(ARGS), name, value)
+            continue
         inner = fields.setdefault(head, {}) if dot and head in MAPS else None
         target, key = (inner, name) if isinstance(inner, dict) else (fields, place)
         if value is None:
@@ -61,6 +67,13 @@ def with_values(given: Mapping[str, Any], changes: Mapping[str, JsonValue]) -> s
         return write_fields({name: value for name, value in fields.items() if name not in MAPS or value != {}})
     except RecursionError:
         raise UnreadableSpec(f"The spec is nested more than {MAX_DEPTH} deep.") from None
+
+
+def _with_argument(args: Any, name: str, value: JsonValue) -> list[Any]:
+    """A program's arguments with --name=value, in place of one of that name."""
+    others = [arg for arg in (args if isinstance(args, list) else []) if not str(arg).startswith(f"--{name}=")]
+    text = value if isinstance(value, str) else json.dumps(value)
+    return others if value is None else [*others, f"--{name}={text}"]
 
 
 def _flat(fields: Mapping[str, JsonValue], above: str = "") -> Iterator[tuple[str, JsonValue]]:

@@ -27,6 +27,17 @@ from app.training.store.queue import (
     unended_of,
     uses_since,
 )
+from app.training.store.sweeps import (
+    StoredSweep,
+    add_sweep,
+    change_sweep,
+    end_sweeps_of,
+    open_sweeps,
+    sweep_events,
+    sweep_of,
+    sweeps_of,
+    tasks_by_sweep,
+)
 from app.training.store.tasks import (
     NewTask,
     TaskIdTaken,
@@ -45,7 +56,6 @@ from app.training.store.tasks import (
     get_task,
     latest_attempts,
     lock_queue_of,
-    of_sweep,
     put_conversion,
     unconverted,
 )

@@ -61,6 +61,7 @@ tasks = sa.Table(
     sa.Column("environment", sa.String(64), nullable=False, server_default=""),
     sa.Column("is_preemptible", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("cluster", sa.String(32), nullable=False, server_default=""),
+    sa.Column("sweep_point", sa.Text, nullable=False, server_default=""),
     sa.UniqueConstraint("user_name", "idempotency_key"),
     sa.Index("ix_training_tasks_state_seq", "state", "seq"),
     sa.Index("ix_training_tasks_user_name_seq", "user_name", "seq"),
@@ -72,6 +73,18 @@ environments = sa.Table(
     sa.Column("document", sa.Text, nullable=False),
     sa.Column("updated_at", TIME, nullable=False),
     sa.Column("updated_by", sa.String(32), nullable=False),
+)
+sweeps = sa.Table(
+    "training_sweeps",
+    metadata,
+    sa.Column("sweep_id", TASK, primary_key=True),
+    sa.Column("user_name", sa.String(32), nullable=False, index=True),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("is_admins", sa.Boolean, nullable=False),
+    sa.Column("is_open", sa.Boolean, nullable=False, index=True),
+    sa.Column("metric", sa.String(200), nullable=False),
+    sa.Column("remark", sa.Text, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
 )
 attempts = sa.Table(
     "training_attempts",
@@ -132,6 +145,7 @@ def to_task(row: Any) -> Task:
         demand=to_demand(row.demand),
         backfill=bool(row.backfill),
         is_preemptible=bool(row.is_preemptible),
+        sweep_point=json.loads(row.sweep_point or "{}"),
         priority=Priority(row.priority),
         waiting=to_waiting(row.waiting),
         failure_kind=_kind(row.failure_kind),

@@ -4,8 +4,8 @@ state."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -79,6 +79,7 @@ class NewTask:
     priority: Priority = Priority.NORMAL
     idempotency_key: str | None = None
     sweep_id: str = ""
+    sweep_point: Mapping[str, Any] = field(default_factory=dict)
     environment: str = ""
     is_preemptible: bool = False
     cluster: str = ""
@@ -102,6 +103,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
                     version=1,
                     jobspec_yaml=task.spec_text,
                     demand=json.dumps(asdict(task.demand)),
+                    sweep_point=json.dumps(task.sweep_point) if task.sweep_point else "",
                     priority=task.priority.value,
                     waited_since=at,
                     latest_attempt_no=0,
@@ -135,6 +137,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         task.max_idle_s,
         task.priority,
         sweep_id=task.sweep_id,
+        sweep_point=task.sweep_point,
         environment=task.environment,
         is_preemptible=task.is_preemptible,
         cluster=task.cluster,
@@ -150,12 +153,6 @@ def lock_queue_of(conn: Connection, user: str) -> None:
 def get_task(conn: Connection, task_id: str) -> Task | None:
     row = conn.execute(sa.select(tasks).where(tasks.c.task_id == task_id)).first()
     return to_task(row) if row else None
-
-
-def of_sweep(conn: Connection, user: str, sweep_id: str) -> list[Task]:
-    """The tasks of a user's sweep, in the order of submission."""
-    theirs = (tasks.c.user_name == user, tasks.c.sweep_id == sweep_id)
-    return [to_task(row) for row in conn.execute(sa.select(tasks).where(*theirs).order_by(tasks.c.seq))]
 
 
 def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:

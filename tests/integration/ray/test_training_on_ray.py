@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import sys
@@ -27,6 +28,20 @@ LEARNER = """
 import json, os, pathlib, sys
 row = {"step": 1, "loss": float(sys.argv[1])}
 pathlib.Path(os.environ["MODELMILL_METRICS_FILE"]).write_text(json.dumps(row) + chr(10))
+"""
+
+
+SEARCHED = """
+import json, math, os, pathlib, sys, time
+loss = abs(math.log10(float(sys.argv[1].removeprefix("--lr="))) + 3)
+best = pathlib.Path(__file__).with_name("best.txt")
+is_behind = best.exists() and loss > float(best.read_text())
+with open(os.environ["MODELMILL_METRICS_FILE"], "a") as file:
+    for step in (1, 2):
+        print(json.dumps({"step": step, "loss": loss}), file=file)
+if is_behind:
+    time.sleep(600)
+best.write_text(repr(loss))
 """
 
 
@@ -88,6 +103,38 @@ def test_a_sweep_finds_the_best_of_its_tasks(trainer: Trainer) -> None:
         ({"args": ["1"]}, 1, True),
         ({"args": ["2"]}, 2, False),
     ]
+
+
+@pytest.mark.exhaustive
+def test_a_search_stops_what_falls_behind_and_survives_the_death_of_the_scheduler(trainer: Trainer) -> None:
+    pytest.importorskip("optuna", reason="needs the extra train")
+    body = {
+        "workload": "script",
+        "code_path": trainer.add_program("searched", SEARCHED),
+        "cpus": 1,
+        "vary": {"args.lr": {"low": 1e-6, "high": 1.0, "log": True}},
+        "search": "optuna",
+        "most": 5,
+        "concurrency": 1,
+        "metric": "loss",
+        "early_stop": {"min_steps": 2},
+    }
+    place = trainer.http.post("/api/v2/task-sweeps", json=body).headers["location"]
+    read = lambda: trainer.http.get(place).json()  # noqa: E731
+    until(read, lambda sweep: len(sweep["tasks"]) == 2)
+    trainer.kill_scheduler()
+    trainer.schedule()
+    for count in (3, 4, 5):
+        until(read, lambda sweep, count=count: len(sweep["tasks"]) == count)
+    sweep = until(read, lambda sweep: not sweep["is_open"])
+    tasks = sweep["tasks"]
+    assert len({task["values"]["args.lr"] for task in tasks}) == 5 and not sweep["remark"]
+    # the first has nobody to be compared with; one that is worse than all before waits to be stopped
+    losses = [abs(math.log10(task["values"]["args.lr"]) + 3) for task in tasks]
+    is_behind = [loss > min(losses[: max(place, 1)]) for place, loss in enumerate(losses)]
+    assert [task["is_stopped_early"] for task in tasks] == is_behind and any(is_behind)
+    assert [task["state"] for task in tasks] == ["CANCELED" if behind else "SUCCEEDED" for behind in is_behind]
+    assert [task["best"]["value"] for task in tasks] == pytest.approx(losses, abs=1e-6)
 
 
 @pytest.mark.exhaustive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -60,12 +61,68 @@ def test_its_tasks_are_compared_by_their_figure(
         (1e-4, None, False),
     ]
     page = web.get(f"/ui/task-sweeps/{sweep['sweep_id']}")
+    assert "rates Every combination 3 3" in text_of(web.get("/ui/task-sweeps"))
+    (listed,) = [one for one in web.get(SWEEPS).json()["sweeps"] if one["sweep_id"] == sweep["sweep_id"]]
+    assert (listed["search"], listed["size"], listed["concurrency"]) == ("grid", 3, None)
     assert "rates · lr=1e-05 Running 1e-05 0.25 best 7" in text_of(page)
     assert page.text.count("<polyline") == 2 and "metrics?also=" in page.text
     (again,) = polled(page)
     assert web.get(again).status_code == 204
     first = told["tasks"][0]["task_id"]
     assert f"/ui/task-sweeps/{sweep['sweep_id']}" in web.get(f"/ui/tasks/{first}").text
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("", "1e-06"),
+        ("?sort=best", "1e-05"),
+        ("?sort=overrides.optim.lr&order=desc", "0.0001"),
+        ("?sort=state", "0.0001"),
+    ],
+)
+def test_its_table_is_sorted_by_any_column(
+    web: httpx.Client, deployment: Deployment, sweep: dict[str, object], query: str, first: str
+) -> None:
+    learns(deployment, sweep, 0.5, 0.25)
+    page = web.get(f"/ui/task-sweeps/{sweep['sweep_id']}{query}")
+    assert re.findall(r"rates · lr=(\S+)</a></td>", page.text)[0] in (first, f"{float(first):g}")
+    assert web.get(polled(page)[0]).status_code == 204
+
+
+FORM = {
+    "action": "submit",
+    "workload": "sft",
+    "name": "by form",
+    "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
+    "train_file": "/private/users/erin/datasets/train.parquet",
+    "n_gpus_per_node": "1",
+    "vary": "overrides.optim.lr: {low: 1e-6, high: 1e-4, log: true}\ntotal_epochs: [1, 2]",
+    "search": "random",
+    "most": "5",
+    "concurrency": "2",
+    "metric": "val/loss",
+    "early_stop.min_steps": "10",
+}
+
+
+def test_the_form_of_a_task_starts_a_sweep(web: httpx.Client, files: Path) -> None:
+    preview = web.post("/ui/tasks/new", data={**FORM, "action": "preview"})
+    assert "A sweep of 5 tasks. 2 at once." in text_of(preview)
+    begun = web.post("/ui/tasks/new?once=0123456789abcdef", data=FORM)
+    page = begun.headers["location"]
+    assert web.post("/ui/tasks/new?once=0123456789abcdef", data=FORM).headers["location"] == page
+    sweep = web.get(f"{SWEEPS}/{page.rpartition('/')[2]}").json()
+    assert (sweep["size"], sweep["concurrency"], len(sweep["tasks"]), sweep["metric"]) == (5, 2, 2, "val/loss")
+    again = web.get(f"/ui/tasks/new?sweep={sweep['sweep_id']}")
+    assert 'name="early_stop.min_steps" value="10"' in again.text and "A sweep of 5 tasks." in text_of(again)
+    web.post(f"{SWEEPS}/{sweep['sweep_id']}/cancel")
+
+
+def test_what_is_wrong_with_a_sweep_is_said_at_its_field(web: httpx.Client, files: Path) -> None:
+    refused = web.post("/ui/tasks/new", data={**FORM, "metric": ""})
+    assert refused.status_code == 422 and 'id="problem-metric"' in refused.text
+    web.post("/ui/tasks/new", data={**FORM, "vary": "total_epochs: ["})
 
 
 def test_what_is_left_of_it_is_cancelled_at_once(

@@ -27,6 +27,8 @@ from app.training.service.scheduling.checkpoint_limits import prune
 from app.training.service.scheduling.context import Allocation, SchedulerContext
 from app.training.service.scheduling.followed_cluster import FollowedCluster, isolated
 from app.training.service.scheduling.preemption_steps import ask_to_give_way
+from app.training.service.scheduling.sweep_steps import follow_sweep, read_progress
+from app.training.service.submission import TaskSubmission
 from app.training.spec.environments import EnvironmentSpec
 from app.training.store import QueueEntry
 
@@ -53,6 +55,9 @@ class Scheduler:
         self._use: tuple[datetime, Shares] | None = None
         self._curves = CurveReader(context.homes)
         self._began_at = ""
+        self._submission = TaskSubmission(
+            context.options, context.database, context.homes, lambda *_: None, context.environments, lambda _: ()
+        )
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
         """Whether anything is in transition, just started or told to stop. Raises DatabaseUnavailable, and the errors
@@ -61,6 +66,7 @@ class Scheduler:
         active = self._read_active()
         for cluster in self.clusters:
             cluster.look(active[cluster.name], now, watch)
+        self._follow_sweeps()
         queue = read_queue(self.context)
         environments = self.context.environments.by_name() if queue else {}
         places = {entry.task_id: self._places(entry, environments) for entry in queue}
@@ -79,6 +85,14 @@ class Scheduler:
     def close(self) -> None:
         for cluster in self.clusters:
             cluster.close()
+
+    def _follow_sweeps(self) -> None:
+        """Before tasks are admitted: what is added may start in the same tick."""
+        tick = self.clusters[0].tick
+        for progress in read_progress(self.context):
+            tick.watch()
+            with isolated(progress.sweep.sweep_id):
+                follow_sweep(self.context, self._submission, self._curves, progress, tick)
 
     def _read_active(self) -> Mapping[str, list[tuple[Task, Attempt]]]:
         """By cluster."""
