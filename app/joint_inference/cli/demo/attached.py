@@ -26,7 +26,6 @@ from app.joint_inference.client import JointClient
 from app.kit.cli.command import Exit
 from app.kit.clock import happens_within
 from app.kit.errors import ModelmillError
-from app.nodes.client import NodesClient
 from app.standalone.demonstration import Say, remove_models_and_nodes, until_ended
 from app.standalone.nodes import attached_nodes
 
@@ -60,9 +59,9 @@ def _demonstrate(url: str, say: Say) -> None:
         folder = Path(place)
         say("Starting a node at the edge and one in the cloud.")
         with attached_nodes(node_parts(url, folder, PREFIX), folder, say):
-            _await_nodes(url)
-            _await_end(client)
             deployment = DemoDeployment(url, folder, client)
+            deployment.await_nodes(PREFIX)
+            _await_end(client)
             try:
                 address = start(deployment, small, big, say, PREFIX)
                 say("Digits go to the edge worker, one after the other. What it is not sure of goes to the cloud.")
@@ -71,13 +70,6 @@ def _demonstrate(url: str, say: Say) -> None:
                         time.sleep(PAUSE_S)
             finally:
                 deployment.end(NAMESPACE, f"{PREFIX}{NAME}")
-
-
-def _await_nodes(url: str) -> None:
-    """Until both have joined, but not forever: the service says what is missing."""
-    names = {f"{PREFIX}{name}" for name in NODES}
-    with NodesClient(url) as client:
-        happens_within(PATIENCE_S, lambda: names <= {node["name"] for node in client.nodes()}, poll_s=POLL_S)
 
 
 def _await_end(client: JointClient) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 from app.joint_inference.client import JointClient
 from app.joint_inference.model.status import current_of
 from app.kit.cli.command import CannotStart
+from app.kit.clock import happens_within
 from app.kit.errors import ModelmillError
 from app.model_registry.client import ModelsClient
+from app.nodes.client import NodesClient
 from app.standalone.data_folder import DataFolder
 from app.standalone.environment import clear_settings
 from app.standalone.nodes import node_part
@@ -45,6 +47,12 @@ class DemoDeployment:
         file.write_bytes(content)
         with ModelsClient(self.url) as client:
             client.bring(name, file, decoder="classifier", labels=labels)
+
+    def await_nodes(self, prefix: str = "") -> None:
+        """Until both have joined, but not forever: the service says what is missing."""
+        names = {f"{prefix}{name}" for name in NODES}
+        with NodesClient(self.url) as client:
+            happens_within(PATIENCE_S, lambda: names <= {node["name"] for node in client.nodes()}, poll_s=POLL_S)
 
     def serving(self, namespace: str, name: str, say: Callable[[str], None]) -> str:
         """host:port of its edge worker, once the service runs. Raises CannotStart with its last words."""

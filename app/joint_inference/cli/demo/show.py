@@ -100,6 +100,7 @@ def start(
         content = to_onnx(layers)
         deployment.bring(f"{prefix}{name}", content, labels=[str(digit) for digit in range(CLASSES)])
         say(f"Model {prefix}{name}: {len(content) / 1000:.0f} kB.")
+    deployment.await_nodes(prefix)
     deployment.client.apply(service(prefix))
     own = f"{prefix}{NAME}"
     return deployment.serving(NAMESPACE, own, lambda text: say(f"Service {NAMESPACE}/{own}: {text}"))
