@@ -25,6 +25,12 @@ def upstream(uid: str, status: dict[str, Any]) -> None:
     container.joint.reports.note(uid, UpstreamStatus.model_validate(status), now=now())
 
 
+@actor(Message.MEASURE_DRIFT, periodic=cron("* * * * *"))
+def measure_drift() -> None:
+    """How far what services see is from their references."""
+    container.drift.measure_all(now())
+
+
 @actor(Message.FORGET_GONE, periodic=cron("23 * * * *"))
 def forget_gone() -> None:
     """Services that went, once nobody needs to see any more that they did."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from app.exchange.pack.service import Packs
     from app.exchange.service import Exchange
     from app.homes.service import Homes
+    from app.joint_inference.calibration.drift_monitor import DriftMonitor
     from app.joint_inference.calibration.service import Calibrations
     from app.joint_inference.service import Joint
     from app.kit.sql import Database
@@ -181,6 +182,12 @@ class Container:
             self.broker,
             HomeFolders(self.homes, self.accounts.users),
         )
+
+    @cached_property
+    def drift(self) -> DriftMonitor:
+        from app.joint_inference.calibration.drift_monitor import DriftMonitor
+
+        return DriftMonitor(self.joint.services, self.calibrations)
 
     @cached_property
     def results(self) -> ResultServices:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from app.joint_inference.calibration.drift_monitor import DriftMonitor
 from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.service import Joint
 from app.kit.web.state import FromContainer
 
 joint_of = FromContainer[Joint]("joint")
+drift_of = FromContainer[DriftMonitor]("drift")
 calibrations_of = FromContainer[Calibrations]("calibrations")

@@ -26,10 +26,11 @@ class _Container(Protocol):
 def _web() -> WebPart:
     from app.joint_inference.api import OPERATIONS
     from app.joint_inference.calibrations_api import OPERATIONS as CALIBRATIONS
+    from app.joint_inference.drift_api import OPERATIONS as DRIFT
     from app.joint_inference.kubernetes import ROUTES as KUBERNETES
     from app.joint_inference.pages import ROUTES
 
-    return WebPart(operations=[*OPERATIONS, *CALIBRATIONS], pages=ROUTES, routes=KUBERNETES)
+    return WebPart(operations=[*OPERATIONS, *CALIBRATIONS, *DRIFT], pages=ROUTES, routes=KUBERNETES)
 
 
 def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:

@@ -48,6 +48,18 @@ class JointClient(ResultsClient):
         """With the settings of the Pareto front, once it is READY."""
         return self._json("GET", f"{path_of(namespace, name)}/calibrations/{quote(calibration_id, safe='')}")
 
+    def drift(self, namespace: str, name: str) -> Record:
+        """{reference, threshold, measured}; all None if the service is not watched."""
+        return self._json("GET", f"{path_of(namespace, name)}/drift")
+
+    def watch_drift(self, namespace: str, name: str, reference: Record) -> Record:
+        """reference: {calibration_id}, or {since, until}; and threshold, if not the usual one."""
+        return self._json("PUT", f"{path_of(namespace, name)}/drift", json=reference)
+
+    def stop_drift(self, namespace: str, name: str) -> None:
+        with self._answer("DELETE", f"{path_of(namespace, name)}/drift") as answer:
+            answer.read()
+
     def delete(self, namespace: str, name: str) -> None:
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
         with self._answer("DELETE", path_of(namespace, name)) as answer:

@@ -53,6 +53,12 @@ class BadSamples(BadInput):
     code = "BAD_SAMPLES"
 
 
+class NoReference(BadInput):
+    """Drift cannot be measured against so few objects."""
+
+    code = "NO_REFERENCE"
+
+
 class NotReady(Conflict):
     """It has not ended yet, or it failed."""
 

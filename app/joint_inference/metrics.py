@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Connection
 
 from app.joint_inference import store
+from app.joint_inference.model.drift import DriftMeasurement
 from app.joint_inference.model.status import ConditionType
 from app.kit import clock
 from app.kit.sql import Database
@@ -43,6 +44,8 @@ class JointSnapshot:
     """State → how many."""
     figures: Sequence[tuple[tuple[str, str, str], Mapping[str, Any]]]
     """Owner, namespace and name of each service, and the last taskInfo, of all its edge nodes together."""
+    drifts: Sequence[tuple[tuple[str, str, str], DriftMeasurement]]
+    """Of the services that are watched."""
 
 
 class JointCollector(Collector):
@@ -64,6 +67,7 @@ class JointCollector(Collector):
                 services.add_metric([state.value], seen.services.get(state.value, 0))
             yield services
             yield from _of_services(seen.figures)
+            yield _of_drifts(seen)
             yield GaugeMetricFamily(
                 "modelmill_node_orders_pending",
                 "Orders that their nodes have not stored yet.",
@@ -72,7 +76,12 @@ class JointCollector(Collector):
 
     def _look(self, conn: Connection) -> JointSnapshot:
         nodes, pending = self._nodes.all_with_pending(conn)
-        return JointSnapshot(nodes, pending, store.count_by_state(conn), store.figures(conn, MOST_SERVICES))
+        figures, drifts = store.figures(conn, MOST_SERVICES), []
+        for uid, drift in store.drifts_of(conn).items():
+            service = store.by_uid(conn, uid)
+            if service is not None and service.gone_at is None and drift.measured is not None:
+                drifts.append(((service.owner, service.namespace, service.name), drift.measured))
+        return JointSnapshot(nodes, pending, store.count_by_state(conn), figures, drifts[:MOST_SERVICES])
 
 
 def _of_services(figures: Sequence[tuple[tuple[str, str, str], Mapping[str, Any]]]) -> Iterable[Metric]:
@@ -95,6 +104,19 @@ def _of_services(figures: Sequence[tuple[tuple[str, str, str], Mapping[str, Any]
                 if isinstance(ms := reported.get(key), int | float):
                     latency.add_metric((*labels, side, quantile), ms / 1000)
     yield from (rate, latency)
+
+
+def _of_drifts(seen: JointSnapshot) -> Metric:
+    family = GaugeMetricFamily(
+        "modelmill_joint_drift",
+        "Population stability index of what a watched service sees, against its reference.",
+        labels=(*SERVICE, "of"),
+    )
+    for labels, measured in seen.drifts:
+        for name, value in (("scores", measured.scores), ("classes", measured.classes)):
+            if value is not None:
+                family.add_metric((*labels, name), value)
+    return family
 
 
 def _of_nodes(nodes: Iterable[Node], now: datetime) -> Metric:

@@ -30,6 +30,8 @@ class EventKind(StrEnum):
     SERVICE_RUNNING = "service.running"
     SERVICE_PENDING = "service.pending"
     SERVICE_FAILED = "service.failed"
+    SERVICE_DRIFT = "service.drift"
+    """What it sees is far from its reference."""
     VIDEO_ENDED = "video.ended"
     VIDEO_ALERT = "video.alert"
     VIDEO_CLEAR = "video.clear"

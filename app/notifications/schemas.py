@@ -27,6 +27,7 @@ EventName = Literal[
     "service.running",
     "service.pending",
     "service.failed",
+    "service.drift",
     "video.ended",
     "video.alert",
     "video.clear",

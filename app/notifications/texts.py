@@ -51,6 +51,7 @@ def _sentence(kind: EventKind, _: Gettext) -> str:
         EventKind.SERVICE_RUNNING: _("The service %(name)s is running."),
         EventKind.SERVICE_PENDING: _("The service %(name)s is waiting."),
         EventKind.SERVICE_FAILED: _("The service %(name)s has failed."),
+        EventKind.SERVICE_DRIFT: _("What the service %(name)s sees has changed."),
         EventKind.VIDEO_ENDED: _("The video job %(name)s has ended."),
         EventKind.VIDEO_ALERT: _("The video job %(name)s has a problem."),
         EventKind.VIDEO_CLEAR: _("The video job %(name)s is back to normal."),

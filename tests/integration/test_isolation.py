@@ -348,6 +348,9 @@ THINGS = {
             ("PUT", ""),
             ("DELETE", ""),
             ("POST", "/rollout"),
+            ("GET", "/drift"),
+            ("PUT", "/drift"),
+            ("DELETE", "/drift"),
             ("GET", "/calibrations"),
             ("POST", "/calibrations"),
             ("GET", "/calibrations/{calibration_id}"),
@@ -379,6 +382,9 @@ THINGS = {
             ("GET", "/calibrate"),
             ("POST", "/calibrate"),
             ("POST", "/calibrate/collected"),
+            ("GET", "/drift"),
+            ("POST", "/drift"),
+            ("POST", "/drift/stop"),
             ("GET", "/samples/{sample_id}"),
             ("GET", "/results"),
             ("GET", "/sinks"),
@@ -723,6 +729,9 @@ def body_for(path: str, whose: Mapping[str, str]) -> dict[str, Any]:
     if "/upstream/" in path:
         info = {"inferenceNumber": 1, "hardExampleNumber": 0, "uploadCloudRatio": 0}
         return {"json": {"phase": "inference", "status": "running", "output": {"taskInfo": info}}}
+    if path.endswith("/drift"):
+        time = {"since": "2026-11-20T00:00:00Z", "until": "2026-11-21T00:00:00Z"}
+        return {"json": time} if path.startswith("/api/") else {"data": time}
     if path.endswith("/calibrations"):
         return {"json": {}}
     if path.endswith("/rollout"):

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from app.inference.picture_codec import encode
 from app.inference.prediction import Box, Prediction
 from app.joint_inference import store as service_store
 from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.metrics import JointCollector
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service.reports import RowReport
+from app.kit.clock import to_text
 from app.results import store
 from app.results.model.sink import SinkKind
 from tests.harness.joint.nodes import Env, helmet
@@ -192,6 +195,58 @@ def test_a_sink_is_added_tried_and_removed_on_the_page(web: Within, service: Ser
     assert "The test was accepted." in web.post(f"{page}/test", data={"sink_id": sink["sink_id"]}, headers=OURS).text
     web.post(f"{page}/remove", data={"sink_id": sink["sink_id"]}, headers=OURS)
     assert web.get(f"{place_of(service)}/sinks").json()["sinks"] == []
+
+
+def objects(env: Env, service: Service, batch: int, label: str, score: float) -> None:
+    at = BEGIN + batch * 1000
+    answers = [
+        {**row(n), "at": at + n, "bbox": [[0.0, 0.0, 9.0, 9.0]], "labels": [label], "scores": [score]}
+        for n in range(120)
+    ]
+    report = RowReport(run="drift", batch=batch, rows=answers)
+    env.container.joint.reports.add_rows("edge0", service.uid, report, now=env.now)
+
+
+def moment(after_s: float) -> str:
+    return to_text(datetime.fromtimestamp(BEGIN + after_s, UTC))
+
+
+def test_drift_against_a_time_is_shown_measured_and_told(env: Env, web: Within, service: Service) -> None:
+    place, page = f"{place_of(service)}/drift", f"/ui/services/default/{service.name}"
+    times = {"since": moment(0), "until": moment(1500)}
+    assert web.get(place).json() == {"reference": None, "threshold": None, "measured": None}
+    assert web.request("PUT", place, json=times, headers=OURS).json()["error"]["code"] == "NO_REFERENCE"
+    assert web.request("PUT", place, json={"since": times["since"]}, headers=OURS).status_code == 422
+    objects(env, service, 1, "person", 0.9)
+    watched = web.request("PUT", place, json=times, headers=OURS).json()
+    assert (watched["reference"]["distribution"]["classes"], watched["measured"]["scores"]) == ({"person": 120}, None)
+    monitor = env.container.drift
+    objects(env, service, 2, "person", 0.9)
+    monitor.measure_all(env.now)
+    assert web.get(place).json()["measured"]["scores"] == 0
+    for batch in range(3, 9):
+        objects(env, service, batch, "cow", 0.2)
+    monitor.measure_all(env.now)
+    monitor.measure_all(env.now)
+    env.settle()
+    measured = web.get(place).json()["measured"]
+    assert measured["is_above"]
+    assert min(measured["scores"], measured["classes"]) > 0.25
+    resource = web.get(place_of(service)).json()["resource"]
+    (warning,) = [one for one in resource["status"]["conditions"] if one["type"] == "Warning"]
+    assert (warning["reason"], warning["status"]) == ("Drift", "True")
+    events = env.container.joint.services.events(env.user, "default", service.name)
+    assert [event.reason for event in events].count("Drift") == 1, "told once"
+    for path in (page, f"{page}/drift"):
+        text = web.get(path).text
+        assert "Scores (PSI)" in text
+        assert "cow" in text
+    families = {family.name: family for family in JointCollector(env.container.database, env.container.nodes).collect()}
+    assert {sample.labels["of"] for sample in families["modelmill_joint_drift"].samples} == {"scores", "classes"}
+    assert web.post(f"{page}/drift/stop", headers=OURS).status_code in (200, 303)
+    env.settle()
+    assert web.get(place).json()["reference"] is None
+    assert "Scores (PSI)" not in web.get(page).text
 
 
 def collecting(env: Env, name: str, folder: str) -> Service:

@@ -18,11 +18,13 @@ from sqlalchemy import Connection
 from app.inference.prediction import MODEL_CARD, ModelCard
 from app.joint_inference.calibration import store
 from app.joint_inference.calibration.model import TIME_S, Calibration, CalibrationRequest, State
+from app.joint_inference.calibration.predictions import SamplePredictions
 from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep
 from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady
 from app.joint_inference.model.resource import Role, Service, Specification
 from app.joint_inference.service import Services
 from app.joint_inference.service.collection import HardSampleCollection, collection_folder
+from app.joint_inference.worker_options import edge_options
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError, TooMany
 from app.kit.files.private_folders import make_private
@@ -162,6 +164,17 @@ class Calibrations:
         except ObjectMissing:
             raise CalibrationNotFound(f"What calibration {calibration_id!r} found is gone.") from None
         raise NotReady("This calibration has nothing to choose from.", hint="Wait for its end, or start another.")
+
+    def answers(self, user: str, calibration_id: str) -> list[SamplePredictions]:
+        """What both models answered to each sample. Raises CalibrationNotFound, NotReady."""
+        self.sweep(user, calibration_id)
+        content = json.loads(b"".join(self.objects.read(_key(calibration_id, "answers.json"))))
+        return [SamplePredictions.from_json(answer) for answer in content["answers"]]
+
+    def class_names(self, service: Service, *, now: datetime) -> tuple[str, ...]:
+        """Names of the classes that its edge worker reports, by number. Raises BadSamples: its model is gone."""
+        edge = service.specification.edge
+        return edge_options(edge.parameters).labels or self._card(service.owner, edge.model, now).labels
 
     def apply(self, user: str, calibration_id: str, setting: Setting, *, now: datetime) -> Service:
         """Write a setting into the service that it was measured for.

@@ -1,4 +1,4 @@
-"""The command that calibrates a service with hard samples that were kept."""
+"""The commands that calibrate a service with hard samples that were kept, and watch it for drift."""
 
 from __future__ import annotations
 
@@ -33,6 +33,43 @@ def calibrate(
     typer.echo(json.dumps(record, indent=2) if as_json else "\n".join(calibration_lines(record)))
     if record["state"] == "FAILED":
         raise CommandFailed(Exit.FAILED)
+
+
+def drift(
+    context: typer.Context,
+    service: FullName,
+    calibration: Annotated[str, typer.Option(metavar="ID", help="Watch: compare with this calibration.")] = "",
+    since: Annotated[str, typer.Option(metavar="TIME", help="Watch: compare with the time from here on.")] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Its end; excluded.")] = "",
+    threshold: Annotated[float | None, typer.Option(help="Of the population stability index.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Watch it no longer.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """How far what a service sees is from its reference; or set the reference."""
+    namespace, name = parted(service)
+    reference = {"calibration_id": calibration, "since": since, "until": until, "threshold": threshold}
+    chosen = {key: value for key, value in reference.items() if value}
+    with client_of(context, url) as client:
+        if stop:
+            client.stop_drift(namespace, name)
+            typer.echo(f"{namespace}/{name} is watched no longer.")
+            return
+        record = client.watch_drift(namespace, name, chosen) if chosen else client.drift(namespace, name)
+    typer.echo(json.dumps(record, indent=2) if as_json else drift_line(record))
+
+
+def drift_line(record: dict[str, Any]) -> str:
+    """The last measurement."""
+    reference, measured = record["reference"], record["measured"]
+    if reference is None or measured is None:
+        return "The service is not watched."
+    origin = reference["calibration_id"] or f"{reference['since']} to {reference['until']}"
+    if measured["scores"] is None:
+        return f"too few objects  compared with {origin}"
+    state = "DRIFT" if measured["is_above"] else "ok"
+    values = f"scores {measured['scores']:.2f}, classes {measured['classes']:.2f}, threshold {record['threshold']:g}"
+    return f"{state}  {values}  compared with {origin}"
 
 
 def calibration_lines(record: dict[str, Any]) -> list[str]:

@@ -53,6 +53,8 @@ class Reason(StrEnum):
     WORKER_FAILED = "WorkerFailed"
     NEVER_HARD = "NeverHard"
     """Warning: with these thresholds no sample can be hard."""
+    DRIFT = "Drift"
+    """Warning: scores or classes are far from the reference."""
     TERMINATING = "Terminating"
 
 

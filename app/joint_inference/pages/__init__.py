@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from app.joint_inference.pages import actions, calibration, calibration_new, new, service, service_list
+from app.joint_inference.pages import actions, calibration, calibration_new, drift, new, service, service_list
 from app.results.pages import routes
 
 ROUTES: list[BaseRoute] = [
@@ -15,6 +15,7 @@ ROUTES: list[BaseRoute] = [
     *new.ROUTES,
     *calibration.ROUTES,
     *calibration_new.ROUTES,
+    *drift.ROUTES,
     *actions.ROUTES,
     *routes("/ui/services/{namespace}/{name}", service.producer_in),
     *service.ROUTES,

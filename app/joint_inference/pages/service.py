@@ -11,10 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.joint_inference.access import joint_of
+from app.joint_inference.access import drift_of, joint_of
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.tally import upload_share_key
 from app.joint_inference.pages import view_models
+from app.joint_inference.pages.drift_rows import class_rows, score_rows
 from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.service import TallyPoint
@@ -93,6 +94,7 @@ def producer_in(request: Request) -> Producer:
 
 def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
     joint, user = joint_of(request), user_of(request)
+    drift = drift_of(request).get(user, service.namespace, service.name)
     series = joint.reports.series(service.uid)
     samples = joint.reports.samples(user, service.namespace, service.name)[:KEPT_SAMPLES]
     placements = joint.services.placements(service)
@@ -115,6 +117,9 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
         "selector": service.specification.edge.place,
         "rollout": view_models.rollout_view(service, edges),
         "events": joint.services.events(user, service.namespace, service.name)[:SHOWN_EVENTS],
+        "drift": drift,
+        "scores": score_rows(drift),
+        "classes": class_rows(drift),
         "collected": collection_folder(service),
         "samples": [view_models.sample_view(sample) for sample in samples],
         "seen": _version(service, series, [sample.id for sample in samples], workers, at),

@@ -157,6 +157,7 @@ class Controller:
         edge_model = self.models.find(service.owner, specification.edge.model, now=now)
         cloud_model = self.models.find(service.owner, specification.cloud.model, now=now)
         problem, warning = self._check(service, edge_model, cloud_model)
+        warning = warning or self._drift(service)
         cloud_node = self.nodes.access.find_for(service.owner, specification.cloud.node)
         edge_orders = {order.node: order for order in orders if order.key == key_of(service, Role.EDGE)}
         placements = self.services.placements(service)
@@ -204,6 +205,12 @@ class Controller:
         except BadParameter as error:
             message = f"{error.message} {error.hint}".strip()
             return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, message), None
+
+    def _drift(self, service: Service) -> Condition | None:
+        with self.database.read() as conn:
+            drift = store.drift_of(conn, service.uid)
+        message = drift.message if drift is not None else ""
+        return Condition(ConditionType.WARNING, Reason.DRIFT, message) if message else None
 
     def _write(self, service: Service, result: Reconciliation, now: datetime, looked_at: str | None) -> set[str] | None:
         """Store condition and orders, unless the service has changed meanwhile.

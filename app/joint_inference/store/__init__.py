@@ -1,6 +1,7 @@
 """The SQL store of services, their events, and their newest hard samples. Everything runs in the caller's transactions.
 Each change of a service gets the next version, so that watchers see changes in one order."""
 
+from app.joint_inference.store.drift import drift_of, drifts_of, forget_drift, put_drift
 from app.joint_inference.store.edges import put_report, reports_of, take_numbers
 from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
 from app.joint_inference.store.services import (

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.rollout import RolloutState
 from app.joint_inference.model.status import ConditionType, current_of
-from app.joint_inference.store.tables import edges, events, samples, services, versions
+from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
 from app.kit.sql.rows import from_row
 from app.results.store import forget_producers
 
@@ -206,6 +206,7 @@ def forget(conn: Connection, uids: Collection[str]) -> None:
     forget_events(conn, uids)
     forget_producers(conn, uids)
     conn.execute(sa.delete(edges).where(edges.c.uid.in_(uids)))
+    conn.execute(sa.delete(drifts).where(drifts.c.uid.in_(uids)))
     conn.execute(sa.delete(samples).where(samples.c.uid.in_(uids)))
     conn.execute(sa.delete(services).where(services.c.uid.in_(uids)))
 

@@ -82,6 +82,13 @@ edges = sa.Table(
 )
 """The edge workers of services. reported: the last taskInfo, where a service has several. number: of the newest row of
 the service that is from there. run, batch: of the newest rows that were taken in, see store.take_numbers."""
+drifts = sa.Table(
+    "joint_drifts",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("drift", sa.Text, nullable=False),
+)
+"""drift: reference, threshold, and the last measurement."""
 calibrations = sa.Table(
     "joint_calibrations",
     metadata,

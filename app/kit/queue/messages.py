@@ -69,6 +69,7 @@ class Message(BaseMessage):
     RECONCILE = "reconcile", Queue.JOINT
     UPSTREAM = "upstream", Queue.JOINT
     FORGET_GONE = "forget_gone", Queue.JOINT
+    MEASURE_DRIFT = "measure_drift", Queue.JOINT
     CALIBRATE = "calibrate", Queue.JOINT_CALIBRATION
 
     RECONCILE_VIDEO = "reconcile_video", Queue.VIDEO

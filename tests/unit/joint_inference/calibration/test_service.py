@@ -410,6 +410,20 @@ def test_hard_samples_that_were_kept_calibrate_with_their_annotations(calibratio
     assert (swept.samples, swept.skipped, swept.kind) == (1, 0, Kind.ACCURACY), "the class of its annotation is true"
 
 
+def test_a_calibration_can_be_what_drift_is_measured_against(
+    calibrations: Calibrations, container: Container, digits_set: Path, tmp_path: Path
+) -> None:
+    arrays = np.load(digits_set)
+    np.savez(tmp_path / "few.npz", x=arrays["x"][:150])
+    made = asked(calibrations, tmp_path / "few.npz")
+    with pytest.raises(NotReady):
+        container.drift.watch_calibration(USER, "default", "digits", made.calibration_id, 0.25, now=now())
+    calibrations.run(made.calibration_id, now=now())
+    drift = container.drift.watch_calibration(USER, "default", "digits", made.calibration_id, 0.25, now=now())
+    assert (drift.reference.calibration_id, drift.reference.distribution.objects) == (made.calibration_id, 150)
+    assert container.drift.get(USER, "default", "digits") == drift
+
+
 @pytest.mark.parametrize(
     ("folder", "reason"),
     [("", "keeps no hard samples"), ("datasets/none", "no hard samples in"), ("datasets/odd", "not in COCO")],

@@ -11,7 +11,7 @@ from app.kit.errors import BadRequest
 from tests.harness.joint.cli import typed
 
 NOBODY = "http://127.0.0.1:1"
-COMMANDS = ["apply", "list", "show", "calibrate", "delete", "demo", "operator"]
+COMMANDS = ["apply", "list", "show", "calibrate", "drift", "delete", "demo", "operator"]
 
 
 def test_help_names_the_commands(monkeypatch, capsys):

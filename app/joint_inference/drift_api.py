@@ -1,0 +1,111 @@
+"""The JSON API of the watch over the drift of a service. OPERATIONS is its table of routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.joint_inference.access import drift_of
+from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
+from app.joint_inference.model.drift import THRESHOLD, Drift, ScoreDistribution
+from app.joint_inference.responses import SERVICES
+from app.kit.clock import now, within_our_calendar
+from app.kit.web.auth import user_of
+from app.kit.web.http import json_answer, json_body
+from app.kit.web.operations import Operations
+from app.kit.web.strict import Strict
+
+_ONE = f"{SERVICES}/{{namespace}}/{{name}}/drift"
+OPERATIONS = Operations(
+    {
+        "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
+        "name": {"type": "string", "pattern": NAME_PATTERN},
+    }
+)
+Time = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
+
+
+class DriftBody(Strict):
+    """Either calibration_id, or since and until."""
+
+    calibration_id: Annotated[str, Field(max_length=36)] = ""
+    """Compare with the samples of this calibration."""
+    since: Time | None = None
+    """Compare with the rows from then on; with its offset from UTC, as 2026-11-20T00:00:00Z."""
+    until: Time | None = None
+    """Compare with the rows before then."""
+    threshold: Annotated[float, Field(gt=0, le=100)] = THRESHOLD
+    """Of the population stability index of scores or classes, above which there is drift."""
+
+    @model_validator(mode="after")
+    def _is_one_reference(self) -> Self:
+        window = (self.since is not None, self.until is not None)
+        if window != (not self.calibration_id,) * 2:
+            raise ValueError("give either calibration_id, or since and until")
+        return self
+
+
+class DriftAnswer(BaseModel):
+    reference: dict[str, Any] | None
+    """{kind: calibration or window, calibration_id, since, until, distribution: {pictures, scores, classes}}. scores:
+    objects in ten bins from 0 to 1; classes: objects by class. Null: the service is not watched."""
+    threshold: float | None
+    measured: dict[str, Any] | None
+    """{at, scores, classes, is_above, distribution}. scores, classes: population stability index, null with fewer than
+    100 objects."""
+
+
+@OPERATIONS.add("GET", _ONE, "How far what a service sees is from its reference", {200: DriftAnswer})
+def get_drift(request: Request) -> Response:
+    return json_answer(_answer(drift_of(request).get(user_of(request), *_named(request))))
+
+
+@OPERATIONS.add(
+    "PUT",
+    _ONE,
+    "Watch a service for drift against a calibration or a time",
+    {200: DriftAnswer},
+    more_errors=(409,),
+    body=DriftBody,
+)
+async def watch_drift(request: Request) -> Response:
+    body = await json_body(request, DriftBody)
+    return json_answer(_answer(await run_in_threadpool(watch, request, body)))
+
+
+@OPERATIONS.add("DELETE", _ONE, "Watch a service for drift no longer", {204: None})
+def stop_drift(request: Request) -> Response:
+    drift_of(request).stop(user_of(request), *_named(request))
+    return Response(status_code=204)
+
+
+def watch(request: Request, body: DriftBody) -> Drift:
+    """Start the watch that a body describes. Raises as DriftMonitor."""
+    monitor, user, service = drift_of(request), user_of(request), _named(request)
+    if body.calibration_id:
+        return monitor.watch_calibration(user, *service, body.calibration_id, body.threshold, now=now())
+    assert body.since is not None and body.until is not None
+    return monitor.watch_window(user, *service, body.since, body.until, body.threshold, now=now())
+
+
+def _answer(drift: Drift | None) -> DriftAnswer:
+    if drift is None:
+        return DriftAnswer(reference=None, threshold=None, measured=None)
+    reference, measured = drift.reference, drift.measured
+    return DriftAnswer(
+        reference={**vars(reference), "distribution": _distribution(reference.distribution)},
+        threshold=drift.threshold,
+        measured={**vars(measured), "distribution": _distribution(measured.distribution)} if measured else None,
+    )
+
+
+def _distribution(distribution: ScoreDistribution) -> dict[str, Any]:
+    return {**vars(distribution), "classes": dict(distribution.classes)}
+
+
+def _named(request: Request) -> tuple[str, str]:
+    return request.path_params["namespace"], request.path_params["name"]
