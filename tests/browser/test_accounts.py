@@ -139,7 +139,7 @@ def test_a_link_to_a_job_is_opened_by_another_user_until_it_is_revoked(
     job = finished_job(container, boss.name, "faces for you", files={"out.nef": b"a network"})
     container.close()
     page = signed_in(f"/ui/jobs/{job.job_id}/shares")
-    page.get_by_label("For whom").fill("alice")
+    page.get_by_label("Recipient").fill("alice")
     page.get_by_role("button", name="Create a link").click()
     url = page.locator("#share-url").inner_text()
     other = open_context().new_page()

@@ -47,7 +47,7 @@ def test_rows_are_walked_ticked_and_opened_by_keys(page: Page, finished: str) ->
     expect(row.get_by_role("checkbox")).to_be_checked()
     expect(page.get_by_text("1 selected")).to_be_visible()
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     assert axe_issues(page) == []
     page.keyboard.press("Escape")
     page.keyboard.press("/")
