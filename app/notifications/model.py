@@ -32,6 +32,8 @@ class EventKind(StrEnum):
     SERVICE_FAILED = "service.failed"
     SERVICE_DRIFT = "service.drift"
     """What it sees is far from its reference."""
+    SERVICE_ROLLED_BACK = "service.rolled_back"
+    """All its nodes have returned to the former model."""
     VIDEO_ENDED = "video.ended"
     VIDEO_ALERT = "video.alert"
     VIDEO_CLEAR = "video.clear"

@@ -28,6 +28,7 @@ EventName = Literal[
     "service.pending",
     "service.failed",
     "service.drift",
+    "service.rolled_back",
     "video.ended",
     "video.alert",
     "video.clear",

@@ -52,6 +52,7 @@ def _sentence(kind: EventKind, _: Gettext) -> str:
         EventKind.SERVICE_PENDING: _("The service %(name)s is waiting."),
         EventKind.SERVICE_FAILED: _("The service %(name)s has failed."),
         EventKind.SERVICE_DRIFT: _("What the service %(name)s sees has changed."),
+        EventKind.SERVICE_ROLLED_BACK: _("The service %(name)s has returned to its former model."),
         EventKind.VIDEO_ENDED: _("The video job %(name)s has ended."),
         EventKind.VIDEO_ALERT: _("The video job %(name)s has a problem."),
         EventKind.VIDEO_CLEAR: _("The video job %(name)s is back to normal."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container, assemble
+from app.inference.prediction import Format, ModelCard
+from app.joint_inference.model.rollout import ROLLOUT, Rollout, RolloutState
+from app.joint_inference.service.rollouts import note_change
 from app.kit.clock import now, to_text
 from app.kit.sql import publish
-from app.notifications.model import Kind
+from app.notifications.model import EventKind, Kind
 from app.notifications.service import NewTarget
+from app.notifications.texts import subject_line
 from app.settings import Settings
 from tests.harness.joint.deployment import resource
 from tests.harness.notifications import failed_job
@@ -62,6 +67,21 @@ def test_a_service_that_fails_is_told_once(told: Container) -> None:
     assert kind == "service.failed"
     assert data["name"] == "default/gate"
     assert data["reason"]
+
+
+def test_a_roll_back_is_told_once_with_its_cause(told: Container) -> None:
+    spec = resource("gate", edge="edge0", cloud="cloud0", small="missing", big="missing")
+    service, _ = told.joint.services.apply("ada", spec, now=now())
+    one, two = (ModelCard(f"small@{number}", Format.ONNX, str(number) * 64, 1) for number in (1, 2))
+    begun = Rollout(one, two, RolloutState.PROGRESSING, nodes=("edge0",))
+    ended = replace(begun, state=RolloutState.ROLLED_BACK, reason="edge0 agrees on 10 % of the pictures.")
+    with told.database.write() as conn:
+        note_change(conn, replace(service, rollout=ROLLOUT.write(begun)), ended, now())
+        note_change(conn, replace(service, rollout=ROLLOUT.write(ended)), replace(ended, reason="again"), now())
+    ((kind, data),) = messages(told)
+    assert (kind, data["name"]) == ("service.rolled_back", "default/gate")
+    assert "10 %" in data["reason"]
+    assert "former model" in subject_line(EventKind(kind), data, "en")
 
 
 def test_a_video_job_in_trouble_is_told_when_it_begins_and_when_it_is_over(told: Container) -> None:

@@ -23,11 +23,11 @@ from app.joint_inference.model.state import change_of_model
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of, metrics_of
 from app.joint_inference.service.model_pairs import mismatch
 from app.joint_inference.service.reports import Reports
-from app.joint_inference.service.rollouts import condition_with, next_rollout, note_change
+from app.joint_inference.service.rollouts import condition_with, next_rollout, note_change, service_event
 from app.joint_inference.service.services import Services
 from app.joint_inference.worker_options import algorithm_of, cloud_options, edge_options
 from app.kit.clock import from_text, to_text
-from app.kit.sql import Event, publish
+from app.kit.sql import publish
 from app.model_registry.service import Model, Models
 from app.nodes.model import Node, Operation, Order, WorkKey
 from app.nodes.service import Nodes
@@ -332,12 +332,8 @@ def _publish(conn: Connection, service: Service, condition: Condition, now: date
     before = str(last["type"]) if last is not None else ConditionType.PENDING.value
     if condition.type.value == before:
         return
-    kind, subject, at = f"service.{condition.type.value.lower()}", f"service:{service.uid}", to_text(now)
-    name = f"{service.namespace}/{service.name}"
-    facts = {"namespace": service.namespace, "service": service.name, "condition": condition.type.value}
-    facts |= {"code": str(condition.reason), "reason": condition.message}
-    path = f"/ui/services/{service.namespace}/{service.name}"
-    publish(conn, Event(f"{subject}:{kind}:{at}", kind, service.owner, subject, name, at, path, facts))
+    facts = {"condition": condition.type.value, "code": str(condition.reason), "reason": condition.message}
+    publish(conn, service_event(service, f"service.{condition.type.value.lower()}", to_text(now), facts))
 
 
 def _timeless(status: Any) -> Any:

@@ -28,12 +28,28 @@ from app.joint_inference.model.rollout import (
 )
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.kit.clock import to_text
-from app.kit.sql import Database
+from app.kit.sql import Database, Event, publish
 from app.kit.text.json_form import FormError
 from app.nodes.model import Node, WorkerReport, WorkerState
 
+ROLLED_BACK = "service.rolled_back"
 Placement = tuple[Service, Node | None]
 """A service as it is for one of its edge nodes, and this node; None: there is none that its user may use."""
+
+
+def service_event(service: Service, kind: str, at: str, facts: Mapping[str, str]) -> Event:
+    """An event for the service's user.
+
+    Args:
+        service: which.
+        kind: of the event.
+        at: when it happened.
+        facts: what else is told of it.
+    """
+    subject, name = f"service:{service.uid}", f"{service.namespace}/{service.name}"
+    named = {"namespace": service.namespace, "service": service.name, **facts}
+    path = f"/ui/services/{name}"
+    return Event(f"{subject}:{kind}:{at}", kind, service.owner, subject, name, at, path, named)
 
 
 def rollout_of(service: Service) -> Rollout | None:
@@ -82,7 +98,10 @@ def note_change(conn: Connection, service: Service, rollout: Rollout | None, now
     before, after = rollout_of(service), ROLLOUT.write(rollout) if rollout is not None else {}
     if rollout is not None and before is not None and after != service.rollout:
         reason, message = _event(before, rollout)
-        store.add_event(conn, service.uid, to_text(now), type="Changed", reason=reason, message=message)
+        at = to_text(now)
+        store.add_event(conn, service.uid, at, type="Changed", reason=reason, message=message)
+        if rollout.state is RolloutState.ROLLED_BACK is not before.state:
+            publish(conn, service_event(service, ROLLED_BACK, at, {"code": reason, "reason": message}))
     return after
 
 
