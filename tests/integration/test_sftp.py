@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.accounts.model import Role
-from app.homes.sftp.builtin.session import MAX_TOLD
+from app.homes.sftp.builtin.session import MAX_LOGGED
 from tests.harness.sftp import SftpServer, has_client, kill, until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
@@ -310,8 +310,8 @@ def test_who_is_refused_is_told_why(server: SftpServer, name: str, home: Path, t
 
 
 def test_reasons_end_before_they_flood_the_terminal(server: SftpServer, name: str, home: Path) -> None:
-    output = server.batch(name, *["-mkdir loose"] * (MAX_TOLD + 5))
-    assert output.count("modelmill:") == MAX_TOLD
+    output = server.batch(name, *["-mkdir loose"] * (MAX_LOGGED + 5))
+    assert output.count("modelmill:") == MAX_LOGGED
 
 
 def test_what_only_tries_says_nothing(server: SftpServer, name: str, home: Path, tmp_path: Path) -> None:

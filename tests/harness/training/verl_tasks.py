@@ -11,7 +11,7 @@ from app.training.pages import new_form
 from app.training.pages.examples import example
 from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec, read_spec
-from app.training.spec.sweeps import read_sweep
+from app.training.spec.sweeps import read_task_or_sweep
 from app.training.workloads import submission_of
 from tests.harness.paths import REPOSITORY
 
@@ -62,8 +62,8 @@ def documented() -> Iterator[tuple[str, TaskSpec]]:
     for file in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]:
         tasks = re.findall(r"```yaml\n(workload: (?:ppo|grpo|sft)\n.*?)```", file.read_text(), re.DOTALL)
         for number, text in enumerate(tasks):
-            task = read_sweep(text.encode())[0] if "\nvary:" in text else text
-            yield f"{file.name}-{number}", read(task)
+            spec, _, _ = read_task_or_sweep(text.encode())
+            yield f"{file.name}-{number}", spec
 
 
 def shown() -> Iterator[tuple[str, TaskSpec]]:
