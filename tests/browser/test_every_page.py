@@ -69,6 +69,7 @@ PAGES = {
     "new service": "/ui/services/new",
     "results of a service": "/ui/services/default/gate/results",
     "sinks of a service": "/ui/services/default/gate/sinks",
+    "drift of a service": "/ui/services/default/gate/drift",
     "change of a service": "/ui/services/default/gate/edit",
     "end of a service": "/ui/services/default/gate/delete",
     "calibration": "/ui/services/default/gate/calibrate",
