@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from app.inference.motion import MotionGate
 from app.inference.prediction import Picture
 from app.inference.region import Crop, Region
+
+if TYPE_CHECKING:
+    from app.inference.motion import MotionGate
 
 STILL_S = 10.0
 
@@ -30,6 +33,8 @@ class FrameGate:
 
     def motion_gate(self, clock: Callable[[], float] = time.monotonic) -> MotionGate:
         """clock: seconds that never go back."""
+        from app.inference.motion import MotionGate  # NumPy, which the web does without
+
         return MotionGate(self.motion, self.still_s, clock=clock)
 
 

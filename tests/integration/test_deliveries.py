@@ -260,6 +260,7 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "look_for_results": ("periodic", 0),
         "reconcile": ("joint", 0),
         "upstream": ("joint", 0),
+        "measure_drift": ("joint", 0),
         "forget_gone": ("joint", 0),
         "watch_nodes": ("nodes", 0),
         "calibrate": ("joint_calibration", 0),

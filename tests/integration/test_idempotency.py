@@ -30,6 +30,7 @@ CREATING = {
     "/api/v2/tasks/{task_id}/again",
     "/api/v2/tasks/{task_id}/export",
     "/api/v2/task-sweeps",
+    "/neptune/link/{node}/certificate",
     "/api/v2/models",
     "/api/v2/services",
     "/api/v2/video/jobs",

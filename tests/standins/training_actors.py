@@ -4,7 +4,7 @@ that it has ended."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import actors
 from app.bootstrap import training
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Node
+from app.training.model.node_use import NodeUse
 
 FOLDER = actors.container.settings.data_dir / "ray"
 
@@ -40,6 +41,12 @@ class FolderRay:
     def nodes(self) -> tuple[Node, ...]:
         _note("looks", str(os.getpid()))
         return (Node("node", "127.0.0.1", 8, 8, 8, 8),)
+
+    def use(self) -> Mapping[str, NodeUse]:
+        return {}
+
+    def remark(self) -> str:
+        return ""
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         return ()

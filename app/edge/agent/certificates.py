@@ -110,7 +110,7 @@ class NodeCertificate:
             if isinstance(error, ApiError) and error.status in NO_ISSUER:
                 error = BadCertificate("the web server is of a version that issues none")
             problem = str(error) or type(error).__name__
-            if problem != self.report.problem:
+            if problem != self.report.problem and not isinstance(error, Unreachable):  # which the registration says
                 logger.warning("This node has no new certificate: %s", problem)
             self.report = replace(self.report, problem=problem[:300], is_serving=self.is_serving)
 

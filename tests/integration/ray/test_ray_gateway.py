@@ -218,7 +218,7 @@ gateway.close()
 
 
 def test_every_node_tells_how_much_it_is_used(gateway):
-    uses = until(gateway.use, lambda uses: set(uses) == {node.node_id for node in gateway.nodes()})
+    uses = until(gateway.use, lambda uses: set(uses) >= {node.node_id for node in gateway.nodes()})
     for use in uses.values():
         assert 0 <= use.cpu_percent <= 100 and 0 < use.memory < use.total_memory
         assert use.gpu_percent is None and use.total_gpu_memory == 0  # its GPUs are pretended
