@@ -81,7 +81,7 @@ def test_a_roll_back_is_told_once_with_its_cause(told: Container) -> None:
     ((kind, data),) = messages(told)
     assert (kind, data["name"]) == ("service.rolled_back", "default/gate")
     assert "10 %" in data["reason"]
-    assert "former model" in subject_line(EventKind(kind), data, "en")
+    assert "previous model" in subject_line(EventKind(kind), data, "en")
 
 
 def test_a_video_job_in_trouble_is_told_when_it_begins_and_when_it_is_over(told: Container) -> None:

@@ -110,8 +110,8 @@ class Heartbeat:
     def _pause(self, seconds: float, *, is_awake: bool) -> None:
         if not is_awake:
             self._awake.clear()
-            if self._stage is not None or not self._awake.wait(seconds):
-                return
+            if self._stop.is_set() or self._stage is not None or not self._awake.wait(seconds):
+                return  # the first two may have woken it just before it was cleared
         self._stop.wait(EVERY_S)
 
     def _beat(self, stage: RunningStage) -> None:

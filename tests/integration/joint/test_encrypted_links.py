@@ -97,7 +97,7 @@ def test_a_node_that_is_registered_again_gets_a_new_certificate_and_works_on(
         """Empty while the workers start again with another secret."""
         try:
             return str(deployment.ask("private", digits[:1])[0]["source"])
-        except httpx.TransportError:
+        except (httpx.TransportError, AssertionError):  # not there, or there with a path that has the former secret
             return ""
 
     deployment.until(source, lambda source: source == "cloud")
