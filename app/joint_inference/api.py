@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.joint_inference import responses, schemas
-from app.joint_inference.access import joint_of
+from app.joint_inference.access import joint_of, named
 from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
@@ -208,11 +208,6 @@ async def add_rows(request: Request) -> Response:
 def producer_in(request: Request) -> Producer:
     """The service in the path, as those who keep results see it. Raises ServiceNotFound."""
     return producer_of_service(joint_of(request).services.get(user_of(request), *named(request)))
-
-
-def named(request: Request) -> tuple[str, str]:
-    """Namespace and name of the path."""
-    return request.path_params["namespace"], request.path_params["name"]
 
 
 async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.joint_inference.access import calibrations_of, joint_of
+from app.joint_inference.access import calibrations_of, joint_of, named
 from app.joint_inference.calibration.model import Calibration, State
 from app.joint_inference.calibration.sweep import pareto
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
@@ -82,7 +82,7 @@ async def start_calibration(request: Request) -> Response:
 
 @OPERATIONS.add("GET", _ALL, "The calibrations of a service, newest first", {200: CalibrationsAnswer})
 def list_calibrations(request: Request) -> Response:
-    user, service = user_of(request), _named(request)
+    user, service = user_of(request), named(request)
     joint_of(request).services.get(user, *service)
     calibrations = calibrations_of(request).of_service(user, *service)
     return json_answer(CalibrationsAnswer(calibrations=[CalibrationAnswer(**_facts(one)) for one in calibrations]))
@@ -96,7 +96,7 @@ def list_calibrations(request: Request) -> Response:
 )
 def get_calibration(request: Request) -> Response:
     user, calibration_id = user_of(request), request.path_params["calibration_id"]
-    joint_of(request).services.get(user, *_named(request))
+    joint_of(request).services.get(user, *named(request))
     calibration, settings, quality = calibrations_of(request).get(user, calibration_id), [], ""
     if calibration.state is State.READY:
         sweep = calibrations_of(request).sweep(user, calibration_id)
@@ -105,7 +105,7 @@ def get_calibration(request: Request) -> Response:
 
 
 def _start(request: Request, folder: str) -> Response:
-    made = calibrations_of(request).ask_of_collected(user_of(request), *_named(request), folder, now=now())
+    made = calibrations_of(request).ask_of_collected(user_of(request), *named(request), folder, now=now())
     answer = CalibrationAnswer(**_facts(made))
     return json_answer(answer, 201, {"Location": answer.links["calibration"]})
 
@@ -122,7 +122,3 @@ def _facts(calibration: Calibration) -> dict[str, Any]:
         "error": dict(calibration.error),
         "links": {"calibration": place, "page": f"/ui/calibrations/{at}"},
     }
-
-
-def _named(request: Request) -> tuple[str, str]:
-    return request.path_params["namespace"], request.path_params["name"]

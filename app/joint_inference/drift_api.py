@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.joint_inference.access import drift_of
+from app.joint_inference.access import drift_of, named
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.drift import THRESHOLD, Drift, ScoreDistribution
 from app.joint_inference.responses import SERVICES
@@ -61,7 +61,7 @@ class DriftAnswer(BaseModel):
 
 @OPERATIONS.add("GET", _ONE, "How far what a service sees is from its reference", {200: DriftAnswer})
 def get_drift(request: Request) -> Response:
-    return json_answer(_answer(drift_of(request).get(user_of(request), *_named(request))))
+    return json_answer(_answer(drift_of(request).get(user_of(request), *named(request))))
 
 
 @OPERATIONS.add(
@@ -79,13 +79,13 @@ async def watch_drift(request: Request) -> Response:
 
 @OPERATIONS.add("DELETE", _ONE, "Watch a service for drift no longer", {204: None})
 def stop_drift(request: Request) -> Response:
-    drift_of(request).stop(user_of(request), *_named(request))
+    drift_of(request).stop(user_of(request), *named(request))
     return Response(status_code=204)
 
 
 def watch(request: Request, body: DriftBody) -> Drift:
     """Start the watch that a body describes. Raises as DriftMonitor."""
-    monitor, user, service = drift_of(request), user_of(request), _named(request)
+    monitor, user, service = drift_of(request), user_of(request), named(request)
     if body.calibration_id:
         return monitor.watch_calibration(user, *service, body.calibration_id, body.threshold, now=now())
     assert body.since is not None and body.until is not None
@@ -105,7 +105,3 @@ def _answer(drift: Drift | None) -> DriftAnswer:
 
 def _distribution(distribution: ScoreDistribution) -> dict[str, Any]:
     return {**vars(distribution), "classes": dict(distribution.classes)}
-
-
-def _named(request: Request) -> tuple[str, str]:
-    return request.path_params["namespace"], request.path_params["name"]

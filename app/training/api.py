@@ -15,7 +15,7 @@ from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
-from app.training import responses, schemas
+from app.training import cluster_schemas, responses, schemas
 from app.training.access import training_of
 from app.training.responses import TASKS
 from app.training.service import LineFilter
@@ -312,7 +312,10 @@ async def convert_result(request: Request) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", "/api/v2/cluster", "The cluster: its nodes, and who holds how many GPUs", {200: schemas.ClusterAnswer}
+    "GET",
+    "/api/v2/cluster",
+    "The cluster: its nodes, and who holds how many GPUs",
+    {200: cluster_schemas.ClusterAnswer},
 )
 def get_cluster(request: Request) -> Response:
     """As the scheduler last saw it, with the further clusters."""

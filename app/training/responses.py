@@ -11,7 +11,7 @@ from datetime import datetime
 from app.kit.clock import to_text
 from app.kit.text.csv_cell import csv_cell
 from app.kit.web.http import answer_of
-from app.training import schemas
+from app.training import cluster_schemas, schemas
 from app.training.model import Attempt, Conversion, Node, TaskEvent, Waiting
 from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
@@ -156,7 +156,7 @@ def stacks(stacks: Sequence[ProcessStack]) -> schemas.StacksAnswer:
 
 def cluster(
     views: Mapping[str, ClusterView | None], user: str, *, is_on: bool, is_admin: bool = False
-) -> schemas.ClusterAnswer:
+) -> cluster_schemas.ClusterAnswer:
     """Who holds how much is for all to see; which task it is, for its user and administrators alone.
 
     Args:
@@ -164,16 +164,16 @@ def cluster(
         is_on: training is configured.
     """
     default, *further = [_cluster(name, view, user, is_admin=is_admin) for name, view in (views or {"": None}).items()]
-    return schemas.ClusterAnswer(**dict(default), is_on=is_on, further=further)
+    return cluster_schemas.ClusterAnswer(**dict(default), is_on=is_on, further=further)
 
 
-def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) -> schemas.OneClusterAnswer:
+def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) -> cluster_schemas.OneClusterAnswer:
     if view is None:
-        return schemas.OneClusterAnswer(
+        return cluster_schemas.OneClusterAnswer(
             name=name, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0, first=None
         )
     first = view.first
-    return schemas.OneClusterAnswer(
+    return cluster_schemas.OneClusterAnswer(
         name=name,
         seen_at=view.seen_at,
         unreachable_since=view.unreachable_since,
@@ -181,7 +181,7 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
         nodes=[_node(node, view.use.get(node.node_id)) for node in view.nodes],
         holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
         queued=view.queued,
-        first=schemas.FirstInLineAnswer(
+        first=cluster_schemas.FirstInLineAnswer(
             user=first.user,
             gpus=first.gpus,
             task_id=first.task_id if is_admin or first.user == user else None,
@@ -192,12 +192,12 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
     )
 
 
-def _node(node: Node, use: NodeUse | None) -> schemas.NodeAnswer:
-    return schemas.NodeAnswer(**vars(node), use=schemas.NodeUseAnswer(**vars(use)) if use else None)
+def _node(node: Node, use: NodeUse | None) -> cluster_schemas.NodeAnswer:
+    return cluster_schemas.NodeAnswer(**vars(node), use=cluster_schemas.NodeUseAnswer(**vars(use)) if use else None)
 
 
-def _holder(held: Holder, *, is_own: bool) -> schemas.HolderAnswer:
-    return schemas.HolderAnswer(
+def _holder(held: Holder, *, is_own: bool) -> cluster_schemas.HolderAnswer:
+    return cluster_schemas.HolderAnswer(
         user=held.user,
         gpus=held.gpus,
         by_node=held.by_node,

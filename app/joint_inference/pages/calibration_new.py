@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.joint_inference.access import calibrations_of
+from app.joint_inference.access import calibrations_of, named
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.service import MAX_SET_BYTES
 from app.joint_inference.pages.service import service_of
@@ -52,7 +52,7 @@ async def begin(request: Request) -> Response:
 
 
 def _begin(request: Request, file: SentFile) -> Response:
-    service = request.path_params["namespace"], request.path_params["name"]
+    service = named(request)
     made = calibrations_of(request).ask(user_of(request), *service, file.path, file.name, now=now())
     return see_other(f"/ui/calibrations/{made.calibration_id}")
 
@@ -63,7 +63,7 @@ async def begin_collected(request: Request) -> Response:
 
 
 def _begin_collected(request: Request) -> Response:
-    service = request.path_params["namespace"], request.path_params["name"]
+    service = named(request)
     try:
         made = calibrations_of(request).ask_of_collected(user_of(request), *service, "", now=now())
     except NotFound:

@@ -33,7 +33,7 @@ def score_rows(drift: Drift | None) -> list[ShareRow]:
 
 
 def class_rows(drift: Drift | None) -> list[ShareRow]:
-    """By class, commonest in the reference first."""
+    """By class, the commonest of either side first."""
     if drift is None or drift.measured is None:
         return []
     before, now = drift.reference.distribution.classes, drift.measured.distribution.classes

@@ -73,7 +73,7 @@ def test_of_several_clusters_each_is_shown_and_the_one_that_is_away_is_named(tmp
                 "lab answers",
                 "west unreachable",
                 "Ray of the cluster west is unreachable since",
-                "First in the queue: somebody with 8 GPUs. What is free is kept for it.",
+                "First in the queue: somebody with 8 GPUs. Free resources are reserved for it.",
             ):
                 assert words in page
             answer = web.get("/api/v2/cluster").json()
