@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,7 +9,7 @@ from app.accounts import schemas
 from app.accounts.access import accounts_of, token_of
 from app.accounts.model import ALL_SCOPES, Role, Token
 from app.kit.web.auth import caller_of, user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer, query
 from app.kit.web.operations import Operations
 
 NO_STORE = {"Cache-Control": "no-store"}
@@ -46,11 +45,9 @@ def list_my_tokens(request: Request) -> Response:
     {201: schemas.IssuedToken},
     body=schemas.NewToken,
 )
-async def issue_my_token(request: Request) -> Response:
+def issue_my_token(request: Request, body: schemas.NewToken) -> Response:
     """It may do no more, and lives no longer, than the token that asks for it."""
-    body = await json_body(request, schemas.NewToken)
-    maker = await run_in_threadpool(token_of, request)
-    return await _issue(request, user_of(request), body, within=maker)
+    return _issue(request, user_of(request), body, within=token_of(request))
 
 
 @OPERATIONS.add(
@@ -72,8 +69,7 @@ def revoke_my_token(request: Request) -> Response:
     more_errors=(404,),
     query=schemas.UserQuery,
 )
-def list_users(request: Request) -> Response:
-    params = query(request, schemas.UserQuery)
+def list_users(request: Request, params: schemas.UserQuery) -> Response:
     users = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
     answers = [schemas.user_answer(user, last_used_at) for user, last_used_at in users]
     return json_answer(
@@ -89,10 +85,8 @@ def list_users(request: Request) -> Response:
     more_errors=(404, 409),
     body=schemas.NewUser,
 )
-async def create_user(request: Request) -> Response:
-    body = await json_body(request, schemas.NewUser)
-    user, password = await run_in_threadpool(
-        accounts_of(request).users.create,
+def create_user(request: Request, body: schemas.NewUser) -> Response:
+    user, password = accounts_of(request).users.create(
         body.name,
         body.role,
         by=user_of(request),
@@ -117,13 +111,10 @@ def get_user(request: Request) -> Response:
     more_errors=(409,),
     body=schemas.UserChange,
 )
-async def change_user(request: Request) -> Response:
-    body = await json_body(request, schemas.UserChange)
+def change_user(request: Request, body: schemas.UserChange) -> Response:
     fields = {name: getattr(body, name) for name in body.model_fields_set}
-    await run_in_threadpool(
-        accounts_of(request).users.change, request.path_params["name"], by=user_of(request), **fields
-    )
-    return await run_in_threadpool(_user, request)
+    accounts_of(request).users.change(request.path_params["name"], by=user_of(request), **fields)
+    return _user(request)
 
 
 @OPERATIONS.add(
@@ -134,8 +125,7 @@ async def change_user(request: Request) -> Response:
     more_errors=(409,),
     query=schemas.Deletion,
 )
-def delete_user(request: Request) -> Response:
-    params = query(request, schemas.Deletion)
+def delete_user(request: Request, params: schemas.Deletion) -> Response:
     accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=params.cancel)
     return Response(status_code=204)
 
@@ -152,9 +142,8 @@ def list_tokens(request: Request) -> Response:
     {201: schemas.IssuedToken},
     body=schemas.NewToken,
 )
-async def issue_token(request: Request) -> Response:
-    body = await json_body(request, schemas.NewToken)
-    return await _issue(request, request.path_params["name"], body)
+def issue_token(request: Request, body: schemas.NewToken) -> Response:
+    return _issue(request, request.path_params["name"], body)
 
 
 @OPERATIONS.add(
@@ -176,15 +165,13 @@ def revoke_token(request: Request) -> Response:
     more_errors=(404,),
     query=schemas.AuditQuery,
 )
-def get_audit(request: Request) -> Response:
-    params = query(request, schemas.AuditQuery)
+def get_audit(request: Request, params: schemas.AuditQuery) -> Response:
     entries = accounts_of(request).audit_log.entries(**params.model_dump())
     return json_answer(schemas.AuditAnswer(entries=[schemas.entry_answer(entry) for entry in entries]))
 
 
-async def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | None = None) -> Response:
-    token, text = await run_in_threadpool(
-        accounts_of(request).tokens.issue,
+def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | None = None) -> Response:
+    token, text = accounts_of(request).tokens.issue(
         name,
         by=caller_of(request).user,
         label=body.label,

@@ -24,7 +24,7 @@ from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query, stream_bytes
+from app.kit.web.http import json_answer, stream_bytes
 from app.kit.web.operations import Operations
 from app.kit.web.public_address import reached_link
 from app.kit.web.sse import EventFrames, event_stream, frame, hub_of, record_frames
@@ -78,14 +78,11 @@ async def upload(request: Request) -> Response:
     more_errors=(507,),
     body=schemas.NewLinks,
 )
-async def presign_uploads(request: Request) -> Response:
-    inputs = await json_body(request, schemas.NewLinks)
+def presign_uploads(request: Request, body: schemas.NewLinks) -> Response:
     names = [
-        name
-        for name, is_wanted in ((object_keys.MODEL, inputs.model), (object_keys.IMAGES, inputs.images))
-        if is_wanted
+        name for name, is_wanted in ((object_keys.MODEL, body.model), (object_keys.IMAGES, body.images)) if is_wanted
     ]
-    links_by_name = await run_in_threadpool(conversion_of(request).uploads.presign, user_of(request), names)
+    links_by_name = conversion_of(request).uploads.presign(user_of(request), names)
     for link in links_by_name["links"].values():
         link["url"] = reached_link(request, link["url"])
     answer = {
@@ -105,8 +102,7 @@ async def presign_uploads(request: Request) -> Response:
     more_errors=(429, 507),
     body=schemas.NewJob,
 )
-async def create_job(request: Request) -> Response:
-    body = await json_body(request, schemas.NewJob)
+def create_job(request: Request, body: schemas.NewJob) -> Response:
     submission = Submission(
         model_key=body.model_key,
         quant_key=body.quant_key,
@@ -117,15 +113,14 @@ async def create_job(request: Request) -> Response:
         no_cache=body.no_cache,
     )
     conversion = conversion_of(request)
-    record = await run_in_threadpool(conversion.submissions.submit, submission)
+    record = conversion.submissions.submit(submission)
     return job_response(conversion, record, 201, {"Location": f"/jobs/{record.job_id}"})
 
 
 @OPERATIONS.add(
     "GET", "/jobs", "Jobs, newest first", {200: schemas.JobsAnswer}, more_errors=(400,), query=schemas.JobQuery
 )
-def list_jobs(request: Request) -> Response:
-    params = query(request, schemas.JobQuery)
+def list_jobs(request: Request, params: schemas.JobQuery) -> Response:
     job_filter = JobFilter(
         status=params.status, toolchain=params.toolchain, platform=params.platform, owner=params.owner, text=params.q
     )
@@ -176,8 +171,7 @@ async def job_events(request: Request) -> Response:
     query=schemas.LogQuery,
     headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
 )
-def job_log(request: Request) -> Response:
-    params = query(request, schemas.LogQuery)
+def job_log(request: Request, params: schemas.LogQuery) -> Response:
     stage = _stage(request.path_params["step"])
     portion = conversion_of(request).jobs.log(request.path_params["job_id"], stage, params.offset, user_of(request))
     headers = {

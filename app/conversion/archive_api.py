@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -20,7 +19,6 @@ from app.conversion.service.descriptions import ArchivedJob
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_body, query
 from app.kit.web.operations import Operations
 
 OPERATIONS = Operations(JOB_ID)
@@ -33,8 +31,8 @@ OPERATIONS = Operations(JOB_ID)
     {200: schemas.ArchiveAnswer},
     query=schemas.ArchiveQuery,
 )
-def list_archive(request: Request) -> Response:
-    params, user = query(request, schemas.ArchiveQuery), user_of(request)
+def list_archive(request: Request, params: schemas.ArchiveQuery) -> Response:
+    user = user_of(request)
     if params.owner not in (None, user):  # others' jobs are as if there were none
         return JSONResponse({"jobs": [], "next_cursor": None})
     rows, cursor = archive_of(request).page(filter_of(params), user, limit=params.limit, cursor=params.cursor)
@@ -79,10 +77,9 @@ def delete_archived(request: Request) -> Response:
     more_errors=(507,),
     body=schemas.ArchiveChange,
 )
-async def keep_archived(request: Request) -> Response:
-    body = await json_body(request, schemas.ArchiveChange)
+def keep_archived(request: Request, body: schemas.ArchiveChange) -> Response:
     archive, job_id, user = archive_of(request), request.path_params["job_id"], user_of(request)
-    return _job(await run_in_threadpool(archive.keep, job_id, user, is_kept=body.is_kept))
+    return _job(archive.keep(job_id, user, is_kept=body.is_kept))
 
 
 @OPERATIONS.add(

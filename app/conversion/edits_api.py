@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,7 +9,7 @@ from app.conversion import schemas
 from app.conversion.access import conversion_of
 from app.conversion.api import JOB_ID, job_response
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 
 OPERATIONS = Operations(JOB_ID)
@@ -23,11 +22,9 @@ OPERATIONS = Operations(JOB_ID)
     {200: schemas.JobAnswer},
     body=schemas.JobChange,
 )
-async def change_job(request: Request) -> Response:
-    values = (await json_body(request, schemas.JobChange)).model_dump(exclude_none=True)
+def change_job(request: Request, body: schemas.JobChange) -> Response:
     conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
-    record = await run_in_threadpool(lambda: conversion.edits.change(job_id, user, **values))
-    return await run_in_threadpool(job_response, conversion, record)
+    return job_response(conversion, conversion.edits.change(job_id, user, **body.model_dump(exclude_none=True)))
 
 
 @OPERATIONS.add(
@@ -37,12 +34,8 @@ async def change_job(request: Request) -> Response:
     {200: schemas.BulkAnswer},
     body=schemas.BulkChange,
 )
-async def change_jobs(request: Request) -> Response:
-    body = await json_body(request, schemas.BulkChange)
+def change_jobs(request: Request, body: schemas.BulkChange) -> Response:
     edits, user = conversion_of(request).edits, user_of(request)
-    result = await run_in_threadpool(
-        lambda: edits.each(body.verb, body.job_ids, user, add=body.add_tags, remove=body.remove_tags)
-    )
+    result = edits.each(body.verb, body.job_ids, user, add=body.add_tags, remove=body.remove_tags)
     problems = [{"job_id": job_id, **error.to_dict()} for job_id, error in result.problems.items()]
-    answer = schemas.BulkAnswer.model_validate({"done": list(result.done), "problems": problems})
-    return json_answer(answer)
+    return json_answer(schemas.BulkAnswer.model_validate({"done": list(result.done), "problems": problems}))

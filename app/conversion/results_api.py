@@ -11,7 +11,7 @@ from app.conversion.api import FILES, JOB_ID, media_type_of
 from app.conversion.service.results import StoredJob
 from app.kit.clock import to_text
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, query, stream_bytes
+from app.kit.web.http import json_answer, stream_bytes
 from app.kit.web.operations import Operations
 
 OPERATIONS = Operations(JOB_ID)
@@ -24,8 +24,7 @@ OPERATIONS = Operations(JOB_ID)
     {200: schemas.ResultsAnswer},
     query=schemas.ResultsQuery,
 )
-def list_results(request: Request) -> Response:
-    params = query(request, schemas.ResultsQuery)
+def list_results(request: Request, params: schemas.ResultsQuery) -> Response:
     jobs, cursor = conversion_of(request).results.page(user_of(request), limit=params.limit, after=params.cursor)
     return json_answer(schemas.ResultsAnswer(results=[_result_answer(job) for job in jobs], next_cursor=cursor))
 

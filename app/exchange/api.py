@@ -6,7 +6,6 @@ import shutil
 from dataclasses import asdict
 
 from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -16,7 +15,7 @@ from app.exchange.model import TRANSFER, Transfer
 from app.exchange.pack.service import DeviceResult
 from app.kit.clock import now, to_text
 from app.kit.web.auth import caller_of, user_of
-from app.kit.web.http import json_answer, json_body
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.kit.web.public_address import reached_link
 from app.settings import settings_of
@@ -36,10 +35,8 @@ OPERATIONS = Operations(
     body=schemas.NewFetch,
     creates_later=True,
 )
-async def fetch_model(request: Request) -> Response:
-    body = await json_body(request, schemas.NewFetch)
-    user = user_of(request)
-    return _accepted(await run_in_threadpool(exchange_of(request).fetch, user, body.source, now=now()))
+def fetch_model(request: Request, body: schemas.NewFetch) -> Response:
+    return _accepted(exchange_of(request).fetch(user_of(request), body.source, now=now()))
 
 
 @OPERATIONS.add(
@@ -51,15 +48,9 @@ async def fetch_model(request: Request) -> Response:
     body=schemas.NewExport,
     creates_later=True,
 )
-async def export_job(request: Request) -> Response:
-    body = await json_body(request, schemas.NewExport)
-    transfer = await run_in_threadpool(
-        exchange_of(request).push,
-        user_of(request),
-        request.path_params["job_id"],
-        body.target,
-        registered_model=body.registered_model,
-        now=now(),
+def export_job(request: Request, body: schemas.NewExport) -> Response:
+    transfer = exchange_of(request).push(
+        user_of(request), request.path_params["job_id"], body.target, registered_model=body.registered_model, now=now()
     )
     return _accepted(transfer)
 
@@ -94,12 +85,11 @@ def get_pack(request: Request) -> Response:
     body=schemas.NewDeviceResult,
     callers=(),
 )
-async def add_device_result(request: Request) -> Response:
+def add_device_result(request: Request, body: schemas.NewDeviceResult) -> Response:
     """By the token in a pack, which is good for its job alone."""
-    body = await json_body(request, schemas.NewDeviceResult)
     token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
     result = DeviceResult(**body.model_dump(), at=to_text(now()))
-    await run_in_threadpool(packs_of(request).take, request.path_params["job_id"], token, result)
+    packs_of(request).take(request.path_params["job_id"], token, result)
     return Response(status_code=204)
 
 

@@ -22,7 +22,7 @@ from app.homes.model import COMMON, HOME_FOLDERS, Entry
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer, query
 from app.kit.web.operations import Operations
 from app.kit.web.thread_stream import hand_over
 
@@ -79,8 +79,8 @@ def data_of(home: Home) -> schemas.DataAnswer:
     more_errors=(400, 403, 404, 409, 507),
     query=schemas.FolderQuery,
 )
-def list_files(request: Request) -> Response:
-    params, home = query(request, schemas.FolderQuery), home_of(request)
+def list_files(request: Request, params: schemas.FolderQuery) -> Response:
+    home = home_of(request)
     location = home.locate(params.path.removesuffix("/") or params.path)  # a folder may be written with a slash
     page = home.tree(location).browse(location.inner, sort=params.sort, cursor=params.cursor, limit=params.limit)
     entries = [_entry(home, location.below(entry.name), entry) for entry in page.entries]
@@ -96,8 +96,8 @@ def list_files(request: Request) -> Response:
     more_errors=(400, 403, 404, 409, 416, 507),
     query=schemas.FileQuery,
 )
-def get_file(request: Request) -> Response:
-    params, home = query(request, schemas.FileQuery), home_of(request)
+def get_file(request: Request, params: schemas.FileQuery) -> Response:
+    home = home_of(request)
     return download(request, home, home.locate(params.path))
 
 
@@ -138,10 +138,10 @@ async def put_file(request: Request) -> Response:
     more_errors=(403, 404, 409, 507),
     body=schemas.NewFolder,
 )
-async def make_folder(request: Request) -> Response:
-    body, home = await json_body(request, schemas.NewFolder), await run_in_threadpool(home_of, request)
+def make_folder(request: Request, body: schemas.NewFolder) -> Response:
+    home = home_of(request)
     path = home.own(body.path)
-    await run_in_threadpool(home.files.make_folder, home.user, path, quota=home.quota)
+    home.files.make_folder(home.user, path, quota=home.quota)
     return json_answer(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
 
 
@@ -153,10 +153,10 @@ async def make_folder(request: Request) -> Response:
     more_errors=(403, 404, 409, 507),
     body=schemas.Move,
 )
-async def move_file(request: Request) -> Response:
-    body, home = await json_body(request, schemas.Move), await run_in_threadpool(home_of, request)
+def move_file(request: Request, body: schemas.Move) -> Response:
+    home = home_of(request)
     source, target = home.own(body.source, field="source"), home.own(body.target, field="target")
-    await run_in_threadpool(home.files.move, home.user, source, target)
+    home.files.move(home.user, source, target)
     return json_answer(schemas.PlaceAnswer(path=home.logical(target.removeprefix("/"))))
 
 
@@ -168,8 +168,8 @@ async def move_file(request: Request) -> Response:
     more_errors=(400, 403, 404, 409, 507),
     query=schemas.FileQuery,
 )
-def remove_file(request: Request) -> Response:
-    params, home = query(request, schemas.FileQuery), home_of(request)
+def remove_file(request: Request, params: schemas.FileQuery) -> Response:
+    home = home_of(request)
     trashed = home.files.remove(home.user, home.own(params.path), now=now())
     return json_answer(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
 
@@ -209,11 +209,9 @@ def reset_sftp_password_of(request: Request) -> Response:
     more_errors=(404,),
     body=schemas.NewPassword,
 )
-async def set_sftp_password(request: Request) -> Response:
-    body, caller = await json_body(request, schemas.NewPassword), caller_of(request)
-    await run_in_threadpool(
-        homes_of(request).sftp.set_password, caller.user, body.password, by=caller.user, token_id=caller.token_id
-    )
+def set_sftp_password(request: Request, body: schemas.NewPassword) -> Response:
+    caller = caller_of(request)
+    homes_of(request).sftp.set_password(caller.user, body.password, by=caller.user, token_id=caller.token_id)
     return Response(status_code=204)
 
 
@@ -236,12 +234,10 @@ def get_ssh_keys(request: Request) -> Response:
     more_errors=(404,),
     body=schemas.Keys,
 )
-async def set_ssh_keys(request: Request) -> Response:
-    body, caller = await json_body(request, schemas.Keys), caller_of(request)
-    await run_in_threadpool(
-        homes_of(request).sftp.set_keys, caller.user, body.keys, by=caller.user, token_id=caller.token_id
-    )
-    return await run_in_threadpool(_keys, request)
+def set_ssh_keys(request: Request, body: schemas.Keys) -> Response:
+    caller = caller_of(request)
+    homes_of(request).sftp.set_keys(caller.user, body.keys, by=caller.user, token_id=caller.token_id)
+    return _keys(request)
 
 
 def _keys(request: Request) -> Response:

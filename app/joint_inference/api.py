@@ -25,7 +25,7 @@ from app.joint_inference.validation import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer, query
 from app.kit.web.operations import NODES, USERS, Operations
 from app.kit.web.request_body import whole_body
 from app.nodes.access import node_of
@@ -77,27 +77,25 @@ async def create_service(request: Request) -> Response:
         service, is_new = await run_in_threadpool(services.apply, user, resource, now=now())
     else:
         service, is_new = await run_in_threadpool(services.create, user, resource, now=now()), True
-    return await _whole(request, service, 201 if is_new else 200, advice(resource))
+    return await run_in_threadpool(_whole, request, service, 201 if is_new else 200, advice(resource))
 
 
 @OPERATIONS.add("GET", SERVICES, "My services, newest first", {200: schemas.ServicesAnswer}, query=schemas.ServiceQuery)
-def list_services(request: Request) -> Response:
-    filters = query(request, schemas.ServiceQuery)
+def list_services(request: Request, params: schemas.ServiceQuery) -> Response:
     services, cursor = joint_of(request).services.page(
         user_of(request),
-        namespace=filters.namespace,
-        text=filters.q,
-        state=filters.state,
-        cursor=filters.cursor,
-        limit=filters.limit,
+        namespace=params.namespace,
+        text=params.q,
+        state=params.state,
+        cursor=params.cursor,
+        limit=params.limit,
     )
     return json_answer(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
 
 
 @OPERATIONS.add("GET", _ONE, "A service: the resource, its workers, what they report", {200: schemas.ServiceAnswer})
-async def get_service(request: Request) -> Response:
-    service = await run_in_threadpool(joint_of(request).services.get, user_of(request), *named(request))
-    return await _whole(request, service)
+def get_service(request: Request) -> Response:
+    return _whole(request, joint_of(request).services.get(user_of(request), *named(request)))
 
 
 @OPERATIONS.add(
@@ -107,13 +105,12 @@ async def replace_service(request: Request) -> Response:
     resource = parse_document(await whole_body(request, MAX_BYTES, "A resource"))
     services = joint_of(request).services
     service = await run_in_threadpool(services.replace, user_of(request), *named(request), resource, now=now())
-    return await _whole(request, service, 200, advice(resource))
+    return await run_in_threadpool(_whole, request, service, 200, advice(resource))
 
 
 @OPERATIONS.add("DELETE", _ONE, "End a service's workers, and forget it then", {202: schemas.ServiceAnswer})
-async def delete_service(request: Request) -> Response:
-    service = await run_in_threadpool(joint_of(request).services.delete, user_of(request), *named(request), now=now())
-    return await _whole(request, service, 202)
+def delete_service(request: Request) -> Response:
+    return _whole(request, joint_of(request).services.delete(user_of(request), *named(request), now=now()), 202)
 
 
 @OPERATIONS.add(
@@ -124,10 +121,9 @@ async def delete_service(request: Request) -> Response:
     more_errors=(409,),
     body=schemas.RolloutChange,
 )
-async def change_rollout(request: Request) -> Response:
-    action, services = (await json_body(request, schemas.RolloutChange)).action, joint_of(request).services
-    service = await run_in_threadpool(services.act_on_rollout, user_of(request), *named(request), action, now=now())
-    return await _whole(request, service)
+def change_rollout(request: Request, body: schemas.RolloutChange) -> Response:
+    services, user = joint_of(request).services, user_of(request)
+    return _whole(request, services.act_on_rollout(user, *named(request), body.action, now=now()))
 
 
 @OPERATIONS.add("GET", f"{_ONE}/events", "What happened to a service, newest first", {200: schemas.EventsAnswer})
@@ -210,8 +206,9 @@ def producer_in(request: Request) -> Producer:
     return producer_of_service(joint_of(request).services.get(user_of(request), *named(request)))
 
 
-async def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
-    workers = await run_in_threadpool(joint_of(request).services.workers, service, now=now())
+def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+    """Waits for the database."""
+    workers = joint_of(request).services.workers(service, now=now())
     return json_answer(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})
 
 

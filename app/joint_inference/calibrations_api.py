@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,7 +15,7 @@ from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.responses import SERVICES
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.kit.web.strict import Strict
 
@@ -75,9 +74,10 @@ class CalibrationsAnswer(BaseModel):
     more_errors=(429,),
     body=CollectedCalibrationBody,
 )
-async def start_calibration(request: Request) -> Response:
-    body = await json_body(request, CollectedCalibrationBody)
-    return await run_in_threadpool(_start, request, body.folder)
+def start_calibration(request: Request, body: CollectedCalibrationBody) -> Response:
+    made = calibrations_of(request).ask_of_collected(user_of(request), *named(request), body.folder, now=now())
+    answer = CalibrationAnswer(**_facts(made))
+    return json_answer(answer, 201, {"Location": answer.links["calibration"]})
 
 
 @OPERATIONS.add("GET", _ALL, "The calibrations of a service, newest first", {200: CalibrationsAnswer})
@@ -102,12 +102,6 @@ def get_calibration(request: Request) -> Response:
         sweep = calibrations_of(request).sweep(user, calibration_id)
         settings, quality = [SettingAnswer(**vars(one)) for one in pareto(sweep.settings)], sweep.kind.value
     return json_answer(WholeCalibrationAnswer(**_facts(calibration), quality=quality, settings=settings))
-
-
-def _start(request: Request, folder: str) -> Response:
-    made = calibrations_of(request).ask_of_collected(user_of(request), *named(request), folder, now=now())
-    answer = CalibrationAnswer(**_facts(made))
-    return json_answer(answer, 201, {"Location": answer.links["calibration"]})
 
 
 def _facts(calibration: Calibration) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,7 +14,7 @@ from app.joint_inference.model.drift import THRESHOLD, Drift, ScoreDistribution
 from app.joint_inference.responses import SERVICES
 from app.kit.clock import now, within_our_calendar
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.kit.web.strict import Strict
 
@@ -72,9 +71,8 @@ def get_drift(request: Request) -> Response:
     more_errors=(409,),
     body=DriftBody,
 )
-async def watch_drift(request: Request) -> Response:
-    body = await json_body(request, DriftBody)
-    return json_answer(_answer(await run_in_threadpool(watch, request, body)))
+def watch_drift(request: Request, body: DriftBody) -> Response:
+    return json_answer(_answer(watch(request, body)))
 
 
 @OPERATIONS.add("DELETE", _ONE, "Watch a service for drift no longer", {204: None})

@@ -5,7 +5,6 @@ Names stand in the query, for those that point into a job hold a slash.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -16,7 +15,7 @@ from app.conversion.schemas import MODEL_FILES
 from app.kit.clock import now
 from app.kit.objects.blobs import blob_key
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query, stream_bytes
+from app.kit.web.http import json_answer, json_body, stream_bytes
 from app.kit.web.multipart import plain_name
 from app.kit.web.operations import Operations
 from app.model_registry import schemas
@@ -49,8 +48,7 @@ OPERATIONS = Operations()
 
 
 @OPERATIONS.add("GET", MODELS, "My models, newest first", {200: schemas.ModelsAnswer}, query=schemas.ModelsQuery)
-def list_models(request: Request) -> Response:
-    params = query(request, schemas.ModelsQuery)
+def list_models(request: Request, params: schemas.ModelsQuery) -> Response:
     models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
     return json_answer(
         schemas.ModelsAnswer(models=[schemas.model_answer(model) for model in models], next_cursor=cursor)
@@ -88,8 +86,7 @@ async def add_model(request: Request) -> Response:
 
 
 @OPERATIONS.add("GET", NAMED, "A model", {200: schemas.ModelAnswer}, more_errors=(404,), query=schemas.NamedQuery)
-def get_model(request: Request) -> Response:
-    params = query(request, schemas.NamedQuery)
+def get_model(request: Request, params: schemas.NamedQuery) -> Response:
     return json_answer(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
 
 
@@ -101,8 +98,7 @@ def get_model(request: Request) -> Response:
     more_errors=(404, 409),
     query=schemas.NamedQuery,
 )
-def remove_model(request: Request) -> Response:
-    params = query(request, schemas.NamedQuery)
+def remove_model(request: Request, params: schemas.NamedQuery) -> Response:
     models_of(request).remove(user_of(request), params.name)
     return Response(status_code=204)
 
@@ -115,8 +111,7 @@ def remove_model(request: Request) -> Response:
     more_errors=(404,),
     query=schemas.NamedQuery,
 )
-def list_versions(request: Request) -> Response:
-    params = query(request, schemas.NamedQuery)
+def list_versions(request: Request, params: schemas.NamedQuery) -> Response:
     return _versions(request, params.name)
 
 
@@ -129,12 +124,10 @@ def list_versions(request: Request) -> Response:
     query=schemas.NamedQuery,
     body=schemas.TagChange,
 )
-async def put_tag(request: Request) -> Response:
-    params, tag = query(request, schemas.NamedQuery), request.path_params["tag"]
-    body = await json_body(request, schemas.TagChange)
-    set_tag = partial(models_of(request).set_tag, now=now())
-    await run_in_threadpool(set_tag, user_of(request), params.name, tag, body.version)
-    return await run_in_threadpool(_versions, request, params.name)
+def put_tag(request: Request, body: schemas.TagChange, params: schemas.NamedQuery) -> Response:
+    tag, models = request.path_params["tag"], models_of(request)
+    models.set_tag(user_of(request), params.name, tag, body.version, now=now())
+    return _versions(request, params.name)
 
 
 @OPERATIONS.add(
@@ -145,8 +138,7 @@ async def put_tag(request: Request) -> Response:
     more_errors=(404, 409),
     query=schemas.NamedQuery,
 )
-def remove_tag(request: Request) -> Response:
-    params = query(request, schemas.NamedQuery)
+def remove_tag(request: Request, params: schemas.NamedQuery) -> Response:
     models_of(request).remove_tag(user_of(request), params.name, request.path_params["tag"])
     return Response(status_code=204)
 
@@ -163,8 +155,8 @@ def _versions(request: Request, name: str) -> Response:
     more_errors=(404, 416),
     query=schemas.NamedQuery,
 )
-def get_model_file(request: Request) -> Response:
-    params, models = query(request, schemas.NamedQuery), models_of(request)
+def get_model_file(request: Request, params: schemas.NamedQuery) -> Response:
+    models = models_of(request)
     card = models.get(user_of(request), params.name).card
     key = blob_key(card.sha256)
     return stream_bytes(

@@ -92,9 +92,9 @@ def owns(request: Request, name: str) -> bool:
     return caller_of(request).is_admin or nodes_of(request).access.is_owner(user_of(request), name)
 
 
-def require_owner(request: Request, name: str) -> None:
-    """Raises Forbidden."""
-    if not owns(request, name):
+def require_owner(request: Request) -> None:
+    """Of the node in the path. Raises Forbidden."""
+    if not owns(request, request.path_params["name"]):
         raise Forbidden("This is for the owners of a node and for administrators.", hint="Ask one of them.")
 
 

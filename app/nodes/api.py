@@ -17,7 +17,7 @@ from app.kit.objects.blobs import SHA256, blob_key
 from app.kit.redis.change_hub import changed
 from app.kit.text.labels import labels_in, selects
 from app.kit.web.auth import LINK, caller_of, user_of
-from app.kit.web.http import json_answer, json_body, query, stream_bytes
+from app.kit.web.http import json_answer, query, stream_bytes
 from app.kit.web.operations import NODES, Operations
 from app.kit.web.public_address import reached_url
 from app.kit.web.request_body import whole_body
@@ -66,13 +66,10 @@ class NoSuchBlob(NotFound):
     {201: schemas.RegisteredAnswer},
     more_errors=(409,),
     body=schemas.NewNode,
+    guard=require_admin,
 )
-async def register_node(request: Request) -> Response:
-    require_admin(request)
-    body = await json_body(request, schemas.NewNode)
-    node, token = await run_in_threadpool(
-        nodes_of(request).register, body.name, body.side, now=now(), replace=body.replace
-    )
+def register_node(request: Request, body: schemas.NewNode) -> Response:
+    node, token = nodes_of(request).register(body.name, body.side, now=now(), replace=body.replace)
     command = command_of(node, token, reached_url(request))
     answer = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
     return json_answer(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
@@ -81,8 +78,8 @@ async def register_node(request: Request) -> Response:
 @OPERATIONS.add(
     "GET", "/neptune/nodes", "Nodes that I may use, by name", {200: schemas.NodesAnswer}, query=schemas.NodesQuery
 )
-def list_nodes(request: Request) -> Response:
-    at, is_whole, selector = now(), caller_of(request).is_admin, labels_in(query(request, schemas.NodesQuery).selector)
+def list_nodes(request: Request, params: schemas.NodesQuery) -> Response:
+    at, is_whole, selector = now(), caller_of(request).is_admin, labels_in(params.selector)
     nodes = [n for n in nodes_of(request).access.seen_by(user_of(request)) if selects(selector, n.labels)]
     return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
@@ -102,7 +99,7 @@ def get_node(request: Request) -> Response:
 )
 def get_access(request: Request) -> Response:
     name = request.path_params["name"]
-    require_owner(request, name)
+    require_owner(request)
     return json_answer(schemas.Access(**nodes_of(request).access.grants(name).to_json()))
 
 
@@ -113,13 +110,11 @@ def get_access(request: Request) -> Response:
     {200: schemas.Access},
     more_errors=(403,),
     body=schemas.Access,
+    guard=require_owner,
 )
-async def put_access(request: Request) -> Response:
-    name = request.path_params["name"]
-    await run_in_threadpool(require_owner, request, name)
-    grants = read_grants((await json_body(request, schemas.Access)).model_dump())
-    by, is_admin = user_of(request), caller_of(request).is_admin
-    await run_in_threadpool(nodes_of(request).access.permit, name, grants, by=by, is_admin=is_admin)
+def put_access(request: Request, body: schemas.Access) -> Response:
+    name, grants = request.path_params["name"], read_grants(body.model_dump())
+    nodes_of(request).access.permit(name, grants, by=user_of(request), is_admin=caller_of(request).is_admin)
     return json_answer(schemas.Access(**grants.to_json()))
 
 
@@ -130,13 +125,11 @@ async def put_access(request: Request) -> Response:
     {200: schemas.NodeLabels},
     more_errors=(403,),
     body=schemas.NodeLabels,
+    guard=require_owner,
 )
-async def put_labels(request: Request) -> Response:
-    name = request.path_params["name"]
-    await run_in_threadpool(require_owner, request, name)
-    labels = (await json_body(request, schemas.NodeLabels)).labels
-    await run_in_threadpool(nodes_of(request).access.label, name, labels, by=user_of(request))
-    return json_answer(schemas.NodeLabels(labels=labels))
+def put_labels(request: Request, body: schemas.NodeLabels) -> Response:
+    nodes_of(request).access.label(request.path_params["name"], body.labels, by=user_of(request))
+    return json_answer(schemas.NodeLabels(labels=body.labels))
 
 
 @OPERATIONS.add(
@@ -148,7 +141,7 @@ async def put_labels(request: Request) -> Response:
 )
 def list_cameras(request: Request) -> Response:
     nodes, name = nodes_of(request), request.path_params["name"]
-    require_owner(request, name)
+    require_owner(request)
     cameras = nodes.cameras.all(name).cameras
     return json_answer(schemas.cameras_answer(cameras, nodes.get(name).report.discovered))
 
@@ -160,13 +153,11 @@ def list_cameras(request: Request) -> Response:
     {201: schemas.CameraAnswer},
     more_errors=(403, 409),
     body=schemas.NewCamera,
+    guard=require_owner,
 )
-async def add_camera(request: Request) -> Response:
+def add_camera(request: Request, body: schemas.NewCamera) -> Response:
     name = request.path_params["name"]
-    await run_in_threadpool(require_owner, request, name)
-    body = await json_body(request, schemas.NewCamera)
-    add = nodes_of(request).cameras.add
-    camera = await run_in_threadpool(add, name, body.type, body.source, by=user_of(request))
+    camera = nodes_of(request).cameras.add(name, body.type, body.source, by=user_of(request))
     location = f"/neptune/nodes/{name}/cameras/{camera.id}"
     return json_answer(schemas.camera_answer(camera), 201, {"Location": location})
 
@@ -178,13 +169,11 @@ async def add_camera(request: Request) -> Response:
     {200: schemas.CameraAnswer},
     more_errors=(403,),
     body=schemas.ChangedCamera,
+    guard=require_owner,
 )
-async def change_camera(request: Request) -> Response:
-    name = request.path_params["name"]
-    await run_in_threadpool(require_owner, request, name)
-    body = await json_body(request, schemas.ChangedCamera)
-    change, camera_id = nodes_of(request).cameras.change, request.path_params["camera"]
-    camera = await run_in_threadpool(change, name, camera_id, type=body.type, source=body.source, by=user_of(request))
+def change_camera(request: Request, body: schemas.ChangedCamera) -> Response:
+    cameras, name, camera_id = nodes_of(request).cameras, request.path_params["name"], request.path_params["camera"]
+    camera = cameras.change(name, camera_id, type=body.type, source=body.source, by=user_of(request))
     return json_answer(schemas.camera_answer(camera))
 
 
@@ -197,7 +186,7 @@ async def change_camera(request: Request) -> Response:
 )
 def remove_camera(request: Request) -> Response:
     name = request.path_params["name"]
-    require_owner(request, name)
+    require_owner(request)
     nodes_of(request).cameras.remove(name, request.path_params["camera"], by=user_of(request))
     return Response(status_code=204)
 
@@ -310,10 +299,10 @@ def get_blob(request: Request) -> Response:
     errors=(403, 422, 503),
     body=schemas.CertificateRequest,
     callers=NODES,
+    guard=this_node,
 )
-async def certify_node(request: Request) -> Response:
-    name, body = this_node(request), await json_body(request, schemas.CertificateRequest)
-    issued = await run_in_threadpool(nodes_of(request).certificates.issue, name, body.request, now=now())
+def certify_node(request: Request, body: schemas.CertificateRequest) -> Response:
+    issued = nodes_of(request).certificates.issue(this_node(request), body.request, now=now())
     return json_answer(schemas.CertificateAnswer(**vars(issued)), 201, NO_STORE)
 
 

@@ -73,7 +73,7 @@ async def node_events(request: Request) -> Response:
 
 async def permit(request: Request) -> Response:
     """Of the page's form. A field of a camera that is left as * is for whoever may use the node."""
-    await run_in_threadpool(require_owner, request, request.path_params["name"])
+    await run_in_threadpool(require_owner, request)
     sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A list of who may use it")
     return await run_in_threadpool(_permit, request, sent)
 
@@ -100,7 +100,7 @@ def _permit(request: Request, sent: Mapping[str, str]) -> Response:
 
 async def label(request: Request) -> Response:
     name = request.path_params["name"]
-    await run_in_threadpool(require_owner, request, name)
+    await run_in_threadpool(require_owner, request)
     text = (await form(request, LabelForm)).labels
     try:
         await run_in_threadpool(nodes_of(request).access.label, name, labels_in(text), by=user_of(request))
@@ -110,7 +110,7 @@ async def label(request: Request) -> Response:
 
 
 async def add_camera(request: Request) -> Response:
-    await run_in_threadpool(require_owner, request, request.path_params["name"])
+    await run_in_threadpool(require_owner, request)
     name, fields = request.path_params["name"], await form(request, CameraForm)
     try:
         await run_in_threadpool(nodes_of(request).cameras.add, name, fields.type, fields.source, by=user_of(request))
@@ -121,7 +121,7 @@ async def add_camera(request: Request) -> Response:
 
 async def change_camera(request: Request) -> Response:
     """An empty address leaves it as it was: it is not shown, for it may hold a password."""
-    await run_in_threadpool(require_owner, request, request.path_params["name"])
+    await run_in_threadpool(require_owner, request)
     name, camera_id = request.path_params["name"], request.path_params["camera"]
     fields = await form(request, CameraForm)
     change, source = nodes_of(request).cameras.change, fields.source.strip() or None
@@ -133,7 +133,7 @@ async def change_camera(request: Request) -> Response:
 
 
 def remove_camera(request: Request) -> Response:
-    require_owner(request, request.path_params["name"])
+    require_owner(request)
     name = request.path_params["name"]
     try:
         nodes_of(request).cameras.remove(name, request.path_params["camera"], by=user_of(request))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.notifications import schemas
 from app.notifications.access import notifications_of
@@ -37,9 +36,8 @@ def list_notification_targets(request: Request) -> Response:
     more_errors=(403, 409, 429),
     body=schemas.TargetBody,
 )
-async def add_notification_target(request: Request) -> Response:
-    body = await json_body(request, schemas.TargetBody)
-    target = await run_in_threadpool(notifications_of(request).targets.add, user_of(request), body.new())
+def add_notification_target(request: Request, body: schemas.TargetBody) -> Response:
+    target = notifications_of(request).targets.add(user_of(request), body.new())
     return json_answer(schemas.new_target_answer(target), 201, {"Location": f"{TARGETS}/{target.target_id}"})
 
 
@@ -57,13 +55,12 @@ def get_notification_target(request: Request) -> Response:
     more_errors=(404,),
     body=schemas.TargetChange,
 )
-async def change_notification_target(request: Request) -> Response:
-    body = await json_body(request, schemas.TargetChange)
+def change_notification_target(request: Request, body: schemas.TargetChange) -> Response:
     values = body.model_dump(exclude_none=True)
     if "events" in values:
         values["events"] = tuple(map(EventKind, values["events"]))
     target_id, targets = request.path_params["target_id"], notifications_of(request).targets
-    target = await run_in_threadpool(lambda: targets.change(user_of(request), target_id, **values))
+    target = targets.change(user_of(request), target_id, **values)
     return json_answer(schemas.target_answer(target))
 
 
@@ -84,8 +81,8 @@ def test_notification_target(request: Request) -> Response:
 @OPERATIONS.add(
     "GET", DELIVERIES, "My last messages, newest first", {200: schemas.DeliveriesAnswer}, query=schemas.DeliveriesQuery
 )
-def list_notification_deliveries(request: Request) -> Response:
-    params, outbox = query(request, schemas.DeliveriesQuery), notifications_of(request).outbox
+def list_notification_deliveries(request: Request, params: schemas.DeliveriesQuery) -> Response:
+    outbox = notifications_of(request).outbox
     deliveries = outbox.newest(user_of(request), target_id=params.target_id, limit=params.limit)
     return json_answer(schemas.DeliveriesAnswer(deliveries=[schemas.delivery_answer(each) for each in deliveries]))
 

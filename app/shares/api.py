@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,7 +9,7 @@ from app.conversion.access import conversion_of
 from app.conversion.api import FILES, JOB_ID, artifact_stream
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.kit.web.public_address import reached_url
 from app.shares import schemas
@@ -29,12 +28,10 @@ OPERATIONS = Operations({**JOB_ID, "share_id": {"type": "string", "pattern": "^[
     more_errors=(429,),
     body=schemas.NewShare,
 )
-async def share_job(request: Request) -> Response:
-    body, job_id = await json_body(request, schemas.NewShare), request.path_params["job_id"]
-    shares, user = shares_of(request), user_of(request)
-    share, key = await run_in_threadpool(lambda: shares.add(job_id, user, days=body.days, label=body.label, now=now()))
-    url = shared_url(request, share.share_id, key)
-    return json_answer(schemas.new_share_answer(share, url), 201)
+def share_job(request: Request, body: schemas.NewShare) -> Response:
+    job_id, user = request.path_params["job_id"], user_of(request)
+    share, key = shares_of(request).add(job_id, user, days=body.days, label=body.label, now=now())
+    return json_answer(schemas.new_share_answer(share, shared_url(request, share.share_id, key)), 201)
 
 
 @OPERATIONS.add("GET", SHARES, "The links to a job", {200: schemas.SharesAnswer})
@@ -59,9 +56,9 @@ def revoke_share(request: Request) -> Response:
     query=schemas.KeyQuery,
     callers=(),
 )
-def get_shared_file(request: Request) -> Response:
-    key, name = query(request, schemas.KeyQuery).key, request.path_params["name"]
-    artifact = shares_of(request).file(request.path_params["share_id"], key, name, now=now())
+def get_shared_file(request: Request, params: schemas.KeyQuery) -> Response:
+    name = request.path_params["name"]
+    artifact = shares_of(request).file(request.path_params["share_id"], params.key, name, now=now())
     jobs = conversion_of(request).jobs
     return artifact_stream(request, artifact, name, jobs.read)
 

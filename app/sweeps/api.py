@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.sweeps import schemas
 from app.sweeps.access import sweeps_of
@@ -26,21 +25,15 @@ OPERATIONS = Operations({"sweep_id": {"type": "string", "pattern": "^[0-9a-f]{32
     more_errors=(429,),
     body=schemas.NewSweep,
 )
-async def create_sweep(request: Request) -> Response:
-    body = await json_body(request, schemas.NewSweep)
+def create_sweep(request: Request, body: schemas.NewSweep) -> Response:
     models, variants = body.parts()
     sweeps, user = sweeps_of(request), user_of(request)
-    view = await run_in_threadpool(
-        lambda: sweeps.add(
-            user, models, variants, name=body.name, tags=tuple(body.tags), now=now(), no_cache=body.no_cache
-        )
-    )
+    view = sweeps.add(user, models, variants, name=body.name, tags=tuple(body.tags), now=now(), no_cache=body.no_cache)
     return json_answer(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
 
 
 @OPERATIONS.add("GET", SWEEPS, "My sweeps, newest first", {200: schemas.SweepsAnswer}, query=schemas.SweepsQuery)
-def list_sweeps(request: Request) -> Response:
-    params = query(request, schemas.SweepsQuery)
+def list_sweeps(request: Request, params: schemas.SweepsQuery) -> Response:
     page, cursor = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=params.limit)
     listed = [schemas.listed_sweep(sweep, counts) for sweep, counts in page]
     return json_answer(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))

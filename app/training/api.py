@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from app.kit.clock import now, to_text
 from app.kit.errors import Forbidden
-from app.kit.web.auth import Caller, caller_of, user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.auth import caller_of, user_of
+from app.kit.web.http import json_answer
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
@@ -74,13 +74,9 @@ async def create_task(request: Request) -> Response:
     body=schemas.TaskAgain,
     sent_headers={HEADER: SCHEMA},
 )
-async def submit_again(request: Request) -> Response:
-    body, caller, task_id = await json_body(request, schemas.TaskAgain), caller_of(request), _task_id(request)
-    return await run_in_threadpool(_submit_again, request, body, caller, task_id)
-
-
-def _submit_again(request: Request, body: schemas.TaskAgain, caller: Caller, task_id: str) -> Response:
-    training, user = training_of(request), caller.user
+def submit_again(request: Request, body: schemas.TaskAgain) -> Response:
+    caller, task_id, training = caller_of(request), _task_id(request), training_of(request)
+    user = caller.user
     text = training.resubmission.text(user, task_id, body.set, body.resume)
     task, is_new = training.tasks.submit(
         user, text.encode(), idempotency_key=request.headers.get(HEADER), now=now(), is_admin=caller.is_admin
@@ -98,17 +94,16 @@ def _submit_again(request: Request, body: schemas.TaskAgain, caller: Caller, tas
     more_errors=(403,),
     query=schemas.TaskQuery,
 )
-def list_tasks(request: Request) -> Response:
-    parameters = query(request, schemas.TaskQuery)
+def list_tasks(request: Request, params: schemas.TaskQuery) -> Response:
     filters = TaskFilter(
-        states=None if parameters.state is None else (parameters.state,),
-        workload=parameters.workload,
-        since=to_text(parameters.since) if parameters.since else None,
-        until=to_text(parameters.until) if parameters.until else None,
-        text=parameters.q,
+        states=None if params.state is None else (params.state,),
+        workload=params.workload,
+        since=to_text(params.since) if params.since else None,
+        until=to_text(params.until) if params.until else None,
+        text=params.q,
     )
-    tasks, owner = training_of(request).tasks, _owner(request, parameters.user)
-    views, cursor = tasks.page(owner, filters, cursor=parameters.cursor, limit=parameters.limit)
+    tasks, owner = training_of(request).tasks, _owner(request, params.user)
+    views, cursor = tasks.page(owner, filters, cursor=params.cursor, limit=params.limit)
     return json_answer(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
 
 
@@ -143,13 +138,10 @@ def cancel_task(request: Request) -> Response:
     more_errors=(409,),
     body=schemas.TaskChange,
 )
-async def change_task(request: Request) -> Response:
-    body, caller, task_id = await json_body(request, schemas.TaskChange), caller_of(request), _task_id(request)
-    tasks = training_of(request).tasks
-    task = await run_in_threadpool(
-        tasks.set_priority, caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin
-    )
-    return json_answer(responses.whole(await run_in_threadpool(tasks.get, task.user, task_id)))
+def change_task(request: Request, body: schemas.TaskChange) -> Response:
+    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
+    task = tasks.set_priority(caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin)
+    return json_answer(responses.whole(tasks.get(task.user, task_id)))
 
 
 @OPERATIONS.add(
@@ -187,14 +179,13 @@ def task_stacks(request: Request) -> Response:
     query=schemas.LogQuery,
     headers=_LOG_HEADERS,
 )
-def task_logs(request: Request) -> Response:
-    parameters = query(request, schemas.LogQuery)
+def task_logs(request: Request, params: schemas.LogQuery) -> Response:
     log = training_of(request).tasks.log(
         user_of(request),
         _task_id(request),
-        attempt_no=parameters.attempt,
-        tail=parameters.tail,
-        lines=LineFilter(parameters.q, parameters.process),
+        attempt_no=params.attempt,
+        tail=params.tail,
+        lines=LineFilter(params.q, params.process),
     )
     headers = {
         "X-Log-Attempt": str(log.attempt.attempt_no),
@@ -228,18 +219,12 @@ def task_checkpoints(request: Request) -> Response:
     more_errors=(403, 409),
     body=schemas.NewExport,
 )
-async def export_checkpoint(request: Request) -> Response:
-    body, caller, training = await json_body(request, schemas.NewExport), caller_of(request), training_of(request)
-    task = await run_in_threadpool(
-        training.exports.export,
-        caller.user,
-        _task_id(request),
-        body.checkpoint,
-        to_onnx=body.onnx,
-        now=now(),
-        is_admin=caller.is_admin,
+def export_checkpoint(request: Request, body: schemas.NewExport) -> Response:
+    caller, training = caller_of(request), training_of(request)
+    task = training.exports.export(
+        caller.user, _task_id(request), body.checkpoint, to_onnx=body.onnx, now=now(), is_admin=caller.is_admin
     )
-    view = await run_in_threadpool(training.tasks.get, caller.user, task.task_id)
+    view = training.tasks.get(caller.user, task.task_id)
     return json_answer(responses.whole(view), 201, {"Location": f"{TASKS}/{task.task_id}"})
 
 
@@ -250,11 +235,11 @@ async def export_checkpoint(request: Request) -> Response:
     {200: schemas.MetricsAnswer},
     query=schemas.MetricsQuery,
 )
-def task_metrics(request: Request) -> Response:
-    parameters, training = query(request, schemas.MetricsQuery), training_of(request)
+def task_metrics(request: Request, params: schemas.MetricsQuery) -> Response:
+    training = training_of(request)
     curves = training.curves.read(training.tasks.get(user_of(request), _task_id(request)))
-    names = [name for name in parameters.name.split(",") if name]
-    return json_answer(responses.metrics(curves, names, parameters.points), headers=NO_STORE)
+    names = [name for name in params.name.split(",") if name]
+    return json_answer(responses.metrics(curves, names, params.points), headers=NO_STORE)
 
 
 @OPERATIONS.add(
@@ -275,9 +260,8 @@ def task_metrics_csv(request: Request) -> Response:
     {200: schemas.EventsAnswer},
     query=schemas.EventQuery,
 )
-def task_events(request: Request) -> Response:
-    parameters = query(request, schemas.EventQuery)
-    events = training_of(request).tasks.events(user_of(request), _task_id(request), after=parameters.after)
+def task_events(request: Request, params: schemas.EventQuery) -> Response:
+    events = training_of(request).tasks.events(user_of(request), _task_id(request), after=params.after)
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
@@ -296,11 +280,9 @@ def task_spec(request: Request) -> Response:
     more_errors=(403, 409, 507),
     body=schemas.NewConversion,
 )
-async def convert_result(request: Request) -> Response:
-    body, user = await json_body(request, schemas.NewConversion), user_of(request)
-    conversion = await run_in_threadpool(
-        training_of(request).results.convert,
-        user,
+def convert_result(request: Request, body: schemas.NewConversion) -> Response:
+    conversion = training_of(request).results.convert(
+        user_of(request),
         _task_id(request),
         artifact=body.artifact,
         images=body.images,

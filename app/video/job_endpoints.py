@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
@@ -50,8 +50,7 @@ OPERATIONS = Operations(_UID)
     more_errors=(404, 409, 429),
     body=schemas.NewJob,
 )
-async def submit_video_job(request: Request) -> Response:
-    body = await json_body(request, schemas.NewJob)
+def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
     submission = Submission(
         body.node,
         str(body.video_id),
@@ -62,7 +61,7 @@ async def submit_video_job(request: Request) -> Response:
         body.realtime,
         name=body.name,
     )
-    return await _submitted(request, submission, body.stages, body.gate)
+    return _submitted(request, submission, body.stages, body.gate)
 
 
 @OPERATIONS.add(
@@ -73,17 +72,15 @@ async def submit_video_job(request: Request) -> Response:
     more_errors=(404, 409, 429),
     body=schemas.NewProfile,
 )
-async def profile_video(request: Request) -> Response:
-    body = await json_body(request, schemas.NewProfile)
+def profile_video(request: Request, body: schemas.NewProfile) -> Response:
     submission = Submission(body.node, str(body.video_id), body.dag, realtime=False, mode=Mode.PROFILE)
-    return await _submitted(request, submission, body.stages)
+    return _submitted(request, submission, body.stages)
 
 
 @OPERATIONS.add("GET", JOBS, "My video jobs, newest first", {200: schemas.JobsAnswer}, query=schemas.JobQuery)
-def list_video_jobs(request: Request) -> Response:
-    criteria = query(request, schemas.JobQuery)
+def list_video_jobs(request: Request, params: schemas.JobQuery) -> Response:
     jobs, cursor = video_of(request).jobs.page(
-        user_of(request), state=criteria.state, text=criteria.q, cursor=criteria.cursor, limit=criteria.limit
+        user_of(request), state=params.state, text=params.q, cursor=params.cursor, limit=params.limit
     )
     return json_answer(schemas.JobsAnswer(jobs=[responses.summary(job) for job in jobs], next_cursor=cursor))
 
@@ -94,12 +91,10 @@ def get_video_job(request: Request) -> Response:
 
 
 @OPERATIONS.add("PATCH", _ONE, "Change its name", {200: schemas.JobAnswer}, body=schemas.JobEdit)
-async def change_video_job(request: Request) -> Response:
-    body, jobs = await json_body(request, schemas.JobEdit), video_of(request).jobs
+def change_video_job(request: Request, body: schemas.JobEdit) -> Response:
     if body.name is None:
-        return json_answer(responses.whole(await run_in_threadpool(_job, request)))
-    job = await run_in_threadpool(jobs.rename, user_of(request), uid_of(request), body.name)
-    return json_answer(responses.whole(job))
+        return json_answer(responses.whole(_job(request)))
+    return json_answer(responses.whole(video_of(request).jobs.rename(user_of(request), uid_of(request), body.name)))
 
 
 @OPERATIONS.add("POST", f"{_ONE}/cancel", "End a job; one that has ended stays as it is", {200: schemas.JobAnswer})
@@ -135,9 +130,8 @@ async def constrain_video_job(request: Request) -> Response:
     more_errors=(409,),
     body=schemas.Choice,
 )
-async def choose_policy(request: Request) -> Response:
-    body, jobs = await json_body(request, schemas.Choice), video_of(request).jobs
-    job = await run_in_threadpool(jobs.choose, user_of(request), uid_of(request), body.policy, now=now())
+def choose_policy(request: Request, body: schemas.Choice) -> Response:
+    job = video_of(request).jobs.choose(user_of(request), uid_of(request), body.policy, now=now())
     return json_answer(responses.whole(job))
 
 
@@ -149,12 +143,10 @@ async def choose_policy(request: Request) -> Response:
     more_errors=(409,),
     body=schemas.NewPlan,
 )
-async def give_plan(request: Request) -> Response:
-    body, planning = await json_body(request, schemas.NewPlan), video_of(request).planning
-    await run_in_threadpool(
-        planning.give, user_of(request), uid_of(request), body.video_conf, body.flow_mapping, now=now()
-    )
-    return json_answer(responses.whole(await run_in_threadpool(_job, request)))
+def give_plan(request: Request, body: schemas.NewPlan) -> Response:
+    user, planning = user_of(request), video_of(request).planning
+    planning.give(user, uid_of(request), body.video_conf, body.flow_mapping, now=now())
+    return json_answer(responses.whole(_job(request)))
 
 
 # --- one job ---------------------------------------------------------------------------
@@ -177,9 +169,9 @@ def video_job_events(request: Request) -> Response:
     {200: schemas.DecisionsAnswer},
     query=schemas.DecisionQuery,
 )
-def video_decisions(request: Request) -> Response:
-    criteria, jobs = query(request, schemas.DecisionQuery), video_of(request).jobs
-    return json_answer(responses.decisions(jobs.decisions(user_of(request), uid_of(request), limit=criteria.limit)))
+def video_decisions(request: Request, params: schemas.DecisionQuery) -> Response:
+    jobs = video_of(request).jobs
+    return json_answer(responses.decisions(jobs.decisions(user_of(request), uid_of(request), limit=params.limit)))
 
 
 @OPERATIONS.add("GET", f"{_ONE}/series", "How its plans did over time", {200: schemas.SeriesAnswer})
@@ -223,15 +215,15 @@ async def video_changes(request: Request) -> Response:
 
 
 # --- helpers --------------------------------------------------------------------------------------
-async def _submitted(
+def _submitted(
     request: Request, submission: Submission, stages: list[str] | None, gate: dict[str, Any] | None = None
 ) -> Response:
-    submission = replace(submission, dag=await with_dag(request, submission, stages, gate))
-    job = await run_in_threadpool(video_of(request).jobs.submit, user_of(request), submission, now=now())
+    submission = replace(submission, dag=with_dag(request, submission, stages, gate))
+    job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     return json_answer(responses.whole(job), 201, {"Location": responses.place_of(job.uid)})
 
 
-async def with_dag(
+def with_dag(
     request: Request, submission: Submission, stages: list[str] | None, gate: dict[str, Any] | None = None
 ) -> object:
     """The DAG of a submission, or that of stages.
@@ -247,7 +239,7 @@ async def with_dag(
         raise BadRequest("Either dag or stages is to be given.", hint="stages: names of the catalog, in their order.")
     dag = submission.dag
     if stages is not None:
-        dag = await run_in_threadpool(dag_of_stages, video_of(request).catalogue, user_of(request), stages)
+        dag = dag_of_stages(video_of(request).catalogue, user_of(request), stages)
     return {**dag, "gate": gate} if gate is not None and isinstance(dag, dict) else dag
 
 

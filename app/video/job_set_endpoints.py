@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.video import responses, schemas
 from app.video.access import video_of
@@ -35,8 +34,7 @@ OPERATIONS = Operations(_ID)
     more_errors=(404, 409),
     body=schemas.NewJobSet,
 )
-async def create_job_set(request: Request) -> Response:
-    body, video = await json_body(request, schemas.NewJobSet), video_of(request)
+def create_job_set(request: Request, body: schemas.NewJobSet) -> Response:
     submission = Submission(
         "",
         str(body.video_id) if body.video_id is not None else "",
@@ -47,8 +45,8 @@ async def create_job_set(request: Request) -> Response:
         body.realtime,
         name=body.name,
     )
-    submission = replace(submission, dag=await with_dag(request, submission, body.stages, body.gate))
-    made = await run_in_threadpool(video.sets.create, user_of(request), body.node_selector, submission, now=now())
+    submission = replace(submission, dag=with_dag(request, submission, body.stages, body.gate))
+    made = video_of(request).sets.create(user_of(request), body.node_selector, submission, now=now())
     return json_answer(answer_of_set(made, ()), 201, {"Location": f"{SETS}/{made.set_id}"})
 
 

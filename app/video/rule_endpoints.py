@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.video import rule_schemas as schemas
 from app.video.access import uid_of, video_of
@@ -39,9 +38,8 @@ def get_rules(request: Request) -> Response:
     more_errors=(409,),
     body=schemas.RulesBody,
 )
-async def put_rules(request: Request) -> Response:
-    body, rules = await json_body(request, schemas.RulesBody), video_of(request).rules
-    saved = await run_in_threadpool(rules.put, user_of(request), uid_of(request), body.rule_set())
+def put_rules(request: Request, body: schemas.RulesBody) -> Response:
+    saved = video_of(request).rules.put(user_of(request), uid_of(request), body.rule_set())
     return json_answer(schemas.rules_answer(saved))
 
 
@@ -52,15 +50,15 @@ async def put_rules(request: Request) -> Response:
     {200: schemas.RuleEventsAnswer},
     query=schemas.RuleEventQuery,
 )
-def list_rule_events(request: Request) -> Response:
-    criteria, uid = query(request, schemas.RuleEventQuery), uid_of(request)
+def list_rule_events(request: Request, params: schemas.RuleEventQuery) -> Response:
+    uid = uid_of(request)
     page = video_of(request).rules.events(
         user_of(request),
         uid,
-        criteria.chosen(),
-        cursor=criteria.cursor,
-        newest_first=criteria.order == "desc",
-        limit=criteria.limit,
+        params.chosen(),
+        cursor=params.cursor,
+        newest_first=params.order == "desc",
+        limit=params.limit,
     )
     return json_answer(schemas.rule_events_answer(place_of(uid), page))
 

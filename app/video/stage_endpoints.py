@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.access import read_allowed
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, query
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.video import responses, schemas
 from app.video.access import measurements_of, require_admin, video_of
@@ -49,13 +48,12 @@ def list_stages(request: Request) -> Response:
     {200: schemas.StageAnswer},
     errors=(400, 413, 422, 503),
     body=schemas.NewStage,
+    guard=require_admin,
 )
-async def put_stage(request: Request) -> Response:
-    require_admin(request)
-    body, name = await json_body(request, schemas.NewStage), str(request.path_params["name"])
+def put_stage(request: Request, body: schemas.NewStage) -> Response:
     models = tuple((names,) if isinstance(names, str) else tuple(names) for names in body.models)
-    spec = StageSpec(name, body.kind, models, body.parameters)
-    pinned = await run_in_threadpool(video_of(request).catalogue.put, user_of(request), spec, now=now())
+    spec = StageSpec(str(request.path_params["name"]), body.kind, models, body.parameters)
+    pinned = video_of(request).catalogue.put(user_of(request), spec, now=now())
     return json_answer(responses.stage(spec, pinned))
 
 
@@ -79,12 +77,11 @@ def get_stage_access(request: Request) -> Response:
     {200: schemas.StageAccess},
     more_errors=(403,),
     body=schemas.StageAccess,
+    guard=require_admin,
 )
-async def put_stage_access(request: Request) -> Response:
-    require_admin(request)
-    body, name = await json_body(request, schemas.StageAccess), str(request.path_params["name"])
+def put_stage_access(request: Request, body: schemas.StageAccess) -> Response:
     allowed = read_allowed(body.allowed)
-    await run_in_threadpool(video_of(request).catalogue.permit, name, allowed, by=user_of(request))
+    video_of(request).catalogue.permit(str(request.path_params["name"]), allowed, by=user_of(request))
     return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
 
 
@@ -109,19 +106,17 @@ def remove_stage(request: Request) -> Response:
     more_errors=(404,),
     body=schemas.WhatIf,
 )
-async def what_if(request: Request) -> Response:
-    body = await json_body(request, schemas.WhatIf)
+def what_if(request: Request, body: schemas.WhatIf) -> Response:
     question = body.model_dump(exclude_none=True)
     if "video_id" in question:
         question["video_id"] = str(question["video_id"])
-    predictions = await run_in_threadpool(video_of(request).planning.what_if, user_of(request), question, now=now())
+    predictions = video_of(request).planning.what_if(user_of(request), question, now=now())
     return json_answer(responses.predictions(predictions))
 
 
 @OPERATIONS.add(
     "GET", f"{VIDEO}/profile", "Measurements", {200: schemas.MeasurementsAnswer}, query=schemas.MeasurementQuery
 )
-def list_measurements(request: Request) -> Response:
-    criteria = query(request, schemas.MeasurementQuery)
-    rows = measurements_of(request, node=criteria.node, stage=criteria.stage)
+def list_measurements(request: Request, params: schemas.MeasurementQuery) -> Response:
+    rows = measurements_of(request, node=params.node, stage=params.stage)
     return json_answer(schemas.MeasurementsAnswer(measurements=[row.to_json() for row in rows]))

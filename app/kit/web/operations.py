@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.web import idempotency
+from app.kit.web import http, idempotency
 
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 """A parameter of a path, with its kind."""
@@ -85,21 +90,25 @@ class Operations(list[Operation]):
         more_errors: tuple[int, ...] = (),
         body: type[BaseModel] | dict[str, Any] | None = None,
         query: type[BaseModel] | None = None,
+        guard: Callable[[Request], object] | None = None,
         **details: Unpack[_Details],
     ) -> Callable[[Endpoint], Endpoint]:
         """The decorator of an endpoint. Other arguments are fields of `Operation`.
 
+        An endpoint `def change(request, body, params)` is given the body and the query that are declared here, and runs
+        in a thread; it may leave out either, and read it itself.
+
         Args:
             errors: all error statuses; default: those of its kind.
             more_errors: statuses in addition to those of its kind.
+            guard: refuses callers, before anything that they sent is read.
         """
         kind = _errors_of(path, body, query) if errors is None else errors
         parameters = {name: self._parameters[name] for name in PARAMETER.findall(path) if name in self._parameters}
 
         def declare(endpoint: Endpoint) -> Endpoint:
-            operation = Operation(
-                method, path, endpoint, summary, answers, (*kind, *more_errors), body, query, parameters
-            )
+            given = _given_what_is_sent(endpoint, body, query, guard)
+            operation = Operation(method, path, given, summary, answers, (*kind, *more_errors), body, query, parameters)
             self.append(replace(operation, **details))
             return endpoint
 
@@ -111,6 +120,33 @@ class _Details(TypedDict, total=False):
     headers: dict[str, str]
     creates_later: bool
     callers: tuple[str, ...]
+
+
+def _given_what_is_sent(
+    endpoint: Callable[..., Any],
+    body: type[BaseModel] | dict[str, Any] | None,
+    query: type[BaseModel] | None,
+    guard: Callable[[Request], object] | None,
+) -> Callable[..., Any]:
+    """The endpoint as a route calls it: with the request alone."""
+    names = inspect.signature(endpoint).parameters.keys() & {"body", "params"}
+    if not names and guard is None:
+        return endpoint
+
+    @wraps(endpoint)
+    async def read(request: Request) -> Response:
+        if guard is not None:
+            await run_in_threadpool(guard, request)
+        sent: dict[str, BaseModel] = {}
+        if "params" in names:
+            assert query is not None
+            sent["params"] = http.query(request, query)
+        if "body" in names:
+            assert isinstance(body, type)
+            sent["body"] = await http.json_body(request, body)
+        return await run_in_threadpool(endpoint, request, **sent)
+
+    return read
 
 
 def _errors_of(path: str, body: object, query: object) -> tuple[int, ...]:

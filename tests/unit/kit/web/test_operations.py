@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.testclient import TestClient
 
+from app.kit.errors import Forbidden
+from app.kit.web.http import EXCEPTION_HANDLERS
 from app.kit.web.operations import Operations
 
 
@@ -52,3 +56,34 @@ def test_a_path_has_those_parameters_of_its_module_that_it_names() -> None:
         "/things/{name}/{part}/{other}",
     ]
     assert all(operation.callers == ("node",) for operation in operations)
+
+
+class Page(BaseModel):
+    first: int = 0
+
+
+def test_an_endpoint_is_given_the_body_and_the_query_that_its_operation_declares() -> None:
+    operations = Operations()
+
+    @operations.add("PUT", "/things/{name}", "A thing", {200: Thing}, body=Thing, query=Page)
+    def put_thing(request: Request, body: Thing, params: Page) -> Response:
+        return Response(f"{request.path_params['name']} {body.name} {params.first}")
+
+    with TestClient(Starlette(routes=[operation.route() for operation in operations])) as client:
+        assert client.put("/things/a?first=2", json={"name": "b"}).text == "a b 2"
+
+
+def test_a_guard_refuses_before_the_body_is_read() -> None:
+    operations = Operations()
+
+    def refuse(_: Request) -> None:
+        raise Forbidden("Not for you.")
+
+    @operations.add("PUT", "/things", "A thing", {200: Thing}, body=Thing, guard=refuse)
+    def put_thing(_: Request, body: Thing) -> Response:
+        return Response(body.name)
+
+    routes = [operation.route() for operation in operations]
+    with TestClient(Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)) as client:
+        answer = client.put("/things", content=b"no JSON")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (403, "Not for you.")
