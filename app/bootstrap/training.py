@@ -28,6 +28,7 @@ from app.training.model.queue_order import QueuePolicy
 from app.training.service import ClusterPicture, CurveReader, Results, Tasks, TaskSweeps, Training, TrainingOptions
 from app.training.service.dashboards import Dashboard, Dashboards
 from app.training.service.environments import Environments
+from app.training.service.job_dashboard import JobDashboard
 from app.training.service.scheduling import LogCopies, OnSuccess, Scheduler, SchedulerContext
 from app.training.service.scheduling.secrets import DiscreetGateway, Secrets
 from app.training.service.wake_up import KEY
@@ -61,7 +62,9 @@ def open_training(
     )
     curves = CurveReader(homes)
     sweeps = TaskSweeps(tasks, curves)
-    return Training(options, tasks, Results(tasks, jobs), picture, curves, sweeps, Dashboards(_dashboards(settings)))
+    dashboards = Dashboards(_dashboards(settings))
+    job_dashboard = JobDashboard(dashboards, environments)
+    return Training(options, tasks, Results(tasks, jobs), picture, curves, sweeps, dashboards, job_dashboard)
 
 
 def _dashboards(settings: Settings) -> dict[str, Dashboard]:

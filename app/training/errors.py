@@ -71,6 +71,12 @@ class StacksUnavailable(Conflict):
     code = "TASK_STACKS_UNAVAILABLE"
 
 
+class DashboardMissing(NotFound):
+    """Ray does not have it, or it is no part of what its dashboard shows of one job."""
+
+    code = "TASK_DASHBOARD_MISSING"
+
+
 class TooManyTasks(TooMany):
     code = "TASKS_TOO_MANY"
 

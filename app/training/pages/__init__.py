@@ -5,7 +5,19 @@ Order matters: the fixed paths /ui/tasks/new and /ui/tasks/rows come before /ui/
 
 from __future__ import annotations
 
-from app.training.pages import all_tasks, cluster, environments, log, metrics, new, sweep, task, task_actions, tasks
+from app.training.pages import (
+    all_tasks,
+    cluster,
+    environments,
+    log,
+    metrics,
+    new,
+    ray_dashboard,
+    sweep,
+    task,
+    task_actions,
+    tasks,
+)
 from app.training.pages.cluster import only_where_on
 
 ROUTES = only_where_on(
@@ -15,6 +27,7 @@ ROUTES = only_where_on(
         *task.ROUTES,
         *task_actions.ROUTES,
         *log.ROUTES,
+        *ray_dashboard.ROUTES,
         *metrics.ROUTES,
         *sweep.ROUTES,
         *cluster.ROUTES,

@@ -10,6 +10,7 @@ from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
 from app.training.service.dashboards import Dashboards, ProcessStack
 from app.training.service.exports import Exports
+from app.training.service.job_dashboard import JobDashboard
 from app.training.service.options import TrainingOptions
 from app.training.service.resubmission import Resubmission
 from app.training.service.results import ConversionRequest, Results
@@ -29,6 +30,7 @@ class Training:
     curves: CurveReader
     sweeps: TaskSweeps
     dashboards: Dashboards
+    job_dashboard: JobDashboard
 
     @property
     def resubmission(self) -> Resubmission:

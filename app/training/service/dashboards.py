@@ -28,6 +28,10 @@ class Dashboard:
     read_token: Callable[[], str] = field(default=str, repr=False)
     """Its token; "": it needs none."""
 
+    def headers(self) -> dict[str, str]:
+        token = self.read_token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
 
 @dataclass(frozen=True)
 class ProcessStack:
@@ -69,14 +73,25 @@ class Dashboards:
     def _client(self, cluster: str) -> httpx.Client:
         import httpx  # imported late because it loads much
 
+        dashboard = self.of(cluster)
+        return httpx.Client(
+            base_url=dashboard.address,
+            headers=dashboard.headers(),
+            timeout=TIMEOUT_S,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    def of(self, cluster: str) -> Dashboard:
+        """Raises RayUnreachable.
+
+        Args:
+            cluster: Its name, as records have it.
+        """
         dashboard = self.clusters.get(cluster)
         if dashboard is None:
             raise RayUnreachable("The cluster of the task is no longer in the settings.")
-        token = dashboard.read_token()
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(
-            base_url=dashboard.address, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False
-        )
+        return dashboard
 
 
 def _processes(client: httpx.Client, attempt: Attempt) -> Iterator[tuple[str, str, int]]:

@@ -145,6 +145,20 @@ class Tasks:
             task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
             return task, store.latest_attempts(conn, [task_id]).get(task_id)
 
+    def attempt(self, user: str, task_id: str, attempt_no: int, *, is_admin: bool = False) -> tuple[Task, Attempt]:
+        """A task and one of its attempts. Raises TaskNotFound, also if it has no such attempt.
+
+        Args:
+            is_admin: As of `latest`.
+        """
+        with self.database.read() as conn:
+            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+            attempts = store.attempts_of(conn, task_id)
+        attempt = next((one for one in attempts if one.attempt_no == attempt_no), None)
+        if attempt is None:
+            raise _not_found(f"{task_id} with an attempt {attempt_no}")
+        return task, attempt
+
     def page(
         self, user: str | None, filters: TaskFilter, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[list[TaskView], str | None]:

@@ -1,0 +1,163 @@
+"""Ray's dashboard of one job, for its owner and administrators: the web server asks Ray with the token of the cluster,
+only by GET, and only what `model.ray_dashboard` composes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from app.training.errors import DashboardMissing, EnvironmentNotFound, RayUnreachable
+from app.training.model import Attempt, Task
+from app.training.model.ray_dashboard import (
+    DashboardJob,
+    Forwarded,
+    driver_log_lines,
+    forwarded,
+    job_of,
+    own_answer,
+    redacted,
+    static_type,
+)
+from app.training.service.dashboards import MISSING, TIMEOUT_S, Dashboards
+from app.training.service.environments import Environments
+
+if TYPE_CHECKING:
+    import httpx
+
+MOST_BYTES = 64 << 20
+"""Of an answer of Ray."""
+OK, REFUSED = 200, (401, 403)
+ReadLog = Callable[[int], Awaitable[bytes]]
+"""The last lines of the job's log."""
+
+
+@dataclass(frozen=True)
+class DashboardFile:
+    """A file of the dashboard itself."""
+
+    content: bytes
+    media_type: str
+
+
+class JobDashboard:
+    """Connects to nothing yet."""
+
+    def __init__(self, dashboards: Dashboards, environments: Environments) -> None:
+        """
+        Args:
+            dashboards: of the clusters.
+            environments: say which variables are secrets.
+        """
+        self._dashboards = dashboards
+        self._environments = environments
+
+    @cached_property
+    def _client(self) -> httpx.AsyncClient:
+        import httpx  # imported late because it loads much
+
+        return httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
+
+    def hidden_variables(self, task: Task) -> list[str] | None:
+        """Names of environment variables whose values are secrets; None: its environment is no longer known."""
+        if not task.environment:
+            return []
+        try:
+            return list(self._environments.get(task.environment).spec.secrets)
+        except EnvironmentNotFound:
+            return None
+
+    async def require(self, attempt: Attempt) -> None:
+        """Raises DashboardMissing if Ray no longer knows the job; RayUnreachable."""
+        await self._job(attempt, None)
+
+    async def file(self, attempt: Attempt, path: str) -> DashboardFile | None:
+        """A file of the dashboard. None: the path names none.
+
+        Raises:
+            DashboardMissing, RayUnreachable
+        """
+        media_type = static_type(path)
+        return None if media_type is None else DashboardFile(await self._get(attempt, path), media_type)
+
+    async def data(
+        self, attempt: Attempt, path: str, query: Mapping[str, str], hidden: list[str] | None, log: ReadLog
+    ) -> bytes | Any:
+        """What one of the dashboard's requests is answered: bytes of the log, or JSON of this job alone.
+
+        Args:
+            attempt: The submission.
+            path: Of the request, below the dashboard.
+            query: Of the request.
+            hidden: As `hidden_variables` returns.
+            log: Reads the copy of the log, from which secrets are gone. It raises where it is not this reader's.
+
+        Raises:
+            DashboardMissing: It is none of this job's, or does not pass.
+            RayUnreachable
+        """
+        job = await self._job(attempt, hidden)
+        own = own_answer(path, job)
+        if own is not None:
+            return own
+        lines = driver_log_lines(path, query, job)
+        if lines is not None:
+            return await log(lines)
+        request = forwarded(path, query, job)
+        answer = None if request is None else await self._part(attempt, request, job)
+        if answer is None:
+            raise DashboardMissing("This part of Ray's dashboard is not shown here.")
+        return answer
+
+    async def _job(self, attempt: Attempt, hidden: list[str] | None) -> DashboardJob:
+        document = await self._json(attempt, Forwarded(f"api/jobs/{attempt.submission_id}"))
+        if not isinstance(document, dict) or document.get("submission_id") != attempt.submission_id:
+            raise DashboardMissing("Ray no longer knows this job.")
+        return job_of(attempt.submission_id, document, hidden)
+
+    async def _part(self, attempt: Attempt, request: Forwarded, job: DashboardJob) -> Any:
+        try:
+            answer = await self._json(attempt, request)
+        except RayUnreachable:
+            if request.instead is None:
+                raise
+            return request.instead
+        try:
+            part = request.part(answer, job)
+        except (KeyError, TypeError, AttributeError):
+            raise RayUnreachable("Ray's dashboard answers in a form that is not known.") from None
+        return redacted(part, job.secrets)
+
+    async def _json(self, attempt: Attempt, request: Forwarded) -> Any:
+        try:
+            return json.loads(await self._get(attempt, request.path, request.query))
+        except ValueError:
+            raise RayUnreachable("Ray's dashboard answers with something else than JSON.") from None
+
+    async def _get(self, attempt: Attempt, path: str, query: tuple[tuple[str, str], ...] = ()) -> bytes:
+        import httpx
+
+        dashboard = self._dashboards.of(attempt.cluster)
+        content = bytearray()
+        try:
+            url = f"{dashboard.address.rstrip('/')}/{path}"
+            async with self._client.stream("GET", url, params=query, headers=dashboard.headers()) as answer:
+                _check(answer.status_code)
+                async for chunk in answer.aiter_bytes():
+                    content += chunk
+                    if len(content) > MOST_BYTES:
+                        raise RayUnreachable("Ray's dashboard answers with too much.")
+        except httpx.HTTPError as error:
+            raise RayUnreachable(f"Ray's dashboard does not answer: {error or type(error).__name__}.") from None
+        return bytes(content)
+
+
+def _check(status: int) -> None:
+    if status in REFUSED:
+        raise RayUnreachable("Ray's dashboard does not accept our token.")
+    if status == MISSING:
+        raise DashboardMissing("Ray does not know this, or no longer.")
+    if status != OK:
+        raise RayUnreachable(f"Ray's dashboard answers with status {status}.")
