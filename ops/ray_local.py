@@ -23,10 +23,9 @@ from pathlib import Path
 from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
 from app.settings import load_settings
-from app.standalone import leash
+from app.standalone import leash, ray_node
 from app.standalone.ports import require_free
 from app.standalone.process import tail
-from ops import ray_node
 from ops.ray_run import LOOPBACK, RESOURCE, Cluster, Leashed, RunFolder, began
 
 DASHBOARD_PORT, GCS_PORT = 8265, 6379

@@ -240,6 +240,7 @@ class Container:
         return Demonstrations(
             self.settings.run / "demonstrations",
             is_offered=not self.settings.demands_accounts,
+            run=None if self.settings.ray_address else self.settings.run,
             announce=lambda: self.waker.notify(CHANNEL),
         )
 

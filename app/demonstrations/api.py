@@ -1,4 +1,4 @@
-"""The JSON API of demonstrations: how they are. They begin by the command line, or by a button."""
+"""The JSON API of demonstrations: their states. They are started by the command line, or by a button."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ class DemonstrationAnswer(BaseModel):
     name: DemoName
     state: DemoState
     lines: tuple[str, ...]
-    """The last that it has said."""
+    """The last lines of its output."""
+    is_offered: bool
+    """Whether it can be started here."""
 
 
 class DemonstrationsAnswer(BaseModel):
     is_offered: bool
-    """Where accounts are demanded they are not."""
+    """Not if accounts are required."""
     demonstrations: list[DemonstrationAnswer]
 
 
@@ -31,11 +33,14 @@ OPERATIONS = Operations()
 @OPERATIONS.add(
     "GET",
     "/api/v2/demonstrations",
-    "The demonstrations of joint inference and video, and how they are",
+    "The demonstrations and their states",
     {200: DemonstrationsAnswer},
     errors=(),
 )
 def list_demonstrations(request: Request) -> Response:
     service = demonstrations_of(request)
-    answers = [DemonstrationAnswer(name=view.name, state=view.state, lines=view.lines) for view in service.views()]
+    answers = [
+        DemonstrationAnswer(name=view.name, state=view.state, lines=view.lines, is_offered=view.is_offered)
+        for view in service.views()
+    ]
     return json_answer(DemonstrationsAnswer(is_offered=service.is_offered, demonstrations=answers))

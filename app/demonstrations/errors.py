@@ -10,6 +10,6 @@ class DemonstrationUnknown(NotFound):
 
 
 class DemonstrationRefused(Conflict):
-    """This installation has accounts: nodes do not join it by themselves."""
+    """This installation has accounts, so nodes do not join it by themselves; or it cannot start a Ray cluster."""
 
     code = "DEMONSTRATION_REFUSED"

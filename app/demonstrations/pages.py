@@ -17,6 +17,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import fragment, version_of
 from app.kit.web.sse import change_stream
+from app.kit.web.state import features_of
 from app.kit.web.templates import render
 
 PAGE = "/ui/demonstrations"
@@ -50,13 +51,14 @@ def _name(request: Request) -> DemoName:
     try:
         return DemoName(request.path_params["name"])
     except ValueError:
-        raise DemonstrationUnknown("There is no such demonstration.", hint="There are joint and video.") from None
+        names = "There are joint, video and training."
+        raise DemonstrationUnknown("There is no such demonstration.", hint=names) from None
 
 
 def _context(request: Request) -> dict[str, Any]:
     demonstrations = demonstrations_of(request)
     views = demonstrations.views()
-    return {"views": views, "is_offered": demonstrations.is_offered, "seen": version_of(views)}
+    return {"views": views, "seen": version_of(views, "training" in features_of(request))}
 
 
 ROUTES = [

@@ -1,6 +1,7 @@
-"""The processes of demonstrations: `modelmill joint demo --at …` and `modelmill video demo --at …`, one of each.
+"""The processes of demonstrations, at most one of each: `modelmill joint demo --at …`, `modelmill video demo --at …`, and
+the set-up of training.
 
-Each hangs on a leash of the process that serves the pages: none outlives it, however it ends.
+Each is on a leash of the process that serves the pages: none outlives it, however that ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from app.demonstrations.errors import DemonstrationRefused
 from app.kit.process.periodic_thread import PeriodicThread
+from app.standalone.data_folder import Lock
 from app.standalone.nodes import CODE
 from app.standalone.process import Command, Part, Process, tail
 
@@ -31,6 +33,8 @@ OWN = "MODELMILL_"
 class DemoName(StrEnum):
     JOINT = "joint"
     VIDEO = "video"
+    TRAINING = "training"
+    """Sets up a Ray cluster on this machine, on which a task can then be started like any other."""
 
 
 class DemoState(StrEnum):
@@ -48,7 +52,9 @@ class DemoView:
     name: DemoName
     state: DemoState
     lines: tuple[str, ...] = ()
-    """The last that it has said, in English."""
+    """The last lines of its output, in English."""
+    is_offered: bool = True
+    """Whether it can be started here."""
 
 
 class _Run:
@@ -64,15 +70,24 @@ class _Run:
 class Demonstrations:
     """May be used by several threads."""
 
-    def __init__(self, folder: Path, *, is_offered: bool, announce: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        is_offered: bool,
+        run: Path | None = None,
+        announce: Callable[[], None] = lambda: None,
+    ) -> None:
         """
         Args:
-            folder: Of the logs; made when the first starts.
-            is_offered: Where accounts are demanded it is not: nodes join by themselves only where they are not.
-            announce: Tells open pages that one has said something, or has ended.
+            folder: of the logs; made when the first starts.
+            is_offered: not if accounts are required, since nodes then cannot join by themselves.
+            run: the folder of the running stack, if it can start a Ray cluster: `modelmill up` without one.
+            announce: tells open pages that one has new output, or has ended.
         """
         self.is_offered = is_offered
         self._folder = folder
+        self._run = run
         self._announce = announce
         self._looking: PeriodicThread | None = None
         self._last: list[DemoView] = []
@@ -89,11 +104,7 @@ class Demonstrations:
         Raises:
             DemonstrationRefused: Demonstrations are not offered here.
         """
-        if not self.is_offered:
-            raise DemonstrationRefused(
-                "This installation has accounts, so no node joins it by itself.",
-                hint=f"Run `modelmill {name} demo`, which starts a Modelmill of its own.",
-            )
+        self._require_offer(name)
         with self._lock:
             run = self._runs.get(name)
             if run is None or not run.process.is_running():
@@ -132,9 +143,32 @@ class Demonstrations:
         log = self._folder / f"demo-{name}.log"
         with contextlib.suppress(FileNotFoundError):
             log.unlink()
-        part = Part(f"demo-{name}", (sys.executable, "-m", "app.cli.main", name.value, "demo", "--at", url))
+        part = Part(f"demo-{name}", (sys.executable, "-m", *self._module(name, url)))
         process = Command(part, log=log, environment=_environment(os.environ), lifeline=self._lifeline[0], folder=CODE)
         return _Run(process, log)
+
+    def _module(self, name: DemoName, url: str) -> tuple[str, ...]:
+        if name is DemoName.TRAINING:
+            return ("app.standalone.training_setup", str(self._run))
+        return ("app.cli.main", name.value, "demo", "--at", url)
+
+    def _require_offer(self, name: DemoName) -> None:
+        if not self.is_offered:
+            hint = f"Run `modelmill {name} demo`, which starts a Modelmill of its own."
+            raise DemonstrationRefused(
+                "This installation has accounts, so no node joins it by itself.",
+                hint="" if name is DemoName.TRAINING else hint,
+            )
+        if not self._offers(name):
+            raise DemonstrationRefused(
+                "This installation cannot start a Ray cluster by itself, or has one already.",
+                hint="`modelmill up --train` starts one.",
+            )
+
+    def _offers(self, name: DemoName) -> bool:
+        return self.is_offered and (
+            name is not DemoName.TRAINING or (self._run is not None and Lock.owner(self._run) is not None)
+        )
 
     def _look(self) -> None:
         views = self.views()
@@ -145,10 +179,10 @@ class Demonstrations:
     def _view(self, name: DemoName) -> DemoView:
         run = self._runs.get(name)
         if run is None:
-            return DemoView(name, DemoState.OFF)
+            return DemoView(name, DemoState.OFF, is_offered=self._offers(name))
         state = run.state()
         lines = () if state is DemoState.OFF else tuple(tail(run.log, LINES).splitlines())
-        return DemoView(name, state, lines)
+        return DemoView(name, state, lines, self._offers(name))
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -39,12 +40,17 @@ def up(
     ] = None,
     sample: Annotated[bool, typer.Option("--sample/--no-sample", help="Convert the bundled sample first.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop after the sample: exit code 0 or 1.")] = False,
+    train: Annotated[
+        bool, typer.Option("--train", help="Also start a Ray cluster on this machine, for training.")
+    ] = False,
     grace: Annotated[float, typer.Option(min=0, help="Seconds a worker may take to stop.")] = 10.0,
 ) -> None:
     """Start Valkey, web, scheduler and workers here; Ctrl-C stops all of them."""
     from app.bootstrap.accounts import settings_in
     from app.standalone.stack import launch_of, locked
 
+    if train:
+        _require_ray()
     plan = _plan(host, port, data_dir, workers if bie_workers is None else f"{workers},bie={bie_workers}", grace)
     if sample or once:
         _require_token(settings_in(plan.data.root, plan.host))
@@ -56,7 +62,8 @@ def up(
     except BaseException:
         lock.release()
         raise
-    _become(launch, lock, [*(["--sample"] if sample else []), *(["--once"] if once else [])])
+    flags = {"--sample": sample, "--once": once, "--train": train}
+    _become(launch, lock, [flag for flag, is_set in flags.items() if is_set])
 
 
 def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
@@ -70,6 +77,23 @@ def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
     descriptors = (str(text), str(lock.hand_over()))
     command = [sys.executable, "-P", "-m", "app.standalone.run", *descriptors, *options]
     os.execve(sys.executable, command, dict(launch.parent))  # noqa: S606  # no shell
+
+
+def _require_ray() -> None:
+    """Checks that a Ray cluster can be started.
+
+    Raises:
+        CannotStart: It cannot.
+    """
+    from app.settings import load_settings
+
+    if find_spec("ray") is None:
+        raise CannotStart("--train needs Ray, which is not installed", hint="pip install 'modelmill[train]'")
+    if load_settings().ray_address:
+        raise CannotStart(
+            "--train starts a Ray cluster, but the settings name another one",
+            hint="Leave out --train, or unset MODELMILL_RAY_ADDRESS.",
+        )
 
 
 def _require_token(settings: Settings) -> None:

@@ -92,6 +92,19 @@ class Lock:
         os.set_inheritable(descriptor, False)
         return lock
 
+    @staticmethod
+    def owner(run: Path) -> int | None:
+        """Returns the pid of the stack that runs in the folder; None if there is none."""
+        try:
+            with (run / "lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                return int(json.loads((run / "lock").read_bytes())["pid"])
+        except OSError:
+            pass
+        return None
+
     def hand_over(self) -> int:
         """Returns the descriptor, which from now on outlives an exec."""
         os.set_inheritable(self._descriptor, True)

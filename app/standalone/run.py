@@ -1,7 +1,8 @@
 """The permanent process of `modelmill up`, which runs until Ctrl-C:
-`python -m app.standalone.run LAUNCH_FD LOCK_FD [--sample] [--once]`.
+`python -m app.standalone.run LAUNCH_FD LOCK_FD [--sample] [--once] [--train]`.
 
 It imports what the parts need, and nothing that only the preparation needed. Its imports are shared with the parts.
+SIGUSR1 starts training (see training_setup).
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn, Self
 
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError
@@ -22,7 +22,7 @@ from app.kit.process.spawn import python_module, spawn
 from app.kit.process.title import set_title
 from app.standalone import preloaded_parent
 from app.standalone.data_folder import Lock
-from app.standalone.launch import Launch, Stack, run
+from app.standalone.launch import TRAINING_SIGNAL, Launch, Stack, run
 from app.standalone.preload import PRELOADED
 
 YELLOW, PLAIN = "\033[33m", "\033[0m"
@@ -36,9 +36,7 @@ def main() -> int:
         launch = Launch.from_json(file.read())
     lock = Lock.adopted(launch.data, int(lock_fd))
     try:
-        return _run(
-            launch, lock, is_sample="--sample" in options, is_once="--once" in options, parent=(parent, control)
-        )
+        return _run(launch, lock, options, (parent, control))
     except ModelmillError as error:
         complain(error)
         return exit_code(error)
@@ -62,14 +60,20 @@ def _fork_parent(launch_fd: int, lock_fd: int) -> tuple[int, socket.socket]:
     return pid, ours
 
 
-def _run(launch: Launch, lock: Lock, *, is_sample: bool, is_once: bool, parent: tuple[int, socket.socket]) -> int:
-    with _stop_signals() as stopper:
+def _run(launch: Launch, lock: Lock, options: list[str], parent: tuple[int, socket.socket]) -> int:
+    is_once, is_sample = "--once" in options, "--sample" in options
+    has_training = "--train" in options
+    with _stop_signals() as stopper, _TrainingRequests() as requests:
         try:
-            with run(launch, lock, notice, on_supervisor=stopper.hurries, parent=parent) as stack:
+            with run(launch, lock, notice, stopper.hurries, parent, has_training=has_training) as stack:
                 print(f"Modelmill is up at {stack.url}   logs: {stack.data.logs}", flush=True)
                 for note in launch.after:
                     notice(note)
-                code = _serve(stack, launch.token, is_sample=is_sample or is_once, is_once=is_once)
+                code = Exit.OK
+                if is_sample or is_once:
+                    code = Exit.OK if _convert_sample(stack, launch.token) else Exit.FAILED
+                if not is_once:
+                    _serve(stack, requests)
                 stopper.is_stopping = True
         except KeyboardInterrupt:
             code = Exit.CANCELLED if is_once else Exit.OK
@@ -77,14 +81,13 @@ def _run(launch: Launch, lock: Lock, *, is_sample: bool, is_once: bool, parent: 
     return code
 
 
-def _serve(stack: Stack, token: str, *, is_sample: bool, is_once: bool) -> Exit:
-    if is_sample:
-        is_done = _convert_sample(stack, token)
-        if is_once:
-            return Exit.OK if is_done else Exit.FAILED
+def _serve(stack: Stack, requests: _TrainingRequests) -> NoReturn:
+    """Serves until a signal raises KeyboardInterrupt."""
     print(f"Serving at {stack.url} until Ctrl-C.", flush=True)
-    threading.Event().wait()
-    return Exit.OK
+    while True:
+        requests.wait()
+        notice("A Ray cluster is started on this machine; start with --train to have it from the beginning.")
+        stack.start_training()
 
 
 def _convert_sample(stack: Stack, token: str) -> bool:
@@ -117,6 +120,24 @@ class _Stopper:
             raise KeyboardInterrupt
         if self._supervisor is not None:
             self._supervisor.hurry()
+
+
+class _TrainingRequests:
+    """Receives TRAINING_SIGNAL."""
+
+    def __enter__(self) -> Self:
+        self._pipe, self._end = os.pipe2(os.O_CLOEXEC)
+        self._before = signal.signal(TRAINING_SIGNAL, lambda _number, _frame: os.write(self._end, b"."))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(TRAINING_SIGNAL, self._before)
+        os.close(self._pipe)
+        os.close(self._end)
+
+    def wait(self) -> None:
+        """Returns when one has come."""
+        os.read(self._pipe, 64)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from app.kit.cli.command import CannotStart
 from app.kit.files.whole_files import lasting_key
 from app.settings import load_settings, secret_files
 from app.standalone.data_folder import DataFolder, Lock
+from app.standalone.launch import WEB as WEB_PART
 from app.standalone.launch import Launch, OnSupervisor, Stack, run
 from app.standalone.ports import free_port, next_free_port, require_free
 from app.standalone.preload import PRELOADED
@@ -100,19 +101,26 @@ def launch_of(plan: Plan) -> Launch:
         parent=_environment_of_parent(environment),
         folder=ROOT,
         before=tuple(_what_sftp_holds()),
+        training=None if load_settings().ray_address else _control(has_training=True),
     )
 
 
 def parts(plan: Plan, port: int, sftp_port: int | None) -> list[Part]:
     """Returns all parts but Valkey. Each does what the operator's command does, in a forked process."""
     serve = Call("app.standalone.web_server:serve", {"host": plan.host, "port": port})
-    control = [SCHEDULER, CONTROLLER, *([TRAINING] if load_settings().ray_address else [])]
     workers = [
         _actors(f"worker-{number}", [WORKERS[stage] for stage in STAGES if number < plan.workers[stage]], role="worker")
         for number in range(max(plan.workers.values()))
     ]
-    web = Part("web", tuple(WEB.command), call=serve)
-    return [web, _actors("control", control, is_clock=True), *workers, *_sftp(plan, sftp_port)]
+    web = Part(WEB_PART, tuple(WEB.command), call=serve)
+    control = _control(has_training=bool(load_settings().ray_address))
+    return [web, control, *workers, *_sftp(plan, sftp_port)]
+
+
+def _control(*, has_training: bool) -> Part:
+    """Returns the part that schedules."""
+    processes = [SCHEDULER, CONTROLLER, *([TRAINING] if has_training else [])]
+    return _actors("control", processes, is_clock=True)
 
 
 def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:

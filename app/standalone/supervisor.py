@@ -83,6 +83,20 @@ class Supervisor:
         if not self._thread.is_alive():
             self._thread.start()
 
+    def replace(self, parts: list[Part], grace_s: float) -> None:
+        """Stop those of these parts that run, then start all of them.
+
+        Args:
+            grace_s: seconds that they may take to stop.
+        """
+        names = {part.name for part in parts}
+        with self._lock:
+            running = [w.process for name, w in self.watched.items() if name in names and w.process is not None]
+            self._end(running, grace_s)
+            for name in names:
+                self.watched.pop(name, None)
+        self.start(parts)
+
     def pids(self) -> dict[str, int]:
         """Returns the pid of each running part's leash, which leads its process group."""
         return {name: watched.process.pid for name, watched in self.watched.items() if watched.process is not None}

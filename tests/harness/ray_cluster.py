@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from app.standalone import ray_node
 from app.standalone.process import Command, Part, Process, tail
 from app.training.errors import RayUnreachable
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
-from ops import ray_node
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
 from tests.harness.processes import with_descendants

@@ -74,6 +74,20 @@ def test_a_part_that_cannot_start_does_not_keep_others_from_starting(supervisor)
     wait_for(lambda: "started" in tail(supervisor.watched["sleeper"].log))
 
 
+def test_a_part_that_is_replaced_has_ended_before_its_successor_starts_and_its_end_is_no_failure(supervisor, notices):
+    bystander = Part("bystander", SLEEPER.command)
+    supervisor.start([SLEEPER, bystander])
+    before = supervisor.pids()
+
+    supervisor.replace([Part("sleeper", ("sh", "-c", "echo again; exec sleep 1000")), Part("new", SLEEPER.command)], 1)
+
+    after = supervisor.pids()
+    assert has_ended(before["sleeper"]) and set(after) == {"sleeper", "bystander", "new"}
+    assert after["bystander"] == before["bystander"]
+    wait_for(lambda: "again" in tail(supervisor.watched["sleeper"].log))
+    assert notices == []
+
+
 def test_stopping_ends_every_process_it_started_and_no_other(supervisor):
     bystander = subprocess.Popen(["sleep", "1000"])
     supervisor.start([SLEEPER, Part("other", SLEEPER.command)])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from app.demonstrations.errors import DemonstrationRefused
 from app.demonstrations.service import DemoName, Demonstrations, DemoState, DemoView
+from app.standalone.data_folder import DataFolder, Lock
+from app.standalone.launch import TRAINING_SIGNAL
+from app.standalone.training_setup import requirements
 from tests.harness.api import until
 
 NOBODY = "http://127.0.0.1:9"
@@ -63,3 +68,43 @@ def test_what_a_demonstration_is_told_has_no_setting_and_no_secret_of_the_produc
     told = service._environment({"MODELMILL_SECRET_KEY": "s", "MODELMILL_PORT": "1", "PATH": "/bin"})
     assert "/bin" in told.values()
     assert [name for name in told if name.startswith("MODELMILL_")] == []
+
+
+def test_training_is_set_up_where_a_stack_runs_that_can_start_a_cluster_and_nowhere_else(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path, tmp_path / "run")
+    folder.prepare()
+    own = Demonstrations(tmp_path / "logs", is_offered=True, run=folder.run)
+    assert not of(own, DemoName.TRAINING).is_offered
+    lock = Lock(folder)
+    assert of(own, DemoName.TRAINING).is_offered
+    lock.release()
+    for refusing in (own, Demonstrations(tmp_path / "logs", is_offered=True)):
+        with pytest.raises(DemonstrationRefused, match="cannot start a Ray cluster"):
+            refusing.start(DemoName.TRAINING, NOBODY)
+    with pytest.raises(DemonstrationRefused, match="accounts") as refused:
+        Demonstrations(tmp_path / "logs", is_offered=False, run=folder.run).start(DemoName.TRAINING, NOBODY)
+    assert refused.value.hint == ""
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="without Ray it would be installed")
+def test_the_running_stack_is_told_to_start_training(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path, tmp_path / "run")
+    folder.prepare()
+    lock = Lock(folder)
+    told: list[int] = []
+    before = signal.signal(TRAINING_SIGNAL, lambda number, _frame: told.append(number))
+    own = Demonstrations(tmp_path / "logs", is_offered=True, run=folder.run)
+    try:
+        own.start(DemoName.TRAINING, NOBODY)
+        assert until(lambda: list(told), bool) == [TRAINING_SIGNAL]
+        assert until(lambda: of(own, DemoName.TRAINING), lambda view: view.state is DemoState.OFF)
+    finally:
+        own.close()
+        signal.signal(TRAINING_SIGNAL, before)
+        lock.release()
+
+
+def test_what_training_needs_is_read_from_the_installation() -> None:
+    packages = list(requirements())
+    assert any(package.startswith("ray[default]") for package in packages)
+    assert not any(";" in package or "onnx" in package for package in packages)

@@ -51,6 +51,17 @@ def test_the_secret_key_is_made_once_and_is_private(folder):
     assert stat.S_IMODE((folder.root / "secret_key").stat().st_mode) == 0o600
 
 
+def test_the_owner_of_a_folder_is_the_stack_that_runs_in_it(folder):
+    assert Lock.owner(folder.run) is None
+    lock = Lock(folder)
+    assert Lock.owner(folder.run) == lock.pid
+    lock.write({"pid": 4711})
+    assert Lock.owner(folder.run) == 4711
+    lock.release()
+    folder.run.joinpath("lock").write_text('{"pid": 4711}')
+    assert Lock.owner(folder.run) is None
+
+
 def test_a_second_stack_in_the_folder_is_refused_and_told_of_the_first(folder):
     lock = Lock(folder)
     lock.write({"pid": 4711, "url": "http://127.0.0.1:8080"})

@@ -1,7 +1,7 @@
-"""How a node of Ray is started on a host that has several: for ops/ray-local and the tests.
+"""Command lines that start the nodes of a Ray cluster on this machine: a head and workers on the same host.
 
-The head has neither CPUs nor GPUs, so no program runs there; those who may train have the resource that says so. Ports
-that nobody has to know are left to the system, for two nodes on one host would take the same.
+The head has neither CPUs nor GPUs, so no program runs there; nodes that may train have a custom resource that marks
+them. Ports that nobody has to know are left to the system, since two nodes on one host would choose the same.
 """
 
 from __future__ import annotations
@@ -28,13 +28,18 @@ COMMON = (
 
 
 def head_command(*, gcs_port: int, dashboard_port: int, client_port: int, folder: Path, store_bytes: int) -> list[str]:
-    """folder: of sessions, with their sockets: its path must be short (65 bytes)."""
+    """Returns the command of the head.
+
+    Args:
+        folder: of sessions, with their sockets: its path must be short (65 bytes).
+        store_bytes: size of the object store.
+    """
     return [
         RAY,
         "start",
         "--head",
         *COMMON,
-        "--no-monitor",  # of an autoscaler, which has nothing to start here
+        "--no-monitor",  # the autoscaler's, which has nothing to start here
         "--num-cpus=0",
         "--num-gpus=0",
         f"--port={gcs_port}",
@@ -49,22 +54,21 @@ def head_command(*, gcs_port: int, dashboard_port: int, client_port: int, folder
 def worker_command(
     *, gcs_port: int, cpus: int, gpus: int, resource: str, store_bytes: int, others: Mapping[str, float] | None = None
 ) -> list[str]:
-    """Waits for the head, for many minutes if need be. The GPUs are as many as is said, whether they exist or not.
+    """Returns the command of a worker, which waits for the head, for many minutes if necessary. Its CPUs and GPUs are
+    as many as given, whether they exist or not.
 
     Args:
-        gcs_port: Of the head.
-        cpus: As many as Ray is to believe in.
-        gpus: Likewise.
-        resource: What it has because it trains.
-        store_bytes: Of its object store.
-        others: Further custom resources, a type of GPU among them.
+        gcs_port: of the head.
+        resource: custom resource of nodes that may train.
+        store_bytes: size of the object store.
+        others: further custom resources, such as a type of GPU.
     """
     return [
         RAY,
         "start",
         f"--address=127.0.0.1:{gcs_port}",
         *COMMON,
-        "--include-log-monitor=false",  # the head's reads all logs of this host; with two, each line is told twice
+        "--include-log-monitor=false",  # the head's reads all logs of this host; a second one would repeat each line
         f"--num-cpus={cpus}",
         f"--num-gpus={gpus}",
         f"--resources={json.dumps({resource: MANY, **(others or {})})}",
@@ -73,11 +77,12 @@ def worker_command(
 
 
 def environment(outer: Mapping[str, str], token: str) -> dict[str, str]:
-    """Of a node, and so of the programs that run there: nothing that is meant for Modelmill, and its Python first."""
+    """Returns the environment of a node, and so of the programs that run there: no setting of Modelmill, and its Python
+    first."""
     kept = {name: value for name, value in outer.items() if not name.startswith(PRIVATE)}
     binaries = str(Path(RAY).parent)
     added = {"RAY_USAGE_STATS_ENABLED": "0", "PATH": f"{binaries}:{outer.get('PATH', '/usr/bin:/bin')}"}
-    # Said in either case: else Ray wants the token that ~/.ray/auth_token has, if anything has ever made one there.
+    # Set in either case: otherwise Ray would require the token in ~/.ray/auth_token, if there is one.
     added |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {"RAY_AUTH_MODE": "disabled"}
     return kept | added
 
