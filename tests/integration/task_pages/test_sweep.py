@@ -64,7 +64,7 @@ def test_its_tasks_are_compared_by_their_figure(
     assert "rates Every combination 3 3" in text_of(web.get("/ui/task-sweeps"))
     (listed,) = [one for one in web.get(SWEEPS).json()["sweeps"] if one["sweep_id"] == sweep["sweep_id"]]
     assert (listed["search"], listed["size"], listed["concurrency"]) == ("grid", 3, None)
-    assert "rates · lr=1e-05 Running 1e-05 0.25 best 7" in text_of(page)
+    assert "lr=1e-05 Running 1e-05 0.25 best 7" in text_of(page)
     assert page.text.count("<polyline") == 2 and "metrics?also=" in page.text
     (again,) = polled(page)
     assert web.get(again).status_code == 204
@@ -86,7 +86,7 @@ def test_its_table_is_sorted_by_any_column(
 ) -> None:
     learns(deployment, sweep, 0.5, 0.25)
     page = web.get(f"/ui/task-sweeps/{sweep['sweep_id']}{query}")
-    assert re.findall(r"rates · lr=(\S+)</a></td>", page.text)[0] in (first, f"{float(first):g}")
+    assert re.findall(r"lr=(\S+)</a></td>", page.text)[0] in (first, f"{float(first):g}")
     assert web.get(polled(page)[0]).status_code == 204
 
 
