@@ -6,7 +6,6 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,7 +18,8 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import FilterForm, form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import FilterForm, query
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 
@@ -39,18 +39,16 @@ def exports(request: Request) -> Response:
     return _page(request, query(request, ExportsQuery).transfer)
 
 
-async def push(request: Request) -> Response:
+@with_form(PushForm)
+def push(request: Request, fields: PushForm) -> Response:
     """Requests a push. If it is refused, the form shows what was typed, and why."""
-    fields, job_id = await form(request, PushForm), request.path_params["job_id"]
-    exchange, user = exchange_of(request), user_of(request)
+    job_id, exchange, user = request.path_params["job_id"], exchange_of(request), user_of(request)
     try:
-        transfer = await run_in_threadpool(
-            exchange.push, user, job_id, fields.target, registered_model=fields.registered_model, now=now()
-        )
+        transfer = exchange.push(user, job_id, fields.target, registered_model=fields.registered_model, now=now())
     except ModelmillError as error:
         if error.status in (404, 503):
             raise
-        return await run_in_threadpool(_page, request, "", fields, error)
+        return _page(request, "", fields, error)
     return see_other(f"/ui/jobs/{job_id}/exports?{urlencode({'transfer': transfer.transfer_id})}")
 
 

@@ -15,8 +15,8 @@ from app.kit.errors import ModelmillError
 from app.kit.text.labels import BadLabels, labels_in, text_of
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import sent_fields
-from app.kit.web.http import form, is_fragment
+from app.kit.web.forms import with_fields, with_form
+from app.kit.web.http import is_fragment
 from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import reached_url
 from app.kit.web.sse import change_stream
@@ -71,14 +71,9 @@ async def node_events(request: Request) -> Response:
     return change_stream(request, f"{CHANNEL}:{node.name}")
 
 
-async def permit(request: Request) -> Response:
+@with_fields(MAX_BYTES, "A list of who may use it", guard=require_owner)
+def permit(request: Request, sent: dict[str, str]) -> Response:
     """Of the page's form. A field of a camera that is left as * is for whoever may use the node."""
-    await run_in_threadpool(require_owner, request)
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A list of who may use it")
-    return await run_in_threadpool(_permit, request, sent)
-
-
-def _permit(request: Request, sent: Mapping[str, str]) -> Response:
     name = request.path_params["name"]
     try:
         cameras = {
@@ -98,37 +93,35 @@ def _permit(request: Request, sent: Mapping[str, str]) -> Response:
     return see_other(f"{PAGE}/{name}?note=permitted")
 
 
-async def label(request: Request) -> Response:
+@with_form(LabelForm, guard=require_owner)
+def label(request: Request, fields: LabelForm) -> Response:
     name = request.path_params["name"]
-    await run_in_threadpool(require_owner, request)
-    text = (await form(request, LabelForm)).labels
     try:
-        await run_in_threadpool(nodes_of(request).access.label, name, labels_in(text), by=user_of(request))
+        nodes_of(request).access.label(name, labels_in(fields.labels), by=user_of(request))
     except BadLabels as error:
-        return await run_in_threadpool(_page, request, {"labels": text}, error)
+        return _page(request, {"labels": fields.labels}, error)
     return see_other(f"{PAGE}/{name}?note=labelled")
 
 
-async def add_camera(request: Request) -> Response:
-    await run_in_threadpool(require_owner, request)
-    name, fields = request.path_params["name"], await form(request, CameraForm)
+@with_form(CameraForm, guard=require_owner)
+def add_camera(request: Request, fields: CameraForm) -> Response:
+    name = request.path_params["name"]
     try:
-        await run_in_threadpool(nodes_of(request).cameras.add, name, fields.type, fields.source, by=user_of(request))
+        nodes_of(request).cameras.add(name, fields.type, fields.source, by=user_of(request))
     except BadCamera as error:
-        return await run_in_threadpool(_page, request, None, error, fields)
+        return _page(request, None, error, fields)
     return see_other(f"{PAGE}/{name}?note=camera-added#cameras")
 
 
-async def change_camera(request: Request) -> Response:
+@with_form(CameraForm, guard=require_owner)
+def change_camera(request: Request, fields: CameraForm) -> Response:
     """An empty address leaves it as it was: it is not shown, for it may hold a password."""
-    await run_in_threadpool(require_owner, request)
     name, camera_id = request.path_params["name"], request.path_params["camera"]
-    fields = await form(request, CameraForm)
-    change, source = nodes_of(request).cameras.change, fields.source.strip() or None
+    source, cameras = fields.source.strip() or None, nodes_of(request).cameras
     try:
-        await run_in_threadpool(change, name, camera_id, type=fields.type, source=source, by=user_of(request))
+        cameras.change(name, camera_id, type=fields.type, source=source, by=user_of(request))
     except BadCamera as error:
-        return await run_in_threadpool(_page, request, None, error)
+        return _page(request, None, error)
     return see_other(f"{PAGE}/{name}?note=camera-changed#cameras")
 
 
@@ -197,13 +190,12 @@ def new(request: Request, fields: NodeForm | None = None, error: ModelmillError 
     )
 
 
-async def create(request: Request) -> Response:
-    require_admin(request)
-    fields = await form(request, NodeForm)
+@with_form(NodeForm, guard=require_admin)
+def create(request: Request, fields: NodeForm) -> Response:
     try:
-        node, token = await run_in_threadpool(nodes_of(request).register, fields.name.strip(), fields.side, now=now())
+        node, token = nodes_of(request).register(fields.name.strip(), fields.side, now=now())
     except (BadNodeName, NodeExists) as error:
-        return await run_in_threadpool(new, request, fields, error)
+        return new(request, fields, error)
     return _shown_once(request, node, token)
 
 

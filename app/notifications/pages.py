@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,7 +12,8 @@ from starlette.routing import Route
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import FilterForm, form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import FilterForm, query
 from app.kit.web.idempotency import form_once
 from app.kit.web.languages import language_of
 from app.kit.web.templates import render
@@ -49,9 +49,9 @@ def page(request: Request) -> Response:
     return _page(request, subject=params.subject, note=params.note)
 
 
-async def add(request: Request) -> Response:
+@with_form(TargetForm)
+def add(request: Request, fields: TargetForm) -> Response:
     """Adds a target. The response is the only page that ever shows a webhook's secret."""
-    fields, user = await form(request, TargetForm), user_of(request)
     language = cast("Language", language_of(request))
     body = TargetBody(
         kind=fields.kind,
@@ -62,9 +62,9 @@ async def add(request: Request) -> Response:
         language=language,
     )
     try:
-        target = await run_in_threadpool(notifications_of(request).targets.add, user, body.new())
+        target = notifications_of(request).targets.add(user_of(request), body.new())
     except ModelmillError as error:
-        return await run_in_threadpool(_page, request, subject=fields.subject, error=error, given=fields)
+        return _page(request, subject=fields.subject, error=error, given=fields)
     if not target.secret:
         return see_other(f"{PAGE}?note=added")
     return render(request, "notifications/secret.html", area="account", target=target, back=PAGE)
@@ -75,10 +75,10 @@ def test(request: Request) -> Response:
     return see_other(f"{PAGE}?note=tested")
 
 
-async def switch(request: Request) -> Response:
-    fields, targets = await form(request, SwitchForm), notifications_of(request).targets
+@with_form(SwitchForm)
+def switch(request: Request, fields: SwitchForm) -> Response:
     target_id = request.path_params["target_id"]
-    await run_in_threadpool(lambda: targets.change(user_of(request), target_id, is_enabled=fields.is_enabled))
+    notifications_of(request).targets.change(user_of(request), target_id, is_enabled=fields.is_enabled)
     return see_other(f"{PAGE}?note=saved")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,7 +12,8 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import query
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.shares.access import shares_of
@@ -47,12 +47,12 @@ def shares(request: Request) -> Response:
     return _page(request)
 
 
-async def add(request: Request) -> Response:
+@with_form(ShareForm)
+def add(request: Request, fields: ShareForm) -> Response:
     """Creates a link. The response is the only page that ever shows it."""
-    fields, job_id, user = await form(request, ShareForm), request.path_params["job_id"], user_of(request)
-    of, moment = shares_of(request), now()
-    share, key = await run_in_threadpool(lambda: of.add(job_id, user, days=fields.days, label=fields.label, now=moment))
-    return await run_in_threadpool(_page, request, shared_url(request, share.share_id, key))
+    job_id, user = request.path_params["job_id"], user_of(request)
+    share, key = shares_of(request).add(job_id, user, days=fields.days, label=fields.label, now=now())
+    return _page(request, shared_url(request, share.share_id, key))
 
 
 def revoke(request: Request) -> Response:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -26,7 +25,8 @@ from app.kit.errors import BadInput, ModelmillError
 from app.kit.redis.change_hub import any_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import FilterForm, form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import FilterForm, query
 from app.kit.web.idempotency import form_once
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
@@ -85,12 +85,12 @@ def job_table_csv(request: Request) -> Response:
     return csv_answer(table_of(rows_of(jobs)), "jobs.csv")
 
 
-async def create(request: Request) -> Response:
-    fields = await form(request, SweepForm)
+@with_form(SweepForm)
+def create(request: Request, fields: SweepForm) -> Response:
     try:
-        view = await run_in_threadpool(_create, request, fields)
+        view = _create(request, fields)
     except ModelmillError as error:
-        return await run_in_threadpool(_new, request, fields, error)
+        return _new(request, fields, error)
     return see_other(f"{PAGE}/{view}")
 
 

@@ -13,6 +13,7 @@ from app.accounts.model import scopes_of
 from app.accounts.schemas import RevocationForm, TokenForm
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
+from app.kit.web.forms import with_form
 from app.kit.web.http import form
 from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import reached_url
@@ -40,22 +41,16 @@ def account(request: Request, problem: str = "") -> Response:
     )
 
 
-async def issue(request: Request) -> Response:
+@with_form(TokenForm)
+def issue(request: Request, fields: TokenForm) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    fields, user = await form(request, TokenForm), user_of(request)
-    maker = await run_in_threadpool(token_of, request)
+    user, maker, tokens = user_of(request), token_of(request), accounts_of(request).tokens
     try:
-        token, text = await run_in_threadpool(
-            accounts_of(request).tokens.issue,
-            user,
-            by=user,
-            label=fields.label,
-            scopes=fields.scopes,
-            ttl_s=fields.ttl_s,
-            within=maker,
+        token, text = tokens.issue(
+            user, by=user, label=fields.label, scopes=fields.scopes, ttl_s=fields.ttl_s, within=maker
         )
     except BadToken as error:
-        return await run_in_threadpool(account, request, f"{error.message} {error.hint}")
+        return account(request, f"{error.message} {error.hint}")
     return render(
         request,
         "accounts/token.html",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,7 +12,8 @@ from app.accounts.schemas import SignIn
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import LOGIN, LOGOUT
 from app.kit.web.common_pages import HOME, see_other
-from app.kit.web.http import form, retry_after
+from app.kit.web.forms import with_form
+from app.kit.web.http import retry_after
 from app.kit.web.security import is_https, session_cookie
 from app.kit.web.templates import render
 
@@ -30,12 +30,12 @@ def login_page(request: Request) -> Response:
     return see_other(target or HOME)
 
 
-async def sign_in(request: Request) -> Response:
-    fields = await form(request, SignIn)
+@with_form(SignIn)
+def sign_in(request: Request, fields: SignIn) -> Response:
     try:
-        session = await run_in_threadpool(authenticator_of(request).sign_in, request, fields.token.strip())
+        session = authenticator_of(request).sign_in(request, fields.token.strip())
     except (TokenRefused, TooManyLogins) as error:
-        return await run_in_threadpool(_page, request, fields.next, error)
+        return _page(request, fields.next, error)
     response = see_other(fields.next or HOME)
     response.set_cookie(
         session_cookie(request),

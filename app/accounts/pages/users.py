@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,7 +18,7 @@ from app.kit.access import names_in
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form
+from app.kit.web.forms import with_form
 from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import reached_url
 from app.kit.web.templates import render
@@ -52,14 +51,14 @@ def users(request: Request, error: ModelmillError | None = None, name: str = "")
     )
 
 
-async def create(request: Request) -> Response:
+@with_form(UserForm)
+def create(request: Request, fields: UserForm) -> Response:
     """The answer to the form is the one page that ever shows the SFTP password."""
-    fields = await form(request, UserForm)
     name = fields.name.strip()
     try:
-        _, password = await run_in_threadpool(accounts_of(request).users.create, name, fields.role, by=user_of(request))
+        _, password = accounts_of(request).users.create(name, fields.role, by=user_of(request))
     except (BadUserName, UserExists, NameWasUsed) as error:
-        return await run_in_threadpool(users, request, error, name)
+        return users(request, error, name)
     back = f"{PAGE}/{name}?note=created"
     return sftp_password_page(request, name, password, back) if password else see_other(back)
 
@@ -95,25 +94,26 @@ def user_page(request: Request, error: ModelmillError | None = None) -> Response
     )
 
 
-async def change(request: Request) -> Response:
-    sent, name = await form(request, ChangeForm), request.path_params["name"]
+@with_form(ChangeForm)
+def change(request: Request, sent: ChangeForm) -> Response:
+    name = request.path_params["name"]
     role: dict[str, Any] = {"role": sent.role} if sent.role else {}
     enabled = {"is_enabled": sent.enabled == "yes"} if sent.enabled else {}
     groups = {"groups": names_in(sent.groups)} if sent.groups is not None else {}
     changes = {**role, **enabled, **groups}
     try:
-        await run_in_threadpool(accounts_of(request).users.change, name, by=user_of(request), **changes)
+        accounts_of(request).users.change(name, by=user_of(request), **changes)
     except (LastAdmin, BadGroupName) as error:
-        return await run_in_threadpool(user_page, request, error)
+        return user_page(request, error)
     return see_other(f"{PAGE}/{name}?note=changed")
 
 
-async def issue(request: Request) -> Response:
+@with_form(TokenForm)
+def issue(request: Request, fields: TokenForm) -> Response:
     """The answer to the form is the one page that ever shows the token."""
-    fields, name = await form(request, TokenForm), request.path_params["name"]
+    name = request.path_params["name"]
     try:
-        token, text = await run_in_threadpool(
-            accounts_of(request).tokens.issue,
+        token, text = accounts_of(request).tokens.issue(
             name,
             by=user_of(request),
             label=fields.label,
@@ -122,7 +122,7 @@ async def issue(request: Request) -> Response:
             made_by=caller_of(request).token_id,
         )
     except BadToken as error:
-        return await run_in_threadpool(user_page, request, error)
+        return user_page(request, error)
     return render(
         request,
         "accounts/token.html",

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -18,7 +17,8 @@ from app.conversion.model import Verdict
 from app.conversion.pages import view_models
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
@@ -92,9 +92,10 @@ def archived_job(request: Request) -> Response:
     )
 
 
-async def keep(request: Request) -> Response:
-    sent, job_id = await form(request, KeepForm), request.path_params["job_id"]
-    await run_in_threadpool(archive_of(request).keep, job_id, user_of(request), is_kept=sent.is_kept)
+@with_form(KeepForm)
+def keep(request: Request, sent: KeepForm) -> Response:
+    job_id = request.path_params["job_id"]
+    archive_of(request).keep(job_id, user_of(request), is_kept=sent.is_kept)
     return see_other(f"/ui/archive/{job_id}")
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,7 +24,8 @@ from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, Kind
 from app.kit.errors import ModelmillError
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import query
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 
@@ -90,13 +90,9 @@ def _url(home: Home, model: HomePath, folder: HomePath) -> str:
     return f"{PAGE}?{urlencode({'model': home.path_of(model), 'folder': home.path_of(folder)})}"
 
 
-async def convert(request: Request) -> Response:
+@with_form(HomeSelection)
+def convert(request: Request, choice: HomeSelection) -> Response:
     """Copies the chosen files and opens the form of a new conversion with them."""
-    choice = await form(request, HomeSelection)
-    return await run_in_threadpool(_take, request, choice)
-
-
-def _take(request: Request, choice: HomeSelection) -> Response:
     home = home_of(request)
     model = home.locate(choice.model, field="model")
     images = home.locate(choice.images, field="images") if choice.images else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -30,7 +29,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import with_fields
 from app.kit.web.http import query
 from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import reload_page
@@ -181,10 +180,10 @@ def all_files(request: Request) -> Response:
     return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)
 
 
-async def apply(request: Request) -> Response:
+@with_fields(1024, "An action")
+def apply(request: Request, fields: dict[str, str]) -> Response:
     """Carries out a recommended action: converts again with the changed options."""
-    fields = await sent_fields(request, most_bytes=1024, what="An action")
-    made = await run_in_threadpool(applied, request, fields.get("action", ""))
+    made = applied(request, fields.get("action", ""))
     return see_other(f"/ui/jobs/{made.job_id}?note=applied")
 
 

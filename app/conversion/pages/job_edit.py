@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import BaseModel, StringConstraints
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,7 +14,8 @@ from app.conversion.pages.new_form import tags_of
 from app.conversion.schemas import JobChange
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import checked, form
+from app.kit.web.forms import with_form
+from app.kit.web.http import checked
 
 
 class WordsForm(BaseModel):
@@ -33,24 +33,24 @@ class KeepJobForm(BaseModel):
     keep: bool = False
 
 
-async def edit(request: Request) -> Response:
+@with_form(WordsForm)
+def edit(request: Request, words: WordsForm) -> Response:
     """Replaces the name, tags and notes by those of the form."""
-    words = await form(request, WordsForm)
     tags, notes = tags_of({"tags": words.tags}), words.notes.replace("\r\n", "\n")
     change = checked(lambda: JobChange.model_validate({"name": words.name, "tags": tags, "notes": notes}))
-    return await _changed(request, change, "?note=edited")
+    return _changed(request, change, "?note=edited")
 
 
-async def keep(request: Request) -> Response:
+@with_form(KeepJobForm)
+def keep(request: Request, chosen: KeepJobForm) -> Response:
     """Keeps the job's files permanently, or lets them expire."""
-    chosen = await form(request, KeepJobForm)
-    return await _changed(request, JobChange(keep=chosen.keep), "")
+    return _changed(request, JobChange(keep=chosen.keep), "")
 
 
-async def _changed(request: Request, change: JobChange, query: str) -> Response:
+def _changed(request: Request, change: JobChange, query: str) -> Response:
     conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
     values: dict[str, Any] = change.model_dump(exclude_none=True)
-    await run_in_threadpool(lambda: conversion.edits.change(job_id, user, **values))
+    conversion.edits.change(job_id, user, **values)
     return see_other(f"/ui/jobs/{job_id}{query}")
 
 

@@ -36,7 +36,8 @@ from app.kit.errors import BadRequest
 from app.kit.redis.change_hub import any_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import YEAR_S, see_other
-from app.kit.web.http import form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import query
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 
@@ -150,9 +151,9 @@ def completions(request: Request) -> Response:
     return render(request, "conversion/_filter_options.html", options=[lead + one for one in offered[:COMPLETIONS]])
 
 
-async def view(request: Request) -> Response:
+@with_form(ViewForm)
+def view(request: Request, given: ViewForm) -> Response:
     """Saves the filter under a name, or deletes a saved one, in a cookie of this browser."""
-    given = await form(request, ViewForm)
     others = [saved for saved in saved_views(request) if saved.name != given.name]
     kept = [*others, SavedView(given.name, given.q)] if given.action == "save" else others
     if len(kept) > VIEWS_MAX:

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,7 +22,7 @@ from app.conversion.service.edits import BulkResult, Verb
 from app.kit.errors import BadInput, BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form
+from app.kit.web.forms import with_form
 from app.kit.web.templates import render
 
 Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]
@@ -66,10 +65,10 @@ ASKED_BEFORE = ("cancel", "delete")
 """Actions that cannot be reversed."""
 
 
-async def selected(request: Request) -> Response:
+@with_form(Selection)
+def selected(request: Request, selection: Selection) -> Response:
     """Compare and table redirect to their pages; cancel and delete show a page that asks for confirmation; other
     actions are carried out."""
-    selection = await form(request, Selection)
     if selection.action == "compare":
         return _compare(selection.id)
     if selection.action == "table":
@@ -77,14 +76,14 @@ async def selected(request: Request) -> Response:
     if selection.action in ("tag", "untag") and not selection.tag:
         raise BadInput("A tag is missing.", hint="Write the tag beside the button.")
     conversion, user = conversion_of(request), user_of(request)
-    records = await run_in_threadpool(conversion.jobs.several, selection.id, user)
+    records = conversion.jobs.several(selection.id, user)
     fitting = [job for job in records if _does_fit(job, selection)]
     if selection.action in ASKED_BEFORE and not selection.confirmed:
         left_out = len(selection.id) - len(fitting)
         return render(
             request, "conversion/confirm.html", area="jobs", selection=selection, jobs=fitting, left_out=left_out
         )
-    result = await run_in_threadpool(_do, conversion, user, selection, [job.job_id for job in fitting])
+    result = _do(conversion, user, selection, [job.job_id for job in fitting])
     return see_other(_list_url(selection, result))
 
 

@@ -21,8 +21,8 @@ from app.homes.pages.urls import DATA, url_of, with_query
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import multipart_pieces
-from app.kit.web.http import form, query
+from app.kit.web.forms import multipart_pieces, with_form
+from app.kit.web.http import query
 from app.kit.web.multipart import Piece, plain_name
 from app.kit.web.templates import render
 from app.kit.web.thread_stream import hand_over
@@ -67,13 +67,14 @@ async def _receive(home: Home, folder: str, pieces: AsyncIterator[Piece], stored
         stored.append(name)
 
 
-async def make_folder(request: Request) -> Response:
-    fields, home = await form(request, schemas.NameForm), await run_in_threadpool(home_of, request)
+@with_form(schemas.NameForm)
+def make_folder(request: Request, fields: schemas.NameForm) -> Response:
+    home = home_of(request)
     parent = home.own(fields.path)
     try:
-        await run_in_threadpool(home.files.make_folder, home.user, f"{parent}/{fields.name.strip()}", quota=home.quota)
+        home.files.make_folder(home.user, f"{parent}/{fields.name.strip()}", quota=home.quota)
     except ModelmillError as error:
-        return await run_in_threadpool(folder_page, request, home, HomePath(parent), error)
+        return folder_page(request, home, HomePath(parent), error)
     return see_other(url_of(HomePath(parent), note="made"))
 
 
@@ -129,13 +130,14 @@ def _tops(source: str) -> list[tuple[str, str]]:
     return [(name, _choose(source, name)) for name in KEPT]
 
 
-async def move(request: Request) -> Response:
-    fields, home = await form(request, schemas.MoveForm), await run_in_threadpool(home_of, request)
+@with_form(schemas.MoveForm)
+def move(request: Request, fields: schemas.MoveForm) -> Response:
+    home = home_of(request)
     source, folder = home.own(fields.source, field="source"), home.own(fields.folder, field="target")
     try:
-        await run_in_threadpool(home.files.move, home.user, source, f"{folder}/{fields.name.strip()}")
+        home.files.move(home.user, source, f"{folder}/{fields.name.strip()}")
     except ModelmillError as error:
-        return await run_in_threadpool(move_page, request, error, fields)
+        return move_page(request, error, fields)
     return see_other(url_of(HomePath(folder), note="moved"))
 
 
@@ -148,24 +150,26 @@ def confirm_delete(request: Request) -> Response:
     return render(request, "homes/delete.html", area="data", row=row, name=name_before(inner), inner=inner, back=back)
 
 
-async def delete(request: Request) -> Response:
-    fields, home = await form(request, schemas.PathForm), await run_in_threadpool(home_of, request)
+@with_form(schemas.PathForm)
+def delete(request: Request, fields: schemas.PathForm) -> Response:
+    home = home_of(request)
     inner = home.own(fields.path)
-    trashed = await run_in_threadpool(home.files.remove, home.user, inner, now=now())
+    trashed = home.files.remove(home.user, inner, now=now())
     note: dict[str, Any] = {"note": "trashed", "at": trashed, "was": inner} if trashed else {"note": "gone"}
     return see_other(url_of(HomePath(inner.rpartition("/")[0]), **note))
 
 
-async def restore(request: Request) -> Response:
+@with_form(schemas.RestoreForm)
+def restore(request: Request, fields: schemas.RestoreForm) -> Response:
     """Undo a removal: back to where it was."""
-    fields, home = await form(request, schemas.RestoreForm), await run_in_threadpool(home_of, request)
+    home = home_of(request)
     source, target = home.own(fields.source, field="source"), home.own(fields.target, field="target")
     folder, _, name = target.rpartition("/")
     try:
-        await run_in_threadpool(home.files.move, home.user, source, target)
+        home.files.move(home.user, source, target)
     except ModelmillError as error:
         again = schemas.MoveForm(source=source, folder=folder, name=name)
-        return await run_in_threadpool(move_page, request, error, again)
+        return move_page(request, error, again)
     return see_other(url_of(HomePath(folder), note="restored"))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,7 +19,7 @@ from app.homes.service import SftpAccounts
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form
+from app.kit.web.forms import with_form
 from app.kit.web.templates import render
 
 PASSWORD = f"{DATA}/sftp-password"
@@ -54,35 +53,38 @@ def reset(request: Request) -> Response:
     )
 
 
-async def set_own(request: Request) -> Response:
-    fields, caller = await form(request, schemas.PasswordForm), caller_of(request)
+@with_form(schemas.PasswordForm)
+def set_own(request: Request, fields: schemas.PasswordForm) -> Response:
+    caller = caller_of(request)
 
     def change(accounts: SftpAccounts) -> None:
         if fields.password != fields.again:
             raise PasswordsDiffer("The two passwords differ.", hint="Type the same one twice.")
         accounts.set_password(caller.user, fields.password, by=caller.user, token_id=caller.token_id)
 
-    return await run_in_threadpool(_changed, request, change, "password")
+    return _changed(request, change, "password")
 
 
-async def add_key(request: Request) -> Response:
+@with_form(schemas.KeyForm)
+def add_key(request: Request, fields: schemas.KeyForm) -> Response:
     """One that is there already stays, and ends with the token that asks now."""
-    fields, caller = await form(request, schemas.KeyForm), caller_of(request)
+    caller = caller_of(request)
     fresh = [line for line in fields.key.strip().splitlines() if line.strip()] or [""]
 
     def change(accounts: SftpAccounts) -> None:
         accounts.add_keys(caller.user, fresh, by=caller.user, token_id=caller.token_id)
 
-    return await run_in_threadpool(_changed, request, change, "keys")
+    return _changed(request, change, "keys")
 
 
-async def remove_key(request: Request) -> Response:
-    fields, user = await form(request, schemas.KeyForm), user_of(request)
+@with_form(schemas.KeyForm)
+def remove_key(request: Request, fields: schemas.KeyForm) -> Response:
+    user = user_of(request)
 
     def change(accounts: SftpAccounts) -> None:
         accounts.remove_key(user, fields.key, by=user)
 
-    return await run_in_threadpool(_changed, request, change, "keys")
+    return _changed(request, change, "keys")
 
 
 def _changed(request: Request, change: Callable[[SftpAccounts], None], part: str) -> Response:

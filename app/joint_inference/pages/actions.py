@@ -25,7 +25,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form
+from app.kit.web.forms import with_form
 from app.kit.web.templates import render
 
 
@@ -86,12 +86,11 @@ def _edit_page(
     )
 
 
-async def change_rollout(request: Request) -> Response:
-    service = await run_in_threadpool(service_of, request)
-    fields = await form(request, RolloutChange)
-    act = joint_of(request).services.act_on_rollout
+@with_form(RolloutChange, guard=service_of)
+def change_rollout(request: Request, fields: RolloutChange) -> Response:
+    service, act = service_of(request), joint_of(request).services.act_on_rollout
     with suppress(NoSuchRollout):  # it has advanced in the meantime, as its page shows
-        await run_in_threadpool(act, service.owner, service.namespace, service.name, fields.action, now=now())
+        act(service.owner, service.namespace, service.name, fields.action, now=now())
     return see_other(url_of(service.namespace, service.name) + "#rollout-title")
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,7 +22,8 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import query
 from app.kit.web.line_plot import Dot, Line, Plot, axes, path_of, ticks
 from app.kit.web.live_fragment import reload_page, unchanged
 from app.kit.web.sse import change_stream
@@ -82,12 +82,8 @@ def ask_apply(request: Request) -> Response:
     return _apply_page(request, calibration, choice, None)
 
 
-async def apply(request: Request) -> Response:
-    choice = await form(request, SettingForm)
-    return await run_in_threadpool(_apply, request, choice)
-
-
-def _apply(request: Request, choice: SettingForm) -> Response:
+@with_form(SettingForm)
+def apply(request: Request, choice: SettingForm) -> Response:
     calibration = _of(request)
     setting = _setting(calibrations_of(request).sweep(calibration.owner, calibration.calibration_id), choice.setting)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pydantic import ValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,7 +17,7 @@ from app.joint_inference.pages.service_list import url_of
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import with_fields
 from app.kit.web.templates import render
 
 MAX_BYTES = 10_000
@@ -28,18 +27,8 @@ def drift_page(request: Request) -> Response:
     return _page(request)
 
 
-async def change(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A watch")
-    return await run_in_threadpool(_change, request, dict(sent))
-
-
-def stop(request: Request) -> Response:
-    service = service_of(request)
-    drift_of(request).stop(user_of(request), service.namespace, service.name)
-    return see_other(url_of(service.namespace, service.name, "/drift"))
-
-
-def _change(request: Request, sent: dict[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A watch")
+def change(request: Request, sent: dict[str, str]) -> Response:
     service = service_of(request)
     try:
         watch(request, DriftBody.model_validate({name: value for name, value in sent.items() if value.strip()}))
@@ -49,6 +38,12 @@ def _change(request: Request, sent: dict[str, str]) -> Response:
         raise
     except ModelmillError as error:
         return _page(request, error.message, sent)
+    return see_other(url_of(service.namespace, service.name, "/drift"))
+
+
+def stop(request: Request) -> Response:
+    service = service_of(request)
+    drift_of(request).stop(user_of(request), service.namespace, service.name)
     return see_other(url_of(service.namespace, service.name, "/drift"))
 
 

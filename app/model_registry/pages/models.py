@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, ClassVar
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,7 +14,8 @@ from app.conversion.access import conversion_of
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import FilterForm, form, query
+from app.kit.web.forms import with_form
+from app.kit.web.http import FilterForm, query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
@@ -95,22 +94,21 @@ def ask_delete(request: Request) -> Response:
     return render(request, "models/delete.html", area=AREA, model=model, is_whole=is_whole, versions=len(versions))
 
 
-async def delete(request: Request) -> Response:
-    fields = await form(request, NamedForm)
-    await run_in_threadpool(models_of(request).remove, user_of(request), fields.name)
+@with_form(NamedForm)
+def delete(request: Request, fields: NamedForm) -> Response:
+    models_of(request).remove(user_of(request), fields.name)
     return see_other("/ui/models?note=deleted")
 
 
-async def tag(request: Request) -> Response:
-    fields = await form(request, TagForm)
-    set_tag = partial(models_of(request).set_tag, now=now())
-    await run_in_threadpool(set_tag, user_of(request), fields.name, fields.tag.strip(), fields.version)
+@with_form(TagForm)
+def tag(request: Request, fields: TagForm) -> Response:
+    models_of(request).set_tag(user_of(request), fields.name, fields.tag.strip(), fields.version, now=now())
     return _back_to(fields.name, "tagged")
 
 
-async def untag(request: Request) -> Response:
-    fields = await form(request, UntagForm)
-    await run_in_threadpool(models_of(request).remove_tag, user_of(request), fields.name, fields.tag)
+@with_form(UntagForm)
+def untag(request: Request, fields: UntagForm) -> Response:
+    models_of(request).remove_tag(user_of(request), fields.name, fields.tag)
     return _back_to(fields.name, "untagged")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,7 +14,7 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import with_fields
 from app.kit.web.http import is_fragment
 from app.kit.web.templates import render
 from app.video.access import video_of
@@ -28,12 +27,8 @@ from app.video.scheduling.registry import policies
 MAX_BYTES = 10_000
 
 
-async def constrain(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A constraint")
-    return await run_in_threadpool(_constrain, request, sent)
-
-
-def _constrain(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A constraint")
+def constrain(request: Request, sent: dict[str, str]) -> Response:
     uid = request.path_params["uid"]
     constraint, problems = constraint_of(sent)
 
@@ -43,12 +38,8 @@ def _constrain(request: Request, sent: Mapping[str, str]) -> Response:
     return _changed(request, sent, "constrained", change, problems, "delay_hi")
 
 
-async def choose(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A policy")
-    return await run_in_threadpool(_choose, request, sent)
-
-
-def _choose(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A policy")
+def choose(request: Request, sent: dict[str, str]) -> Response:
     uid, policy = request.path_params["uid"], sent.get("policy", "").strip()
 
     def change() -> None:
@@ -57,12 +48,8 @@ def _choose(request: Request, sent: Mapping[str, str]) -> Response:
     return _changed(request, sent, "chosen", change, {}, "policy")
 
 
-async def rename(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A name")
-    return await run_in_threadpool(_rename, request, sent)
-
-
-def _rename(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A name")
+def rename(request: Request, sent: dict[str, str]) -> Response:
     uid, name = request.path_params["uid"], sent.get("name", "")
 
     def change() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,7 +13,7 @@ from app.kit.errors import ModelmillError
 from app.kit.text.labels import labels_in, text_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import with_fields
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.video.access import video_of
@@ -32,12 +31,8 @@ def job_sets(request: Request) -> Response:
     return _page(request, dict.fromkeys(FIELDS, ""))
 
 
-async def create(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A job set")
-    return await run_in_threadpool(_create, request, sent)
-
-
-def _create(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A job set")
+def create(request: Request, sent: dict[str, str]) -> Response:
     values = {name: sent.get(name, "").strip() for name in FIELDS}
     video, user = video_of(request), user_of(request)
     stages = [name.strip() for name in values["stages"].split(",") if name.strip()]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,7 +14,7 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import with_fields
 from app.kit.web.http import query
 from app.kit.web.templates import render
 from app.results.model.frame_result import labels_in
@@ -58,8 +57,8 @@ def rules(request: Request) -> Response:
     return _page(request, job, values, criteria=criteria)
 
 
-async def save_zone(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A zone")
+@with_fields(MAX_BYTES, "A zone")
+def save_zone(request: Request, sent: dict[str, str]) -> Response:
     values = {**EMPTY_ZONE, **{name: sent.get(name, "").strip() for name in EMPTY_ZONE}}
     given = {"name": values["zone_name"], "points": [pair.split(",") for pair in values["points"].split()]}
     body, problems = _read(ZoneBody, given)
@@ -68,26 +67,28 @@ async def save_zone(request: Request) -> Response:
     def change(rule_set: RuleSet) -> RuleSet:
         return rule_set.with_zone(body.zone()) if body else rule_set
 
-    return await run_in_threadpool(_changed, request, {**values_of(Rule("")), **values}, change, problems, "points")
+    return _changed(request, {**values_of(Rule("")), **values}, change, problems, "points")
 
 
-async def save_rule(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A rule")
+@with_fields(MAX_BYTES, "A rule")
+def save_rule(request: Request, sent: dict[str, str]) -> Response:
     values = {name: sent.get(name, "").strip() for name in values_of(Rule(""))}
     body, problems = _read(RuleBody, {name: text for name, text in values.items() if text})
 
     def change(rule_set: RuleSet) -> RuleSet:
         return rule_set.with_rule(body.rule()) if body else rule_set
 
-    return await run_in_threadpool(_changed, request, {**EMPTY_ZONE, **values}, change, problems, "name")
+    return _changed(request, {**EMPTY_ZONE, **values}, change, problems, "name")
 
 
-async def remove_zone(request: Request) -> Response:
-    return await _removed(request, RuleSet.without_zone)
+@with_fields(MAX_BYTES, "A name")
+def remove_zone(request: Request, sent: dict[str, str]) -> Response:
+    return _removed(request, sent, RuleSet.without_zone)
 
 
-async def remove_rule(request: Request) -> Response:
-    return await _removed(request, RuleSet.without_rule)
+@with_fields(MAX_BYTES, "A name")
+def remove_rule(request: Request, sent: dict[str, str]) -> Response:
+    return _removed(request, sent, RuleSet.without_rule)
 
 
 def picture(request: Request) -> Response:
@@ -101,14 +102,13 @@ def values_of(rule: Rule) -> dict[str, str]:
     return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in vars(rule).items()}
 
 
-async def _removed(request: Request, without: Callable[[RuleSet, str], RuleSet]) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A name")
+def _removed(request: Request, sent: Mapping[str, str], without: Callable[[RuleSet, str], RuleSet]) -> Response:
     values = {**EMPTY_ZONE, **values_of(Rule(""))}
 
     def change(rule_set: RuleSet) -> RuleSet:
         return without(rule_set, sent.get("name", ""))
 
-    return await run_in_threadpool(_changed, request, values, change, {}, "")
+    return _changed(request, values, change, {}, "")
 
 
 def _read(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[Any, Problems]:

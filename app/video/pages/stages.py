@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,7 +15,7 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import with_fields
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.video.access import measurements_of, require_admin, video_of
@@ -44,12 +43,8 @@ def stages(request: Request) -> Response:
     return _page(request, values_of(edited, catalogue.allowed(edited.name)) if edited else dict(EMPTY))
 
 
-async def put(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A stage")
-    return await run_in_threadpool(_put, request, sent)
-
-
-def _put(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A stage")
+def put(request: Request, sent: dict[str, str]) -> Response:
     require_admin(request)
     values = {name: sent.get(name, "").strip().replace("\r\n", "\n") for name in EMPTY}
     try:
@@ -114,12 +109,8 @@ def _remove_page(request: Request, error: ModelmillError | None) -> Response:
     )
 
 
-async def measure(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A choice")
-    return await run_in_threadpool(_measure, request, sent)
-
-
-def _measure(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A choice")
+def measure(request: Request, sent: dict[str, str]) -> Response:
     """A job that measures these stages. What the form cannot wire alone goes on at the page of a new job."""
     kinds = kinds_of(request)
     names = [name.removeprefix("stage.") for name in sent if name.startswith("stage.")]

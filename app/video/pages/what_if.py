@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,7 +16,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.editor import Problems
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import with_fields
 from app.kit.web.http import is_fragment
 from app.kit.web.templates import render
 from app.video.access import video_of
@@ -66,18 +65,18 @@ def of_job(request: Request) -> Response:
     return _answer(request, dict(request.query_params), job_of(request))
 
 
-async def ask_of_job(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A question")
-    return await run_in_threadpool(lambda: _answer(request, sent, job_of(request)))
+@with_fields(MAX_BYTES, "A question")
+def ask_of_job(request: Request, sent: dict[str, str]) -> Response:
+    return _answer(request, sent, job_of(request))
 
 
 def of_any(request: Request) -> Response:
     return _answer(request, dict(request.query_params), None)
 
 
-async def ask_of_any(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A question")
-    return await run_in_threadpool(_answer, request, sent, None)
+@with_fields(MAX_BYTES, "A question")
+def ask_of_any(request: Request, sent: dict[str, str]) -> Response:
+    return _answer(request, sent, None)
 
 
 def job_of(request: Request) -> VideoJob:
