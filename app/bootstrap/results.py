@@ -8,7 +8,7 @@ from app.kit.access import EnabledOf
 from app.kit.network.addresses import read_networks
 from app.kit.sql import Database
 from app.results.model.sink import SinkKind
-from app.results.senders import FileSender, HttpSender, MqttSender, RedisSender, home_assistant_messages
+from app.results.senders import FileSender, HttpSender, KafkaSender, MqttSender, RedisSender, home_assistant_messages
 from app.results.service import Results, ResultServices, Sinks
 from app.results.service.producers import Producers, find_producer
 from app.results.service.sinks import TRY_S, SinkSender
@@ -38,6 +38,7 @@ def open_results(
         SinkKind.MQTT: MqttSender(networks, try_s=TRY_S),
         SinkKind.HOME_ASSISTANT: MqttSender(networks, try_s=TRY_S, messages=home_assistant_messages),
         SinkKind.REDIS: RedisSender(networks, try_s=TRY_S),
+        SinkKind.KAFKA: KafkaSender(networks, try_s=TRY_S),
         SinkKind.FILE: FileSender(folders, owner_of),
     }
     rows = Results(database, kinds, keep_days=settings.results_days, most_per_producer=settings.results_per_producer)

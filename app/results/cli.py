@@ -15,7 +15,7 @@ from app.kit.cli.service_options import AsJson, Url
 if TYPE_CHECKING:
     from app.results.client import ResultsClient
 
-KINDS = {"mqtt": "mqtt", "mqtts": "mqtt", "redis": "redis"}
+KINDS = {"mqtt": "mqtt", "mqtts": "mqtt", "redis": "redis", "kafka": "kafka", "kafkas": "kafka"}
 """By the scheme of an address; any other is HTTP's."""
 ClientOf = Callable[[typer.Context, "str | None"], Any]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="Of the job its uid; of the service [NAMESPACE/]NAME.")]
@@ -68,8 +68,8 @@ def add_result_commands(
         address: Annotated[
             str,
             typer.Argument(
-                help="https://…, mqtt[s]://[user:password@]host[:port]/topic, redis://host/database/stream, or a "
-                "folder of your data home, as datasets/door."
+                help="https://…, mqtt[s]://[user:password@]host[:port]/topic, redis://host/database/stream, "
+                "kafka[s]://[user:password@]host[:port]/topic, or a folder of your data home, as datasets/door."
             ),
         ],
         what: Annotated[str, typer.Option("--content", metavar="events|rows", help="What goes there.")] = content,

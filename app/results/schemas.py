@@ -70,7 +70,8 @@ class SinkBody(Strict):
     kind: SinkKind
     address: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000, pattern=TEXT)]
     """http: https://…; mqtt, home_assistant: mqtt[s]://[user:password@]host[:port]/topic; redis:
-    redis://[user:password@]host[:port]/database/stream; file: a folder of your data home, as datasets/door."""
+    redis://[user:password@]host[:port]/database/stream; kafka: kafka[s]://[user:password@]host[:port][,host[:port]…]/topic
+    with ?key=source (default), node or none; file: a folder of your data home, as datasets/door."""
     content: SinkContent = SinkContent.EVENTS
     """rows: of each frame; events: when a rule holds, of what has rules."""
 

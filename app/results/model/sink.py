@@ -6,11 +6,12 @@ unavailable sink costs nothing except its backlog, which is as long as rows are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from app.kit.backoff import GrowingPause
 from app.results.model.event import RuleEvent
@@ -21,6 +22,7 @@ PAUSE = GrowingPause(2.0, 300.0)
 """Pauses between two tries, in seconds."""
 PORTS = {"mqtt": 1883, "mqtts": 8883, "redis": 6379}
 """Default ports by scheme."""
+PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/?#]*@")
 MOST_SINKS = 5
 """For one producer."""
 
@@ -38,6 +40,8 @@ class SinkKind(StrEnum):
     """MQTT 5: sensors that Home Assistant discovers, and the last state, retained."""
     REDIS = "redis"
     """A stream entry for each row or event."""
+    KAFKA = "kafka"
+    """A message of a topic for each row or event, acknowledged by all replicas."""
     FILE = "file"
     """JSON Lines in the data home of the producer's owner."""
 
@@ -58,8 +62,8 @@ class Sink:
     kind: SinkKind
     content: SinkContent
     address: str
-    """https://…, mqtt[s]://[user:password@]host[:port]/topic or redis://[user:password@]host[:port]/database/stream;
-    for files, a folder of the data home."""
+    """https://…, mqtt[s]://[user:password@]host[:port]/topic, redis://[user:password@]host[:port]/database/stream or
+    kafka[s]://[user:password@]host[:port][,host…]/topic[?key=…]; for files, a folder of the data home."""
     secret: str
     """whsec_… for HTTP; otherwise empty."""
     created_at: str
@@ -79,10 +83,7 @@ class Sink:
     @property
     def shown_address(self) -> str:
         """The address without its password."""
-        parts = urlsplit(self.address)
-        if parts.password is None:
-            return self.address
-        return parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}").geturl()
+        return PASSWORD.sub(r"\1:***@", self.address)
 
 
 @dataclass(frozen=True)

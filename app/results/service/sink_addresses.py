@@ -9,11 +9,17 @@ from app.kit.errors import ModelmillError
 from app.kit.network.addresses import Network
 from app.kit.network.public_hosts import check_url, require_public_host
 from app.results.errors import BadSink
+from app.results.model.kafka_address import KafkaAddress
 from app.results.model.sink import SinkKind
+from app.results.senders.kafka import require_kafka
 
 MOST_CHARACTERS = 1000
 MQTT_HINT = "Give one as mqtt://host/cameras/door or mqtts://user:password@host/cameras/door; no +, # and ?."
 REDIS_HINT = "Give one as redis://host/0/cameras:door or redis://user:password@host/0/cameras:door; no # and ?."
+KAFKA_HINT = (
+    "Give one as kafka://host:9092/cameras.door or kafkas://user:password@host1:9093,host2:9093/cameras.door?key=node; "
+    "the key is source, node or none."
+)
 SCHEMES = {
     SinkKind.MQTT: ("mqtt", "mqtts"),
     SinkKind.HOME_ASSISTANT: ("mqtt", "mqtts"),
@@ -33,12 +39,15 @@ def checked_address(
     Raises:
         BadUrl, BadSink: It is not valid for this kind.
         AddressRefused: Its host must not be sent to. A name is checked when it is used.
+        ExtraMissing: Its library is not installed here.
     """
     if kind is SinkKind.HTTP:
         return check_url(address, networks)
     text = address.strip()
     if kind is SinkKind.FILE:
         return _checked_folder(text, check_folder)
+    if kind is SinkKind.KAFKA:
+        return _checked_kafka(text, networks)
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
@@ -61,6 +70,17 @@ def _checked_folder(text: str, check_folder: Callable[[str], None]) -> str:
     except ModelmillError as error:
         hint = "Give one below datasets/, models/ or code/, as datasets/door."
         raise BadSink(f"Files cannot be written there: {error.message}", hint=hint) from error
+    return text
+
+
+def _checked_kafka(text: str, networks: Sequence[Network]) -> str:
+    try:
+        address = KafkaAddress.parse(text if text.isprintable() and len(text) <= MOST_CHARACTERS else "")
+    except ValueError:
+        raise BadSink(f"{text[:200]!r} is no address of a topic of Kafka.", hint=KAFKA_HINT) from None
+    require_kafka()
+    for host, _ in address.brokers:
+        require_public_host(host, networks)
     return text
 
 

