@@ -25,6 +25,8 @@ def test_a_plain_form_submits_and_a_reload_shows_the_result(open_context: OpenCo
     expect(page.locator(".title-line")).to_contain_text("Converted")
     with page.expect_download() as begun:
         page.get_by_role("link", name="out.nef", exact=True).first.click()
+    page.get_by_role("button", name="What is Cosine, worst?").press("Enter")
+    expect(page.get_by_text("the SNR is stricter")).to_be_visible()
     assert begun.value.path().read_bytes() == api.http.get(f"/jobs/{job_id}/artifacts/out.nef").content
 
 

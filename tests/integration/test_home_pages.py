@@ -18,6 +18,7 @@ from app.kit.clock import now
 from app.kit.sql import Database
 from tests.harness.api import keys, png, pngs, small_model, store_of, zipped
 from tests.harness.deployment import Deployment
+from tests.harness.page_text import text_of
 from tests.harness.users import OURS, Person, make_users, person
 
 QUOTA = 4 << 20
@@ -48,10 +49,6 @@ def web(alice_here: Person) -> Iterator[httpx.Client]:
 def home(deployment: Deployment, web: httpx.Client) -> Path:
     assert web.get("/ui/data/files").status_code == 200
     return deployment.settings().homes / "users" / "alice"
-
-
-def text_of(answer: httpx.Response) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
 def test_the_data_page_says_what_the_settings_say(web: httpx.Client, deployment: Deployment) -> None:

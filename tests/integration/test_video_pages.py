@@ -26,6 +26,7 @@ from app.video.cli.tables import job_lines
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
 from app.video.scheduling.registry import policies
+from tests.harness.page_text import text_of
 from tests.harness.users import OURS, Within, within
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import EDGE, dag, ended_video, running_video, video_nodes, waiting_video
@@ -85,10 +86,6 @@ def browser(web: Within) -> Iterator[Browser]:
     authenticator = web.app.state.container.authenticator
     yield Browser(web)
     vars(web.app.state.container)["authenticator"] = authenticator
-
-
-def text_of(page: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def values_of(page: str) -> dict[str, str]:

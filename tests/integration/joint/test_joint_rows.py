@@ -29,7 +29,7 @@ from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.joint.deployment import JointDeployment, current, metrics, resource, worker
 from tests.harness.kubernetes import SAMPLE, changes, path
-from tests.harness.training.page_text import text_of
+from tests.harness.page_text import text_of
 
 pytestmark = pytest.mark.slow
 EDGE, CLOUD, NPU = "edge0", "solar-corona-cloud", "npu0"

@@ -13,7 +13,7 @@ from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.pages import calibration_new
 from app.kit.clock import now
 from tests.harness.joint.pages import USER, Browser, names_in
-from tests.harness.training.page_text import polled, text_of
+from tests.harness.page_text import polled, text_of
 from tests.harness.users import OURS
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from app.kit.clock import now
 from tests.harness.joint.pages import USER, Browser, names_in, resource
-from tests.harness.training.page_text import text_of
+from tests.harness.page_text import text_of
 
 
 def generation_of(page: httpx.Response) -> str:

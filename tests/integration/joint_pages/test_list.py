@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from app.joint_inference.model.status import ConditionType, Reason
 from app.kit.clock import now
 from tests.harness.joint.pages import TALLY, Browser, names_in
-from tests.harness.training.page_text import polled, text_of
+from tests.harness.page_text import polled, text_of
 
 
 def test_who_has_no_service_is_told_what_to_do_first(browser: Browser) -> None:

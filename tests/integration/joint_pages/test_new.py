@@ -14,7 +14,7 @@ from app.joint_inference.hard_examples import known
 from app.joint_inference.pages.new_form import values_of
 from app.kit.web.languages import catalogue
 from tests.harness.joint.pages import FORM, SAMPLE, USER, Browser, resource
-from tests.harness.training.page_text import text_of
+from tests.harness.page_text import text_of
 
 
 def test_the_form_makes_the_service_that_it_shows(browser: Browser) -> None:

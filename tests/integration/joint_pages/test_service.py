@@ -17,7 +17,7 @@ from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.clock import now, to_text
 from app.nodes.model import Side, WorkerState
 from tests.harness.joint.pages import FORM, TALLY, Browser, worker_report
-from tests.harness.training.page_text import polled, text_of
+from tests.harness.page_text import polled, text_of
 
 
 @pytest.mark.parametrize(

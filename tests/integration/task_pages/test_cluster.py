@@ -13,7 +13,7 @@ from app.kit.clock import now, to_text
 from app.training.model import Node
 from app.training.service.cluster import ClusterPicture, ClusterView, FirstInLine
 from tests.harness.deployment import Deployment
-from tests.harness.training.page_text import polled, text_of
+from tests.harness.page_text import polled, text_of
 from tests.harness.training.tasks import show_cluster
 from tests.harness.users import OURS, person
 

@@ -12,8 +12,8 @@ import pytest
 from app.kit.clock import now, to_text
 from app.training import store
 from tests.harness.deployment import Deployment
+from tests.harness.page_text import polled, rows, text_of
 from tests.harness.training import tasks as task_scenes
-from tests.harness.training.page_text import polled, rows, text_of
 from tests.harness.training.tasks import begin, database_of, show_cluster
 from tests.harness.users import person
 

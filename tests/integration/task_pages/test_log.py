@@ -10,7 +10,7 @@ import pytest
 
 from app.training.model import Event
 from tests.harness.deployment import Deployment
-from tests.harness.training.page_text import polled, text_of
+from tests.harness.page_text import polled, text_of
 from tests.harness.training.tasks import begin, database_of
 from tests.harness.users import Person
 

@@ -15,7 +15,7 @@ from app.training.pages import new_form
 from app.training.pages.examples import example
 from app.training.spec import read_spec
 from tests.harness.deployment import Deployment
-from tests.harness.training.page_text import rows, text_of
+from tests.harness.page_text import rows, text_of
 from tests.harness.training.tasks import database_of
 
 FORM = {

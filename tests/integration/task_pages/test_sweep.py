@@ -12,7 +12,7 @@ import pytest
 from app.kit.clock import now
 from app.training import store
 from tests.harness.deployment import Deployment
-from tests.harness.training.page_text import polled, text_of
+from tests.harness.page_text import polled, text_of
 from tests.harness.training.tasks import TaskBuilder, database_of
 
 SWEEPS = "/api/v2/task-sweeps"
