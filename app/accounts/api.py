@@ -180,15 +180,13 @@ def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | 
         within=within,
         made_by=caller_of(request).token_id,
     )
-    return json_answer(schemas.IssuedToken(**schemas.token_fields(token), token=text), 201, NO_STORE)
+    return json_answer(schemas.issued_token(token, text), 201, NO_STORE)
 
 
 def _tokens(request: Request, name: str) -> Response:
     tokens = accounts_of(request).tokens
     counts = tokens.valid_made(name, only_own=not caller_of(request).is_admin)
-    answers = [
-        schemas.TokenAnswer(**schemas.token_fields(token, counts.get(token.token_id, 0))) for token in tokens.of(name)
-    ]
+    answers = [schemas.token_answer(token, counts.get(token.token_id, 0)) for token in tokens.of(name)]
     return json_answer(schemas.TokensAnswer(tokens=answers))
 
 

@@ -196,18 +196,12 @@ def user_answer(user: User, last_used_at: str | None) -> UserAnswer:
     return answer_of(UserAnswer, user, last_used_at=last_used_at)
 
 
-def token_fields(token: Token, valid_made: int = 0) -> dict[str, Any]:
-    return {
-        "token_id": token.token_id,
-        "label": token.label,
-        "scopes": sorted(token.scopes),
-        "created_at": token.created_at,
-        "expires_at": token.expires_at,
-        "last_used_at": token.last_used_at,
-        "revoked_at": token.revoked_at,
-        "made_by": token.made_by,
-        "valid_made": valid_made,
-    }
+def token_answer(token: Token, valid_made: int) -> TokenAnswer:
+    return answer_of(TokenAnswer, token, scopes=sorted(token.scopes), valid_made=valid_made)
+
+
+def issued_token(token: Token, text: str) -> IssuedToken:
+    return answer_of(IssuedToken, token, scopes=sorted(token.scopes), valid_made=0, token=text)
 
 
 def revocation_answer(revocation: Revocation) -> RevocationAnswer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -114,9 +113,5 @@ def get_archived_file(request: Request) -> Response:
 
 
 def _job(archived: ArchivedJob) -> Response:
-    job: dict[str, Any] = {
-        **model.to_json(archived.record),
-        "queue_position": None,
-        "is_far_over_usual_time": False,
-    }
+    job = {**model.to_json(archived.record), "queue_position": None, "is_far_over_usual_time": False}
     return JSONResponse({"job": job, "is_kept": archived.is_kept})

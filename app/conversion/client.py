@@ -158,5 +158,4 @@ class ArchiveClient(ApiClient):
         return self._json("PUT", f"/archive/{job_id}/keep", json={"is_kept": is_kept})
 
     def remove(self, job_id: str) -> None:
-        with self._answer("DELETE", f"/archive/{job_id}"):
-            pass
+        self._delete(f"/archive/{job_id}")

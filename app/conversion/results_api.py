@@ -11,7 +11,7 @@ from app.conversion.api import FILES, JOB_ID, media_type_of
 from app.conversion.service.results import StoredJob
 from app.kit.clock import to_text
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, stream_bytes
+from app.kit.web.http import answer_of, json_answer, stream_bytes
 from app.kit.web.operations import Operations
 
 OPERATIONS = Operations(JOB_ID)
@@ -59,12 +59,5 @@ def get_result_file(request: Request) -> Response:
 
 
 def _result_answer(job: StoredJob) -> schemas.ResultAnswer:
-    return schemas.ResultAnswer(
-        job_id=job.job_id,
-        name=job.name,
-        tags=list(job.tags),
-        options=job.options.model_dump(mode="json"),
-        created_at=to_text(job.created_at),
-        is_finished=job.is_finished,
-        files=[schemas.ResultFile(name=file.name, size_bytes=file.size_bytes) for file in job.files],
-    )
+    options = job.options.model_dump(mode="json")
+    return answer_of(schemas.ResultAnswer, job, options=options, created_at=to_text(job.created_at))

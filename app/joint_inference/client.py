@@ -57,13 +57,11 @@ class JointClient(ResultsClient):
         return self._json("PUT", f"{path_of(namespace, name)}/drift", json=reference)
 
     def stop_drift(self, namespace: str, name: str) -> None:
-        with self._answer("DELETE", f"{path_of(namespace, name)}/drift") as answer:
-            answer.read()
+        self._delete(f"{path_of(namespace, name)}/drift")
 
     def delete(self, namespace: str, name: str) -> None:
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
-        with self._answer("DELETE", path_of(namespace, name)) as answer:
-            answer.read()
+        self._delete(path_of(namespace, name))
 
     def events(self, namespace: str, name: str) -> list[Record]:
         """Changes of its condition, newest first."""

@@ -77,14 +77,12 @@ def event(record: ServiceEvent) -> schemas.EventAnswer:
 def _rollout(rollout: Rollout | None) -> schemas.RolloutAnswer | None:
     if rollout is None:
         return None
-    return schemas.RolloutAnswer(
-        state=rollout.state,
+    return answer_of(
+        schemas.RolloutAnswer,
+        rollout,
         former=_version(rollout.former),
         target=_version(rollout.target),
         wave=rollout.wave + 1 if rollout.nodes else 0,
-        wave_at=rollout.wave_at,
-        nodes=list(rollout.nodes),
-        reason=rollout.reason,
     )
 
 

@@ -59,12 +59,10 @@ class ModelsClient(ApiClient):
         return self._json("PUT", _tag_path(tag), params={"name": name}, json={"version": version})
 
     def remove_tag(self, name: str, tag: str) -> None:
-        with self._answer("DELETE", _tag_path(tag), params={"name": name}) as answer:
-            answer.read()
+        self._delete(_tag_path(tag), params={"name": name})
 
     def remove(self, name: str) -> None:
-        with self._answer("DELETE", NAMED, params={"name": name}) as answer:
-            answer.read()
+        self._delete(NAMED, params={"name": name})
 
 
 def _versioning(new_version: bool, note: str) -> dict[str, Any]:

@@ -63,12 +63,10 @@ class NodesClient(ApiClient):
         return self._json("PATCH", _cameras(name, camera_id), json={"type": type, "source": source})
 
     def remove_camera(self, name: str, camera_id: str) -> None:
-        with self._answer("DELETE", _cameras(name, camera_id)):
-            pass
+        self._delete(_cameras(name, camera_id))
 
     def remove(self, name: str) -> None:
-        with self._answer("DELETE", f"{NODES}/{quote(name, safe='')}"):
-            pass
+        self._delete(f"{NODES}/{quote(name, safe='')}")
 
 
 def _cameras(name: str, camera_id: str = "") -> str:

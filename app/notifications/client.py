@@ -26,8 +26,7 @@ class NotificationsClient(ApiClient):
         return self._json("POST", TARGETS, json={"kind": kind, "address": address, **fields})
 
     def remove(self, target_id: str) -> None:
-        with self._answer("DELETE", f"{TARGETS}/{target_id}") as answer:
-            answer.read()
+        self._delete(f"{TARGETS}/{target_id}")
 
     def test(self, target_id: str) -> Record:
         return self._json("POST", f"{TARGETS}/{target_id}/test")

@@ -58,8 +58,7 @@ class ResultsClient(ApiClient):
         return self._json("POST", f"{place}/sinks/{quote(sink_id, safe='')}/test")
 
     def remove_sink(self, place: str, sink_id: str) -> None:
-        with self._answer("DELETE", f"{place}/sinks/{quote(sink_id, safe='')}") as answer:
-            answer.read()
+        self._delete(f"{place}/sinks/{quote(sink_id, safe='')}")
 
 
 def _given(criteria: dict[str, Any]) -> dict[str, Any]:

@@ -123,8 +123,7 @@ class TrainingClient(ApiClient):
 
     def delete_environment(self, name: str) -> None:
         """Administrators."""
-        with self._answer("DELETE", f"{ENVIRONMENTS}/{name}"):
-            pass
+        self._delete(f"{ENVIRONMENTS}/{name}")
 
     def stacks(self, task_id: str) -> list[Record]:
         """Where the processes of a running task are."""

@@ -7,15 +7,15 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from app.kit.clock import to_text
 from app.kit.text.csv_cell import csv_cell
 from app.kit.web.http import answer_of
 from app.training import cluster_schemas, schemas
-from app.training.model import Attempt, Conversion, Node, TaskEvent, Waiting
+from app.training.model import Attempt, Conversion, TaskEvent
 from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
-from app.training.model.node_use import NodeUse
 from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, SweepView, TaskCurves, TaskView
 from app.training.service.dashboards import ProcessStack
 from app.training.spec.changes import Difference
@@ -24,36 +24,29 @@ TASKS, SWEEPS = "/api/v2/tasks", "/api/v2/task-sweeps"
 
 
 def summary(view: TaskView) -> schemas.TaskSummary:
-    task, attempts = view.task, view.attempts
-    demand = task.demand
-    return answer_of(
-        schemas.TaskSummary,
-        task,
-        view,
-        demand=schemas.DemandAnswer(
-            nodes=demand.nodes,
-            gpus_per_node=demand.gpus_per_node,
-            gpus=demand.gpus,
-            cpus=demand.cpus,
-            resources=dict(demand.resources),
-        ),
-        waiting=_waiting(view.waiting),
-        releasable_from=_text(task.releasable_from),
-        latest_attempt=_attempt(view, attempts[-1]) if attempts else None,
-    )
+    return answer_of(schemas.TaskSummary, view.task, view, **_written(view))
+
+
+def _written(view: TaskView) -> dict[str, Any]:
+    """What the task does not have in this form."""
+    task = view.task
+    return {
+        "demand": answer_of(schemas.DemandAnswer, task.demand, resources=dict(task.demand.resources)),
+        "releasable_from": _text(task.releasable_from),
+        "latest_attempt": _attempt(view, view.attempts[-1]) if view.attempts else None,
+    }
 
 
 def whole(view: TaskView) -> schemas.TaskAnswer:
     task = view.task
     folder = view.folders.get(task.latest_attempt_no)
-    return schemas.TaskAnswer(
-        **dict(summary(view)),
+    return answer_of(
+        schemas.TaskAnswer,
+        task,
+        view,
+        **_written(view),
         jobspec=task.spec_text,
         position=None if view.ahead is None else view.ahead + 1,
-        backfill=task.backfill,
-        max_wait_s=task.max_wait_s,
-        max_run_s=task.max_run_s,
-        max_idle_s=task.max_idle_s,
         attempts=[_attempt(view, attempt) for attempt in view.attempts],
         artifacts=[
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)
@@ -100,15 +93,7 @@ def sweep(view: SweepView) -> schemas.SweepAnswer:
     return answer_of(
         schemas.SweepAnswer,
         view,
-        tasks=[
-            answer_of(
-                schemas.SweepTaskAnswer,
-                row.task,
-                row,
-                best=answer_of(schemas.PointAnswer, row.best) if row.best else None,
-            )
-            for row in view.rows
-        ],
+        tasks=[answer_of(schemas.SweepTaskAnswer, row.task, row) for row in view.rows],
     )
 
 
@@ -140,18 +125,19 @@ def metrics_csv(curves: TaskCurves) -> str:
 def _series(name: str, curve: Curve, most_points: int) -> schemas.SeriesAnswer:
     best = best_of(name, curve)
     places = thinned_places(curve.values, most_points)
-    return schemas.SeriesAnswer(
+    return answer_of(
+        schemas.SeriesAnswer,
         name=name,
         count=len(curve),
         steps=[curve.steps[at] for at in places],
         values=[curve.values[at] for at in places],
         times_s=[curve.times_s[at] for at in places] if curve.has_times else None,
-        best=schemas.PointAnswer(step=best.step, value=best.value) if best else None,
+        best=best,
     )
 
 
 def stacks(stacks: Sequence[ProcessStack]) -> schemas.StacksAnswer:
-    return schemas.StacksAnswer(stacks=[answer_of(schemas.StackAnswer, one) for one in stacks])
+    return answer_of(schemas.StacksAnswer, stacks=stacks)
 
 
 def cluster(
@@ -173,38 +159,22 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
             name=name, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0, first=None
         )
     first = view.first
-    return cluster_schemas.OneClusterAnswer(
+    is_first_own = first is not None and (is_admin or first.user == user)
+    return answer_of(
+        cluster_schemas.OneClusterAnswer,
+        view,
         name=name,
-        seen_at=view.seen_at,
-        unreachable_since=view.unreachable_since,
-        problem=view.problem,
-        nodes=[_node(node, view.use.get(node.node_id)) for node in view.nodes],
+        nodes=[{**vars(node), "use": view.use.get(node.node_id)} for node in view.nodes],
         holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
-        queued=view.queued,
-        first=cluster_schemas.FirstInLineAnswer(
-            user=first.user,
-            gpus=first.gpus,
-            task_id=first.task_id if is_admin or first.user == user else None,
-            starts_by=first.starts_by,
-        )
+        first=answer_of(cluster_schemas.FirstInLineAnswer, first, **({} if is_first_own else {"task_id": None}))
         if first
         else None,
     )
 
 
-def _node(node: Node, use: NodeUse | None) -> cluster_schemas.NodeAnswer:
-    return cluster_schemas.NodeAnswer(**vars(node), use=cluster_schemas.NodeUseAnswer(**vars(use)) if use else None)
-
-
 def _holder(held: Holder, *, is_own: bool) -> cluster_schemas.HolderAnswer:
-    return cluster_schemas.HolderAnswer(
-        user=held.user,
-        gpus=held.gpus,
-        by_node=held.by_node,
-        task_id=held.task_id if is_own else None,
-        workload=held.workload,
-        state=held.state if is_own else None,
-    )
+    hidden = {} if is_own else {"task_id": None, "state": None}
+    return answer_of(cluster_schemas.HolderAnswer, held, **hidden)
 
 
 def _attempt(view: TaskView, attempt: Attempt) -> schemas.AttemptAnswer:
@@ -221,13 +191,7 @@ def _attempt(view: TaskView, attempt: Attempt) -> schemas.AttemptAnswer:
 def _folder(folder: AttemptFolder | None) -> schemas.FolderAnswer | None:
     if folder is None:
         return None
-    return schemas.FolderAnswer(
-        path=folder.path, is_trashed=folder.is_trashed, trash_at=_text(folder.trash_at), purge_at=_text(folder.purge_at)
-    )
-
-
-def _waiting(waiting: Waiting | None) -> schemas.WaitingAnswer | None:
-    return schemas.WaitingAnswer(code=waiting.code, facts=waiting.facts) if waiting else None
+    return answer_of(schemas.FolderAnswer, folder, trash_at=_text(folder.trash_at), purge_at=_text(folder.purge_at))
 
 
 def _links(task_id: str) -> schemas.LinksAnswer:

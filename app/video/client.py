@@ -33,7 +33,7 @@ class VideoClient(ResultsClient):
         return self._json("GET", f"{SETS}/{quote(set_id, safe='')}")
 
     def remove_set(self, set_id: str) -> None:
-        self._nothing("DELETE", f"{SETS}/{quote(set_id, safe='')}")
+        self._delete(f"{SETS}/{quote(set_id, safe='')}")
 
     def profile(self, video: Record) -> Record:
         """Submits a job that measures stages.
@@ -61,7 +61,7 @@ class VideoClient(ResultsClient):
         return self._json("POST", f"{path_of(uid)}/cancel")
 
     def delete(self, uid: str) -> None:
-        self._nothing("DELETE", path_of(uid))
+        self._delete(path_of(uid))
 
     def constrain(self, uid: str, constraint: Record) -> Record:
         return self._json("PUT", f"{path_of(uid)}/constraint", json=constraint)
@@ -125,7 +125,7 @@ class VideoClient(ResultsClient):
         return self._json("PUT", f"{_stage(name)}/access", json={"allowed": allowed})
 
     def remove_stage(self, name: str) -> None:
-        self._nothing("DELETE", _stage(name))
+        self._delete(_stage(name))
 
     def what_if(self, question: Record) -> list[Record]:
         """Predictions, fastest first."""
@@ -135,10 +135,6 @@ class VideoClient(ResultsClient):
         """filters: node, stage."""
         params = {key: value for key, value in filters.items() if value}
         return list(self._json("GET", f"{VIDEO}/profile", params=params)["measurements"])
-
-    def _nothing(self, method: str, path: str) -> None:
-        with self._answer(method, path) as answer:
-            answer.read()
 
 
 def path_of(uid: str) -> str:

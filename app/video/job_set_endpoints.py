@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer
+from app.kit.web.http import answer_of, json_answer
 from app.kit.web.operations import Operations
 from app.video import responses, schemas
 from app.video.access import video_of
@@ -70,13 +70,10 @@ def delete_job_set(request: Request) -> Response:
 
 def answer_of_set(one: JobSet, jobs: Sequence[VideoJob]) -> schemas.JobSetAnswer:
     place = f"{SETS}/{one.set_id}"
-    return schemas.JobSetAnswer(
-        set_id=one.set_id,
-        name=one.name,
-        created_at=one.created_at,
+    return answer_of(
+        schemas.JobSetAnswer,
+        one,
         node_selector=dict(one.selector),
-        video_id=one.video_id,
-        problem=one.problem,
         running=sum(job.state is JobState.EXEC and not job.flags for job in jobs),
         under_way=sum(job.state is not JobState.DONE for job in jobs),
         jobs=[responses.summary(job) for job in jobs],

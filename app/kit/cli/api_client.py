@@ -73,6 +73,10 @@ class ApiClient:
         with command_errors():
             return self._client.transport.json(method, path, **arguments)
 
+    def _delete(self, path: str, **arguments: Any) -> None:
+        with self._answer("DELETE", path, **arguments) as answer:
+            answer.read()
+
     def _save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
         """Downloads to target, under a temporary name until the SHA-256 has been checked."""
         with command_errors():

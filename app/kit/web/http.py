@@ -110,7 +110,7 @@ def answer_error(request: Request, error: ModelmillError) -> Response:
 
 
 def answer_of(model: type[Model], *values: object, **more: Any) -> Model:
-    """Creates a response model from the fields of values with the same names.
+    """Creates a response model from the fields of values with the same names; those of its own models likewise.
 
     Args:
         model: the model of the response.
@@ -118,7 +118,7 @@ def answer_of(model: type[Model], *values: object, **more: Any) -> Model:
         more: the other fields, and those that differ.
     """
     named = {name: getattr(value, name) for value in values for name in model.model_fields if hasattr(value, name)}
-    return model.model_validate({**named, **more})
+    return model.model_validate({**named, **more}, from_attributes=True)
 
 
 def json_answer(answer: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
