@@ -1,5 +1,5 @@
-"""The processes of demonstrations, at most one of each: `modelmill joint demo --at …`, `modelmill video demo --at …`, and
-the set-up of training.
+"""The processes of demonstrations, one of each: `modelmill joint demo --at …`, `modelmill video demo --at …`, and
+the one that sets up training.
 
 Each is on a leash of the process that serves the pages: none outlives it, however that ends.
 """

@@ -243,6 +243,13 @@ def test_drift_against_a_time_is_shown_measured_and_told(env: Env, web: Within, 
         assert "cow" in text
     families = {family.name: family for family in JointCollector(env.container.database, env.container.nodes).collect()}
     assert {sample.labels["of"] for sample in families["modelmill_joint_drift"].samples} == {"scores", "classes"}
+    for wrong, sentence in (
+        ({"since": "yesterday", "until": "2026-11-20T18:00:00Z"}, "時間需有日期"),
+        ({"since": "2026-11-20T18:00:00Z", "until": ""}, "或時間範圍的起訖"),
+        ({"calibration_id": "x", "threshold": "-1"}, "大於 0"),
+    ):
+        refused = web.post(f"{page}/drift", headers={**OURS, "Accept-Language": "zh-TW"}, data=wrong)
+        assert refused.status_code == 422 and sentence in refused.text
     assert web.post(f"{page}/drift/stop", headers=OURS).status_code in (200, 303)
     env.settle()
     assert web.get(place).json()["reference"] is None

@@ -33,7 +33,8 @@ def change(request: Request, sent: dict[str, str]) -> Response:
     try:
         watch(request, DriftBody.model_validate({name: value for name, value in sent.items() if value.strip()}))
     except ValidationError as error:
-        return _page(request, str(error.errors()[0]["msg"]), sent)
+        place = error.errors()[0]["loc"]
+        return _page(request, str(place[0]) if place else "reference", sent)
     except NotFound:
         raise
     except ModelmillError as error:
@@ -48,6 +49,7 @@ def stop(request: Request) -> Response:
 
 
 def _page(request: Request, problem: str = "", sent: dict[str, str] | None = None) -> Response:
+    """problem: the field that is wrong ("reference": the choice between them), or a sentence."""
     service, user = service_of(request), user_of(request)
     calibrations = calibrations_of(request).of_service(user, service.namespace, service.name)
     drift = drift_of(request).get(user, service.namespace, service.name)
