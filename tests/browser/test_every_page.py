@@ -15,7 +15,7 @@ from tests.browser.conftest import PATIENCE_MS
 from tests.harness.api import Api, png, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.browser.joint_records import set_scene
-from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound, axe_issues
+from tests.harness.browser.page_rules import assert_fits_a_phone, assert_sound, axe_issues, contrast_issues
 from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.browser.video_records import VideoPages, set_video_scene
 from tests.harness.deployment import Deployment
@@ -208,6 +208,7 @@ def test_a_broken_policy_and_another_host_would_be_noticed(page: Page, watch: Wa
 
 def test_axe_would_notice_a_text_that_is_hard_to_read_and_a_field_without_a_name(page: Page) -> None:
     page.goto("/ui/system")
+    assert contrast_issues(page) == []
     page.evaluate(
         """() => {
             const text = document.createElement("p");
@@ -218,3 +219,6 @@ def test_axe_would_notice_a_text_that_is_hard_to_read_and_a_field_without_a_name
         }"""
     )
     assert {issue.partition(":")[0] for issue in axe_issues(page)} == {"color-contrast", "label"}
+    for _ in range(2):  # what is wrong is told on each page
+        [issue] = contrast_issues(page)
+        assert issue.startswith("color-contrast: ")

@@ -11,8 +11,10 @@ PHONE: ViewportSize = {"width": 375, "height": 800}
 LONGEST_PX = 3000
 """Of a page on a phone: what is more is folded."""
 DESKTOP: ViewportSize = {"width": 1280, "height": 720}
-OF_COLORS = ("color-contrast", "link-in-text-block")
-"""The rules that can find something else in the other theme: themes set nothing but colors."""
+CONTRAST = "color-contrast"
+"""Most of what axe-core costs, for it judges each text alone: see contrast_issues."""
+OTHER_OF_COLORS = "link-in-text-block"
+"""The other rule that can find something else in the other theme: themes set nothing but colors."""
 
 STAND_STILL = """async () => {
     const fading = document.getAnimations().filter((one) => one instanceof CSSTransition);
@@ -23,10 +25,54 @@ OPEN_DETAILS = """() => [...document.querySelectorAll('details')].forEach((one, 
     if (place < 20) one.open = true; else one.remove();
 })"""
 """A page with hundreds of them has many alike."""
+NEW_CONTRASTS = """async ([rule, known]) => {
+    const isKnown = new Set(known), behind = new Map();
+    const isPlain = (style) => style.backgroundColor === "rgba(0, 0, 0, 0)" && style.backgroundImage === "none"
+        && style.opacity === "1" && style.position === "static";
+    const background = (one) => {
+        if (one === null) return "";
+        if (!behind.has(one)) {
+            const style = getComputedStyle(one), above = background(one.parentElement);
+            const own = [style.backgroundColor, style.backgroundImage, style.opacity, style.position].join(" ");
+            behind.set(one, isPlain(style) ? above : `${above}/${own}`);
+        }
+        return behind.get(one);
+    };
+    const field = "input:not([type=checkbox], [type=radio], [type=file]), select, textarea";
+    const look = (one) => {
+        const style = getComputedStyle(one), text = [style.color, style.fontSize, style.fontWeight, style.textShadow];
+        return [one.matches(field) ? one.tagName : "", ...text, background(one)].join("|");
+    };
+    const place = (one) => one && `${place(one.parentElement)}>${one.tagName}.${one.getAttribute("class")}`;
+    const hasText = (one) => one.matches(field)
+        || [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    const isSeen = (one) => {
+        const {width, height, bottom} = one.getBoundingClientRect();
+        return width > 1 && height > 1 && bottom > 0 && one.checkVisibility();  // others are only heard
+    };
+    const include = [...document.body.querySelectorAll("*")].filter((one) =>
+        hasText(one) && isSeen(one) && !isKnown.has(look(one)) && !isKnown.has(look(one) + place(one)));
+    if (!include.length) return [[], []];
+    const runOnly = {type: "rule", values: [rule]};
+    const result = await axe.run({include}, {runOnly, elementRef: true, iframes: false});
+    const elements = (rules) => rules.flatMap((rule) => rule.nodes.map((node) => node.element));
+    const looks = [
+        ...elements(result.passes).map(look),
+        ...elements(result.incomplete).map((one) => look(one) + place(one)),
+    ];
+    result.violations.forEach((rule) => rule.nodes.forEach((node) => delete node.element));
+    return [result.violations, [...new Set(looks)]];
+}"""
+"""What is wrong with the texts whose looks are not known, and the looks of those that are good: colors, size and what
+is behind them. What axe-core cannot judge, as it is partly covered, is known by its place, too."""
 REPEATED_IDS = """() => {
     const ids = [...document.querySelectorAll('[id]')].map((one) => one.id);
     return ids.filter((id, place) => ids.indexOf(id) !== place);
 }"""
+
+
+_known_looks: set[str] = set()
+"""How texts look on the pages that this process has judged, in either theme."""
 
 
 def assert_sound(page: Page) -> None:
@@ -36,9 +82,9 @@ def assert_sound(page: Page) -> None:
     assert not repeated, repeated
     page.set_viewport_size(DESKTOP)
     page.evaluate(OPEN_DETAILS)
-    _assert_no_issues(page)
+    _assert_none(axe_issues(page, but=CONTRAST) + contrast_issues(page))
     page.emulate_media(color_scheme="dark")
-    _assert_no_issues(page, *OF_COLORS)
+    _assert_none(axe_issues(page, only=OTHER_OF_COLORS) + contrast_issues(page))
 
 
 def assert_fits_a_phone(page: Page) -> None:
@@ -48,20 +94,45 @@ def assert_fits_a_phone(page: Page) -> None:
     assert height <= LONGEST_PX, height
 
 
-def _assert_no_issues(page: Page, *rules: str) -> None:
-    issues = axe_issues(page, *rules)
+def _assert_none(issues: list[str]) -> None:
     assert not issues, "\n".join(issues)
 
 
-def axe_issues(page: Page, *rules: str) -> list[str]:
-    """What axe-core finds in the page itself; a viewer of others in a frame is not ours. rules: these, not all."""
+def axe_issues(page: Page, *, only: str = "", but: str = "") -> list[str]:
+    """What axe-core finds in the page itself; a viewer of others in a frame is not ours.
+
+    Args:
+        page: Open, in one of the themes.
+        only: One rule, and not all.
+        but: A rule to leave out.
+    """
+    _prepare(page)
+    options: dict[str, Any] = {"resultTypes": ["violations"], "iframes": False}
+    if only:
+        options["runOnly"] = {"type": "rule", "values": [only]}
+    if but:
+        options["rules"] = {but: {"enabled": False}}
+    return _texts(page.evaluate("(options) => axe.run(options).then((result) => result.violations)", options))
+
+
+def contrast_issues(page: Page) -> list[str]:
+    """What axe-core finds by its rule of contrast, in texts unlike those that were good on any page before.
+
+    Pages share their colors. The rule takes longer than all others together, and would judge the same pairs on each.
+    """
+    _prepare(page)
+    violations, looks = page.evaluate(NEW_CONTRASTS, [CONTRAST, sorted(_known_looks)])
+    _known_looks.update(looks)
+    return _texts(violations)
+
+
+def _prepare(page: Page) -> None:
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     page.evaluate(STAND_STILL)
-    options: dict[str, Any] = {"resultTypes": ["violations"], "iframes": False}
-    if rules:
-        options["runOnly"] = {"type": "rule", "values": rules}
-    violations = page.evaluate("(options) => axe.run(options).then((found) => found.violations)", options)
+
+
+def _texts(violations: list[dict[str, Any]]) -> list[str]:
     return [
         f"{issue['id']}: {node['target']} {node['failureSummary']}" for issue in violations for node in issue["nodes"]
     ]
