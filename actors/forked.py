@@ -10,7 +10,7 @@ from typing import NoReturn
 from dramatiq.common import q_name
 from dramatiq.worker import Worker
 
-from app.kit.process import memory
+from app.kit.process import own_process
 from app.kit.queue.messages import DELAYED
 
 KILLED = 3
@@ -59,7 +59,7 @@ def work(queues: list[str], is_clock: bool = False) -> None:
     try:
         signal.signal(signal.SIGTERM, tell)
         worker.start()
-        memory.give_back_later()
+        own_process.give_back_later()
         if is_clock:
             _send_what_is_due()
         while True:

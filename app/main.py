@@ -28,7 +28,7 @@ from app.kit.objects.routes import OPERATIONS as OBJECTS_OPERATIONS
 from app.kit.observability import logs, tracing
 from app.kit.observability.metrics_page import collectors_of, metrics
 from app.kit.observability.request_log import RequestLog
-from app.kit.process import open_files
+from app.kit.process import own_process
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.api_page import ROUTES as API_PAGE
 from app.kit.web.api_page import document_of
@@ -187,7 +187,7 @@ def _prepare_or_exit(container: Container) -> None:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: Starlette, *, is_prepared: bool) -> AsyncIterator[None]:
-    open_files.raise_limit()
+    own_process.raise_limit()
     container, hub = container_of.held(app), hub_of.held(app)
     if not is_prepared:
         await run_in_threadpool(container.prepare)

@@ -16,7 +16,7 @@ from PIL import Image, UnidentifiedImageError
 
 from app.inference.errors import DamagedPicture
 from app.inference.prediction import Picture
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 JPEG = "image/jpeg"
 PNG = "image/png"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.kit.access import MOST
-from app.kit.network.url_credentials import without_credentials
+from app.kit.network.addresses import without_credentials
 from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.nodes.cameras import MOST_SOURCE, MOST_TYPE, Camera

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from app.kit.access import AccessRule
-from app.kit.text.natural_order import by_number
+from app.kit.text.plain_text import by_number
 from app.nodes.grants import Grants
 from app.nodes.model import Node, NodeReport, WorkerReport, WorkerState
 

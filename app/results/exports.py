@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from app.kit.errors import ExtraMissing
-from app.kit.text.csv_cell import csv_cell
+from app.kit.text.plain_text import csv_cell
 from app.results.model.frame_result import FrameRecord
 
 if TYPE_CHECKING:

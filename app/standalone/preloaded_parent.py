@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from app.kit.process import memory
-from app.kit.process.title import set_title
+from app.kit.process import own_process
+from app.kit.process.own_process import set_title
 from app.standalone import leash
 
 UNUSED = ("opentelemetry.sdk.metrics", "watchdog")
@@ -45,7 +45,7 @@ def preload(modules: Sequence[str]) -> None:
             preloaded = importlib.import_module(module)
             getattr(preloaded, "rehearse", lambda: None)()
             linecache.clearcache()  # Pydantic has read the source for the docstrings of fields
-    memory.freeze_for_fork()
+    own_process.freeze_for_fork()
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from typing import Any, NoReturn, Self
 
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError
+from app.kit.process.own_process import set_title
 from app.kit.process.spawn import python_module, spawn
-from app.kit.process.title import set_title
 from app.standalone import preloaded_parent
 from app.standalone.data_folder import Lock
 from app.standalone.launch import TRAINING_SIGNAL, Launch, Stack, run

@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from app.kit.process import memory
+from app.kit.process import own_process
 from app.main import create_app, prepare
 from app.standalone.preloaded_parent import exit_code, fork_to_run
 
@@ -28,7 +28,7 @@ class Server(uvicorn.Server):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
-        memory.give_back_later()
+        own_process.give_back_later()
         self._ending, self._loop = asyncio.Event(), asyncio.get_running_loop()
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):

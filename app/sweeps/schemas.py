@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
-from app.kit.text.csv_cell import csv_cell
+from app.kit.text.plain_text import csv_cell
 from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.sweeps.model import RowAnswer, Sweep

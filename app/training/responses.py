@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from app.kit.clock import to_text
-from app.kit.text.csv_cell import csv_cell
+from app.kit.text.plain_text import csv_cell
 from app.kit.web.http import answer_of
 from app.training import cluster_schemas, schemas
 from app.training.model import Attempt, Conversion, TaskEvent

@@ -20,7 +20,7 @@ from app.conversion import model
 from app.conversion.model import Stage
 from app.conversion.store import ProgressReport
 from app.kit.clock import now, to_text
-from app.kit.process import open_files
+from app.kit.process import own_process
 from ops.benchmarks.load import submit
 from tests.harness.deployment import Deployment, percentile
 
@@ -29,7 +29,7 @@ GAP_S = 0.5
 
 
 def main() -> None:
-    open_files.raise_limit()
+    own_process.raise_limit()
     with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
         web = deployment.web()
         container = assemble(deployment.settings())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
-from app.kit.process.memory import freeze_for_fork
+from app.kit.process.own_process import freeze_for_fork
 from app.standalone.preload import PRELOADED
 from app.standalone.rehearsal import rehearse
 

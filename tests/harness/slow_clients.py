@@ -7,7 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from app.kit.process import open_files
+from app.kit.process import own_process
 from tests.harness.deployment import Deployment
 from tests.harness.users import Person
 
@@ -61,7 +61,7 @@ async def beside(
     deployment: Deployment, mallory: Person, alice: Person, look: Callable[[], Awaitable[None]]
 ) -> tuple[list[int], Counter[int]]:
     """Statuses of alice's honest uploads, and of mallory's stalled ones. look: done again and again meanwhile."""
-    open_files.raise_limit()
+    own_process.raise_limit()
     headers = [await begin(deployment, "GET /ui/login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-") for _ in range(HEADERS)]
     try:
         stalled = [

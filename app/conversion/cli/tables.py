@@ -12,7 +12,7 @@ from rich.text import Text
 
 from app.kit.cli.tables import table_of
 from app.kit.clock import age
-from app.kit.text.duration import short_duration
+from app.kit.text.plain_text import short_duration
 
 Json = dict[str, Any]
 COLORS = {"COMPLETED": "green", "FAILED": "red"}

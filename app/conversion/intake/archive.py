@@ -18,7 +18,7 @@ from app.conversion.errors import BadArchive, NoImages, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
 from app.conversion.sample_kinds import LABELS, flattened
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 CHUNK_BYTES = 1 << 20
 NAME_BYTES_MAX = 160

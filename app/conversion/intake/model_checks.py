@@ -17,7 +17,7 @@ from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from app.conversion.toolchains.samples import KINDS, InputSpec, Sample, SampleSe
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
 from app.kit.errors import ModelmillError
 from app.kit.files.digest import sha256_of
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 LOOK_SIDE = 96
 """Pictures are measured at about this size, in pixels; a JPEG is decoded no larger than necessary."""

@@ -24,7 +24,7 @@ from app.conversion.service.quality.views import EXACT_DB
 from app.conversion.store import JobFilter
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.kit.errors import BadRequest
-from app.kit.text.csv_cell import csv_cell
+from app.kit.text.plain_text import csv_cell
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.templates import render

@@ -17,7 +17,7 @@ from app.conversion.stages.workspace import Workspace
 from app.conversion.toolchains.host.versions import tool_versions
 from app.conversion.toolchains.kneron.vendor import Vendor
 from app.conversion.work_leases import Turn, WorkLeases
-from app.kit.text.duration import short_duration
+from app.kit.text.plain_text import short_duration
 from app.settings import Settings
 
 USED = ("cpu_s", "wall_s", "peak_bytes")

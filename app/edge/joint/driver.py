@@ -22,8 +22,7 @@ from app.edge.joint.work import VARIABLE, Work
 from app.inference.sources.allow_list import SourceNotOffered, resolved
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
-from app.kit.network.addresses import reachable_url
-from app.kit.network.url_credentials import without_credentials
+from app.kit.network.addresses import reachable_url, without_credentials
 from app.nodes.model import Order
 
 MODULES = {Role.EDGE: "app.edge.joint.edge", Role.CLOUD: "app.edge.joint.cloud"}

@@ -11,7 +11,7 @@ from app.inference.sources import Frame, open_source
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import STREAM, StreamEnd
 from app.kit.errors import ModelmillError
-from app.kit.network.url_credentials import without_credentials
+from app.kit.network.addresses import without_credentials
 
 PAUSE_S = 5.0
 FAILED_FRAME_S = 0.1

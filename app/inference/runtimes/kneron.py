@@ -19,7 +19,7 @@ from app.inference.errors import InferenceFailed
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.host import only_input
 from app.inference.runtimes.npu_layout import packing_of, shape_of
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 TIMEOUT_MS = 5000
 BY_NPU_ORDER = frozenset({"KL520", "KL630", "KL720"})

@@ -11,7 +11,7 @@ from app.inference.errors import SourceUnusable
 from app.inference.sources.frames import Pace, Source, VideoSource
 from app.inference.sources.pictures import SUFFIXES, Arrays, Pictures
 from app.inference.sources.video import Video
-from app.kit.network.url_credentials import without_credentials
+from app.kit.network.addresses import without_credentials
 
 STREAMS = ("rtsp", "rtspt", "rtspu", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https")
 """Allowed schemes; others of FFmpeg open files and programs, and must not come from users' texts."""

@@ -15,7 +15,7 @@ from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.picture_codec import decode
 from app.inference.prediction import Picture
 from app.inference.sources.frames import LazyFrame
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png"})
 FILE_BYTES_MAX = 64 << 20

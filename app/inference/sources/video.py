@@ -16,7 +16,7 @@ from app.inference.picture_codec import MAX_PIXELS
 from app.inference.prediction import Picture
 from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 TIMEOUT_S = 10.0
 """Seconds to open a stream, and for each picture of it."""

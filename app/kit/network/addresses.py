@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,3 +63,20 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 def read_networks(text: str) -> tuple[Network, ...]:
     """Parses networks separated by commas or spaces, such as `10.0.0.0/8 fd00::/8`. Raises ValueError."""
     return tuple(ipaddress.ip_network(word) for word in text.replace(",", " ").split())
+
+
+CREDENTIALS = re.compile(r"(user(?:name)?|pass(?:wd|word)?|pwd)=[^&/?#]*", re.IGNORECASE)
+"""Credentials in the path, as in some cameras' URLs: `/user=admin&password=…&channel=1`."""
+
+
+def without_credentials(pattern: str) -> str:
+    """Returns a URL or pattern without user and password, including those that a camera expects in the path.
+
+    A password with a `/` that is not encoded as %2F looks like a host and a path: everything before its `@` is removed.
+    """
+    scheme, is_url, rest = pattern.partition("://")
+    if not is_url:
+        return pattern
+    rest = re.sub(r"^[^/]*@", "", rest)
+    rest = re.sub(r"^[^?]*@", "…@", rest)
+    return f"{scheme}://" + CREDENTIALS.sub(r"\1=…", rest)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from app.kit.clock import from_text
-from app.kit.text.natural_order import by_number
+from app.kit.text.plain_text import by_number
 from app.nodes.model import Node, Operation, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.video.model.job import JOBS, SERVICES, SERVICES_PART, StageHost, VideoJob

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.kit.text.json_text import json_text
+from app.kit.text.plain_text import json_text
 from app.video.store.tables import decisions, events
 
 HISTORY = 500

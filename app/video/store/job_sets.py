@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql.rows import from_row, row_of
-from app.kit.text.json_text import json_text
+from app.kit.text.plain_text import json_text
 from app.video.model.job import VideoJob
 from app.video.model.job_set import JobSet
 from app.video.store.tables import job_of_row, job_sets, jobs

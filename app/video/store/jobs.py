@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
 from app.kit.sql.rows import insert_into, upsert
-from app.kit.text.json_text import json_text
+from app.kit.text.plain_text import json_text
 from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
 from app.video.model.rule import RULE_SET, RuleSet

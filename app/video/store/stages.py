@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from app.kit.access import EVERYBODY, AccessRule, read_allowed
 from app.kit.sql.rows import insert_into, upsert
-from app.kit.text.json_text import json_text
+from app.kit.text.plain_text import json_text
 from app.video.model.kinds import STAGE_SPEC, Stage, StageSpec
 from app.video.model.plan import RESOLUTIONS
 from app.video.model.report import Measurement

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from app.kit.sql import Sealed, metadata, new_secret
 from app.kit.sql.rows import from_row, row_of
-from app.kit.text.json_text import json_text
+from app.kit.text.plain_text import json_text
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import read_dag
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob

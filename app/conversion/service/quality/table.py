@@ -17,7 +17,7 @@ from app.conversion.service.quality.views import (
     Quality,
     Spread,
 )
-from app.kit.text.csv_cell import csv_cell
+from app.kit.text.plain_text import csv_cell
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from app.conversion.toolchains.samples.labels import labels_of
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.kit.errors import BadInput
 from app.kit.files.digest import sha256_of
-from app.kit.process.memory import release
+from app.kit.process.own_process import release
 from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED, ALL_MEASURED = 0.45, 0.5, 0.75, 0.96

@@ -16,7 +16,7 @@ from typing import Any
 
 from app.conversion.toolchains.graph import opset_of, walk
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 Model = Any
 """onnx.ModelProto"""

@@ -24,7 +24,7 @@ from app.conversion.toolchains.host.calibration import Range, element_types, is_
 from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS, bounds_of, holds_zero
 from app.conversion.toolchains.host.graph_surgery import OPSET_FLOAT16, has_float16, operator_counts
 from app.kit.sandbox.errors import StageFailed
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Layers that benefit from int8 arithmetic."""

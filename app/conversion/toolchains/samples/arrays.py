@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from app.conversion.errors import DamagedImage, WrongSampleShape, WrongSampleType
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 Array = npt.NDArray[Any]
 Opener = Callable[[], IO[bytes]]

@@ -22,7 +22,7 @@ from app.conversion.toolchains.samples.spec import InputSpec, static_shape
 from app.inference.picture_codec import DECODER_ERRORS, eight_bits, upright
 from app.inference.preprocessing import Layout, Preprocessor, axis_order
 from app.kit.errors import BadInput
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 __all__ = ["DECODER_ERRORS", "FORMATS", "MAX_PIXELS", "ImageReader", "Layout", "layout_of", "preprocess_image"]
 

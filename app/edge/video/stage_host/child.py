@@ -28,7 +28,7 @@ from app.inference.prediction import MODEL_CARD, Picture
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.sandbox.kernel import die_with_parent
-from app.kit.text.error_text import OUT_OF_MEMORY, reason_of
+from app.kit.text.plain_text import OUT_OF_MEMORY, reason_of
 
 MOST_MEMORY = 2 << 30
 """Bytes of memory of its own that a child may have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.conversion.toolchains.host.runtime import explain
-from app.kit.text.error_text import reason_of
+from app.kit.text.plain_text import reason_of
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError(), KeyError(""), RuntimeError("  \n ")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.kit.text.natural_order import by_number
+from app.kit.text.plain_text import by_number
 
 
 def test_numbers_come_in_their_order_and_names_after_them() -> None:

@@ -7,11 +7,11 @@ import sys
 
 PROGRAM = """
 import os, resource
-from app.kit.process import open_files
+from app.kit.process import own_process
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 128))
-assert open_files.raise_limit() == 128
+assert own_process.raise_limit() == 128
 files = [os.open(os.devnull, os.O_RDONLY) for _ in range(64)]
-assert open_files.raise_limit() == 128
+assert own_process.raise_limit() == 128
 """
 
 

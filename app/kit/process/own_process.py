@@ -1,4 +1,5 @@
-"""Memory that a process does not need: returned to the system, or not copied by forked processes."""
+"""What a process sets for itself: its name in `ps` and `top`, its limit of open files, and memory that it does not need,
+returned to the system or not copied by forked processes."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ import ctypes
 import gc
 import os
 import re
+import resource
 import sys
 import threading
+from functools import cache
+from pathlib import Path
 
 POOLS = re.compile(r"^ *\d+ +(\d+) +\d+ +\d+ +(\d+) *$", re.MULTILINE)
 """A line of the allocator's statistics: size in bytes of its blocks, and how many of them are free."""
@@ -58,3 +62,42 @@ def _free_blocks() -> dict[int, int]:
     finally:
         os.close(errors)
         os.close(text)
+
+
+PR_SET_NAME = 15
+ARG_START, ARG_END = 45, 46
+"""Index among the fields of /proc/self/stat after the name: the address of the command line in memory."""
+
+
+_libc = ctypes.CDLL(None)
+
+
+def set_short_name(text: str) -> None:
+    """What `ps -o comm` and `top` show: 15 bytes."""
+    _libc.prctl(PR_SET_NAME, text.encode(), 0, 0, 0)
+
+
+@cache
+def _command_line() -> tuple[int, int]:
+    """Its address in memory, and its length in bytes: the same in every process forked from this one."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    return int(fields[ARG_START]), int(fields[ARG_END]) - int(fields[ARG_START])
+
+
+def set_title(text: str) -> None:
+    """Overwrites the command line, as far as there is room, and the short name."""
+    set_short_name(text.removeprefix("modelmill "))
+    start, size = _command_line()
+    if start and size > 0:
+        ctypes.memmove(start, text.encode()[: size - 1].ljust(size, b"\0"), size)
+
+
+def raise_limit() -> int:
+    """Raises the soft limit, 1,024 in most shells, to the hard one. Returns the new limit.
+
+    A web process has a socket for each viewer and each upload; a child process inherits its parent's limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
