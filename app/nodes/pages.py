@@ -15,9 +15,9 @@ from app.kit.errors import ModelmillError
 from app.kit.text.labels import BadLabels, labels_in, text_of
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_fields, with_form
 from app.kit.web.http import is_fragment
 from app.kit.web.idempotency import form_once
+from app.kit.web.page_actions import with_fields, with_form
 from app.kit.web.public_address import reached_url
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render

@@ -12,10 +12,10 @@ from starlette.routing import Route
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import FilterForm, query
 from app.kit.web.idempotency import form_once
 from app.kit.web.languages import language_of
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.notifications.access import notifications_of
 from app.notifications.model import EventKind, Kind

@@ -12,8 +12,8 @@ from app.accounts.schemas import SignIn
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import LOGIN, LOGOUT
 from app.kit.web.common_pages import HOME, see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import retry_after
+from app.kit.web.page_actions import with_form
 from app.kit.web.security import is_https, session_cookie
 from app.kit.web.templates import render
 

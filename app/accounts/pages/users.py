@@ -18,8 +18,8 @@ from app.kit.access import names_in
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
 from app.kit.web.idempotency import form_once
+from app.kit.web.page_actions import with_form
 from app.kit.web.public_address import reached_url
 from app.kit.web.templates import render
 

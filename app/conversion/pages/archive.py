@@ -17,9 +17,9 @@ from app.conversion.model import Verdict
 from app.conversion.pages import view_models
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
 from app.settings import settings_of

@@ -24,9 +24,9 @@ from app.homes.home_paths import HomePath
 from app.homes.model import DATASETS, Kind
 from app.kit.errors import ModelmillError
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import query
 from app.kit.web.idempotency import form_once
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 
 PAGE = "/ui/jobs/from-data"

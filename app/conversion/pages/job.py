@@ -29,10 +29,10 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_fields
 from app.kit.web.http import query
 from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import reload_page
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_stream
 from app.settings import settings_of

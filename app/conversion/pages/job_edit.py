@@ -14,8 +14,8 @@ from app.conversion.pages.new_form import tags_of
 from app.conversion.schemas import JobChange
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import checked
+from app.kit.web.page_actions import with_form
 
 
 class WordsForm(BaseModel):

@@ -36,8 +36,8 @@ from app.kit.errors import BadRequest
 from app.kit.redis.change_hub import any_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import YEAR_S, see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import query
+from app.kit.web.page_actions import with_form
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 

@@ -22,7 +22,7 @@ from app.conversion.service.edits import BulkResult, Verb
 from app.kit.errors import BadInput, BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 
 Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]

@@ -21,9 +21,10 @@ from app.homes.pages.urls import DATA, url_of, with_query
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import multipart_pieces, with_form
+from app.kit.web.forms import multipart_pieces
 from app.kit.web.http import query
 from app.kit.web.multipart import Piece, plain_name
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.kit.web.thread_stream import hand_over
 

@@ -19,7 +19,7 @@ from app.homes.service import SftpAccounts
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 
 PASSWORD = f"{DATA}/sftp-password"

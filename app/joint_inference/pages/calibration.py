@@ -22,10 +22,10 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import query
 from app.kit.web.line_plot import Dot, Line, Plot, axes, path_of, ticks
 from app.kit.web.live_fragment import reload_page, unchanged
+from app.kit.web.page_actions import with_form
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 

@@ -17,7 +17,7 @@ from app.joint_inference.pages.service_list import url_of
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_fields
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 
 MAX_BYTES = 10_000

@@ -1,5 +1,5 @@
-"""What a process sets for itself: its name in `ps` and `top`, its limit of open files, and memory that it does not need,
-returned to the system or not copied by forked processes."""
+"""What a process sets for itself: its name in `ps` and `top`, its limit of open files, and memory that it does not
+need, returned to the system or not copied by forked processes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Values as plain text: JSON, cells of CSV files, durations, messages of foreign exceptions; and the order of names that
-may be numbers."""
+"""Values as plain text: JSON, cells of CSV files, durations, messages of foreign exceptions; and the order of names
+that may be numbers."""
 
 from __future__ import annotations
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 from urllib.parse import parse_qs
 
 from multipart import MultipartSegment
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
 
 from app.kit.errors import BadRequest, TooLarge
-from app.kit.web.http import Model, form
 from app.kit.web.multipart import MultipartReader, Part, PartCollector, Piece, boundary_of, plain_name
 from app.kit.web.request_body import whole_body
 
@@ -30,11 +27,6 @@ SLACK_BYTES = 64 << 10
 """Reserve for the lines between the parts of a body."""
 MAX_TEXT_BYTES = 1 << 20
 READ_BYTES = 1 << 20
-Sent = TypeVar("Sent")
-Guard = Callable[[Request], object]
-"""Refuses callers, before anything that they sent is read."""
-Action = Callable[[Request, Sent], Response]
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def boundary_of_request(request: Request) -> str | None:
@@ -102,30 +94,6 @@ async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[s
         return await _multipart_fields(request, check)
     body = await whole_body(request, ENCODED * most_bytes, what, hint=HINT)
     return {name: values[-1] for name, values in _url_encoded(body).items()}
-
-
-def with_form(model: type[Model], *, guard: Guard | None = None) -> Callable[[Action[Model]], Endpoint]:
-    """The decorator of a page's action: it is given the form as this model, and runs in a thread."""
-    return lambda action: _endpoint(action, lambda request: form(request, model), guard)
-
-
-def with_fields(
-    most_bytes: int, what: str, *, guard: Guard | None = None
-) -> Callable[[Action[dict[str, str]]], Endpoint]:
-    """As `with_form`, for the fields that `sent_fields` returns."""
-    return lambda action: _endpoint(
-        action, lambda request: sent_fields(request, most_bytes=most_bytes, what=what), guard
-    )
-
-
-def _endpoint(action: Action[Sent], read: Callable[[Request], Awaitable[Sent]], guard: Guard | None) -> Endpoint:
-    @wraps(action)
-    async def endpoint(request: Request) -> Response:
-        if guard is not None:
-            await run_in_threadpool(guard, request)
-        return await run_in_threadpool(action, request, await read(request))
-
-    return endpoint
 
 
 async def _multipart_fields(request: Request, check: Callable[[int], None]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.web import http, idempotency
+from app.kit.web import idempotency
 
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 """A parameter of a path, with its kind."""
@@ -132,6 +132,7 @@ def _given_what_is_sent(
     names = inspect.signature(endpoint).parameters.keys() & {"body", "params"}
     if not names and guard is None:
         return endpoint
+    from app.kit.web import http  # workers have operations, and no pages
 
     @wraps(endpoint)
     async def read(request: Request) -> Response:

@@ -14,9 +14,9 @@ from app.conversion.access import conversion_of
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_form
 from app.kit.web.http import FilterForm, query
 from app.kit.web.list_page import ListQuery
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.model import Model

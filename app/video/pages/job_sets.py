@@ -13,8 +13,8 @@ from app.kit.errors import ModelmillError
 from app.kit.text.labels import labels_in, text_of
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import with_fields
 from app.kit.web.idempotency import form_once
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.job_endpoints import dag_of_stages

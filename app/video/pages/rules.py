@@ -14,8 +14,8 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
-from app.kit.web.forms import with_fields
 from app.kit.web.http import query
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.results.model.frame_result import labels_in
 from app.video.access import video_of

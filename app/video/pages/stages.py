@@ -15,7 +15,7 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
-from app.kit.web.forms import with_fields
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.video.access import measurements_of, require_admin, video_of

@@ -16,8 +16,8 @@ from app.kit.errors import ModelmillError
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.editor import Problems
-from app.kit.web.forms import with_fields
 from app.kit.web.http import is_fragment
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.dag_wiring import dag_of, wire_inputs
