@@ -255,6 +255,8 @@ class Container:
             self.database.close()
         if "demonstrations" in vars(self):
             self.demonstrations.close()
+        if "training" in vars(self):
+            self.training.boards.processes.close()
         self.sandbox.close()
         self.store.records.close()
         self.redis.close()

@@ -26,12 +26,14 @@ from app.training.gateway.token_file import read_token
 from app.training.model import Priority
 from app.training.model.queue_order import QueuePolicy
 from app.training.service import ClusterPicture, CurveReader, Results, Tasks, TaskSweeps, Training, TrainingOptions
+from app.training.service.boards import TaskBoards
 from app.training.service.dashboards import Dashboard, Dashboards
 from app.training.service.environments import Environments
 from app.training.service.job_dashboard import JobDashboard
 from app.training.service.scheduling import LogCopies, OnSuccess, Scheduler, SchedulerContext
 from app.training.service.scheduling.secrets import DiscreetGateway, Secrets
 from app.training.service.wake_up import KEY
+from app.training.tensorboard.processes import TensorBoards
 
 GCS_PORT = 6379
 
@@ -64,7 +66,11 @@ def open_training(
     sweeps = TaskSweeps(tasks, curves)
     dashboards = Dashboards(_dashboards(settings))
     job_dashboard = JobDashboard(dashboards, environments)
-    return Training(options, tasks, Results(tasks, jobs), picture, curves, sweeps, dashboards, job_dashboard)
+    boards = TaskBoards(
+        tasks,
+        TensorBoards(settings.homes, most=settings.tensorboards_max, idle_s=settings.tensorboard_idle_s),
+    )
+    return Training(options, tasks, Results(tasks, jobs), picture, curves, sweeps, dashboards, job_dashboard, boards)
 
 
 def _dashboards(settings: Settings) -> dict[str, Dashboard]:

@@ -81,6 +81,11 @@ class TrainingSettings(SettingsGroup):
     """Where verl sends its metrics in addition to the page of the task: mlflow uses the server of
     MODELMILL_MLFLOW_TRACKING_URI. The nodes of the cluster need the packages and the keys (WANDB_API_KEY,
     MLFLOW_TRACKING_TOKEN)."""
+    tensorboards_max: int = Field(default=4, ge=0)
+    """Maximum number of TensorBoards that a web server runs at once, one for each task that somebody looks at; 0: none.
+    The web server needs the extra tensorboard."""
+    tensorboard_idle_s: int = Field(default=600, gt=0)
+    """A TensorBoard that nobody has used for this many seconds is ended; opening it again starts it again."""
     max_unended_tasks_per_user: int = Field(default=200, gt=0)
     """Maximum number of waiting and running training tasks of a user; more are refused."""
     ray_name: ClusterName = "main"

@@ -77,6 +77,25 @@ class DashboardMissing(NotFound):
     code = "TASK_DASHBOARD_MISSING"
 
 
+class BoardsTooMany(TooMany):
+    """As many TensorBoards run as may."""
+
+    code = "TENSORBOARDS_TOO_MANY"
+
+
+class BoardMissing(NotFound):
+    """The task has no event files (yet, or any more)."""
+
+    code = "TENSORBOARD_FILES_MISSING"
+
+
+class BoardUnavailable(Unavailable):
+    """TensorBoard is not installed, is turned off, or does not run."""
+
+    code = "TENSORBOARD_UNAVAILABLE"
+    can_retry = False
+
+
 class TooManyTasks(TooMany):
     code = "TASKS_TOO_MANY"
 

@@ -265,3 +265,21 @@ def test_everything_on_the_page_of_a_task_is_reached_by_keyboard(page: Page, ids
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name"))
     assert {"Log", "Submit again…", "Convert", "images", "Whole log", "Log of attempt 1", "Copy"} <= seen
+
+
+def test_tensorboard_opens_beside_a_task_and_reaches_nothing_but_itself(
+    page: Page, watch: Watch, deployment: Deployment, ids: dict[str, str]
+) -> None:
+    pytest.importorskip("tensorboard")
+    from tests.harness.training.event_files import write_events
+
+    job = deployment.folder / "data" / "homes" / "users" / "local" / "jobs" / f"{ids['succeeded']}--a01"
+    write_events(job / "tensorboard")
+    page.goto(f"/ui/tasks/{ids['succeeded']}")
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="TensorBoard").click()
+    board = opened.value
+    expect(board.get_by_text("train/loss").first).to_be_visible()
+    assert board.evaluate("fetch('/api/v2/tasks').then(it => it.status, () => 'refused')") == "refused"
+    assert board.evaluate("window.open('/ui/tasks')") is None and board.evaluate("window.opener") is None
+    watch.forgive("Content Security Policy|Blocked opening")

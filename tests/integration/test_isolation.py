@@ -219,6 +219,8 @@ THINGS = {
     "POST /api/v2/tasks/{task_id}/stacks",
     "POST /ui/tasks/{task_id}/stacks",
     "GET /ui/tasks/{task_id}/ray/{attempt_no:int}/{path:path}",
+    "GET /ui/tasks/{task_id}/tensorboard/{path:path}",
+    "POST /ui/tasks/{task_id}/tensorboard/{path:path}",
     "GET /api/v2/tasks/{task_id}/checkpoints",
     "GET /api/v2/tasks/{task_id}/metrics",
     "GET /api/v2/tasks/{task_id}/metrics.csv",

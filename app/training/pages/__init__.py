@@ -17,6 +17,7 @@ from app.training.pages import (
     task,
     task_actions,
     tasks,
+    tensorboard,
 )
 from app.training.pages.cluster import only_where_on
 
@@ -28,6 +29,7 @@ ROUTES = only_where_on(
         *task_actions.ROUTES,
         *log.ROUTES,
         *ray_dashboard.ROUTES,
+        *tensorboard.ROUTES,
         *metrics.ROUTES,
         *sweep.ROUTES,
         *cluster.ROUTES,

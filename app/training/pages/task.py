@@ -129,6 +129,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "checkpoints": list(reversed(head.checkpoints))[:SHOWN_CHECKPOINTS],
         "is_live": head.is_live,
         "seen": head.seen,
+        "has_board": training_of(request).boards.folder(view) is not None,
         "given": {},
         "problem": None,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.training.errors import StacksUnavailable
+from app.training.service.boards import TaskBoards
 from app.training.service.checkpoints import Checkpoint
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.curves import CurveReader, TaskCurves
@@ -31,6 +32,7 @@ class Training:
     sweeps: TaskSweeps
     dashboards: Dashboards
     job_dashboard: JobDashboard
+    boards: TaskBoards
 
     @property
     def resubmission(self) -> Resubmission:

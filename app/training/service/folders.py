@@ -20,10 +20,11 @@ from app.homes.retention import FolderTimes
 from app.homes.service import Homes
 from app.homes.tree_walk import FOLDER
 from app.kit.clock import from_text
+from app.kit.errors import ModelmillError
 from app.training.model import Attempt, Task
 from app.training.service.views import AttemptFolder
 
-MODEL = ".onnx"
+MODEL, EVENTS = ".onnx", "tfevents"
 DEEPEST = 3
 """folder/folder/model.onnx"""
 MOST_ENTRIES = 5000
@@ -82,15 +83,29 @@ def opened_file(homes: Homes, user: str, path: str) -> Iterator[int]:
 def models_in(homes: Homes, user: str, path: str) -> list[str]:
     """ONNX files in the folder of an attempt, as paths from there, in order. Folders that cannot be read, and names
     that are no text, are ignored."""
+    with opened_folder(homes, user, path) as top_fd:
+        return sorted(path for path in _files(top_fd) if path.endswith(MODEL))
+
+
+def has_events(homes: Homes, user: str, path: str) -> bool:
+    """Whether there are TensorBoard's event files in the folder of an attempt or a task. False if it cannot be read."""
+    with suppress(ModelmillError), opened_folder(homes, user, path) as top_fd:
+        return any(EVENTS in file.rpartition("/")[2] for file in _files(top_fd))
+    return False
+
+
+@contextmanager
+def opened_folder(homes: Homes, user: str, path: str) -> Iterator[int]:
+    """A folder in the user's home, reached over no link, for reading. path: as users name it."""
     with disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
         top_fd = os.open(name, FOLDER, dir_fd=above_fd)
         try:
-            return sorted(_models(top_fd))
+            yield top_fd
         finally:
             os.close(top_fd)
 
 
-def _models(top_fd: int) -> Iterator[str]:
+def _files(top_fd: int) -> Iterator[str]:
     """Breadth first, so that a folder full of checkpoints does not hide what lies beside it."""
     entries_left, folders = MOST_ENTRIES, deque([""])
     while folders and entries_left > 0:
@@ -101,7 +116,7 @@ def _models(top_fd: int) -> Iterator[str]:
                 path = f"{place}/{entry.name}" if place else entry.name
                 if entry.is_dir(follow_symlinks=False):
                     folders.extend([path] if path.count("/") + 1 < DEEPEST else [])
-                elif entry.name.endswith(MODEL) and path.isprintable() and entry.is_file(follow_symlinks=False):
+                elif path.isprintable() and entry.is_file(follow_symlinks=False):
                     yield path
 
 

@@ -141,7 +141,7 @@ def submission_of(
         entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([python, *words])}",
         env=environment.env
         | _env(spec, paths, task_id, resume_path)
-        | _tracking(paths, options)
+        | _tracking(spec, paths, options)
         | _placement(demand, paths),
         secrets=secrets or {},
         cpus=0 if demand.claims_by_group else demand.cpus,
@@ -223,9 +223,11 @@ def _settings(
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def _tracking(paths: _Paths, options: ClusterOptions) -> dict[str, str]:
-    """Where trackers write, for verl and for scripts that have one. All attempts of a task form one curve."""
-    folder = {"TENSORBOARD_DIR": f"{paths.task}/{TENSORBOARD}"} if TENSORBOARD in options.trackers else {}
+def _tracking(spec: TaskSpec, paths: _Paths, options: ClusterOptions) -> dict[str, str]:
+    """Where trackers write, for verl and for scripts that have one. Attempts of verl continue one curve; those of a
+    program share no folder."""
+    place = paths.job if spec.workload is Workload.SCRIPT else paths.task
+    folder = {"TENSORBOARD_DIR": f"{place}/{TENSORBOARD}"} if TENSORBOARD in options.trackers else {}
     server = {"MLFLOW_TRACKING_URI": options.mlflow_uri} if MLFLOW in options.trackers and options.mlflow_uri else {}
     return folder | server
 
