@@ -43,6 +43,17 @@ class DetectedObject:
 
 
 @dataclass(frozen=True)
+class ClassSummary:
+    """The objects of one class in a frame."""
+
+    label: str
+    count: int
+    lowest: float | None
+    """Score; None without scores."""
+    highest: float | None
+
+
+@dataclass(frozen=True)
 class FrameRecord:
     """A stored row."""
 
@@ -66,8 +77,22 @@ class FrameRecord:
         return list(objects_in(self.row))
 
     @property
+    def classes(self) -> list[ClassSummary]:
+        """The objects by class, the most frequent class first."""
+        by_label: dict[str, list[DetectedObject]] = {}
+        for one in self.objects:
+            by_label.setdefault(one.label, []).append(one)
+        summaries = [_summary(label, objects) for label, objects in by_label.items()]
+        return sorted(summaries, key=lambda summary: -summary.count)
+
+    @property
     def object_count(self) -> int:
         return len(self.row.get("bbox") or ())
+
+
+def _summary(label: str, objects: Sequence[DetectedObject]) -> ClassSummary:
+    scores = [one.score for one in objects if one.score is not None]
+    return ClassSummary(label, len(objects), min(scores, default=None), max(scores, default=None))
 
 
 @dataclass(frozen=True)

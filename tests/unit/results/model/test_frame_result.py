@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
+from app.results.model.frame_result import ClassSummary, FrameRecord, ResultFilter, labels_in
 
 BOX = [1.0, 2.0, 3.0, 4.0]
 
@@ -31,6 +31,13 @@ def test_objects_have_the_class_and_score_at_their_place() -> None:
 )
 def test_what_is_no_box_is_passed_over(row: dict[str, Any]) -> None:
     assert record(**row).objects == []
+
+
+def test_objects_are_summed_up_by_class_the_most_frequent_first() -> None:
+    boxes = {"bbox": [[0, 0, 1, 1]] * 3, "labels": ["dog", "cat", "cat"], "scores": [0.5, 0.9, 0.7]}
+    assert record(**boxes).classes == [ClassSummary("cat", 2, 0.7, 0.9), ClassSummary("dog", 1, 0.5, 0.5)]
+    assert record(bbox=[[0, 0, 1, 1]] * 2).classes == [ClassSummary("", 2, None, None)]
+    assert record().classes == []
 
 
 def test_the_classes_of_a_row_are_told_once() -> None:
