@@ -147,6 +147,19 @@ make_mlflow() {
     "$venv/bin/python" -m venv --clear "$1" && "$1/bin/python" -m pip install --quiet --no-input "mlflow>=3,<4"
 }
 
+# An onnxruntime with OpenVINO's execution provider, which takes the place of the ordinary one: in an environment of its own.
+install_openvino() {
+    local target="$root/.venv-openvino"
+    if [ -e "$target/.installed" ]; then return 0; fi
+    step "Installing OpenVINO" make_openvino "$target" || fail "OpenVINO could not be installed: see above."
+    touch "$target/.installed"
+}
+
+make_openvino() {
+    "$venv/bin/python" -m venv --clear "$1" &&
+        "$1/bin/python" -m pip install --quiet --no-input "onnxruntime-openvino>=1.24,<2"
+}
+
 # What makes clients of other languages from the OpenAPI document, with a Java of its own.
 install_client_generator() {
     local target="$root/.venv-openapi"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from app.edge.agent import options as given
+from app.inference.prediction import ExecutionProvider
 from app.kit.cli.command import CannotStart
 from app.kit.cli.service_options import token as admin_token
 from app.nodes.model import Side, TlsMode
@@ -61,6 +62,10 @@ def node(
         Path | None, typer.Option(metavar="DIR", help="Where this node keeps what it must keep.")
     ] = None,
     cpus: Annotated[str, typer.Option(help="Only these CPUs, as 0,1 or 0-3.")] = "",
+    provider: Annotated[
+        ExecutionProvider,
+        typer.Option(help="What onnxruntime computes with here, unless a service or stage has its own provider."),
+    ] = ExecutionProvider.AUTO,
     stop_workers: Annotated[
         bool, typer.Option("--stop-workers", help="SIGTERM ends the workers, too; Ctrl-C always does.")
     ] = False,
@@ -103,6 +108,7 @@ def node(
         discover=given.interface(discover),
         passed=tuple(env or ()),
         videos=tuple(map(given.video, video or ())),
+        provider=provider,
         stops_workers=stop_workers,
         replace=replace,
         tls=tls,

@@ -18,7 +18,7 @@ from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import FORMATS
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.picture_codec import DECODER_ERRORS, MAX_PIXELS
-from app.inference.prediction import Format, ModelCard, Prediction, PredictorOptions
+from app.inference.prediction import ExecutionProvider, Format, ModelCard, Prediction, PredictorOptions
 from app.inference.predictor import Predictor, open_predictor
 from app.kit.errors import ModelmillError
 
@@ -43,7 +43,7 @@ def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
     extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
-    options = PredictorOptions(preprocess=request["preprocess"])
+    options = PredictorOptions(preprocess=request["preprocess"], provider=ExecutionProvider.CPU)
     try:
         models = {name: _opened(Path(request[name]), form, options) for name, form in FORMS.items()}
     except ModelmillError as error:

@@ -39,6 +39,30 @@ class Decoder(StrEnum):
     RETINAFACE = "retinaface"
 
 
+class ExecutionProvider(StrEnum):
+    """What onnxruntime computes a model with. AUTO: the first usable one of the machine, the CPU as the last."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+    TENSORRT = "tensorrt"
+    OPENVINO = "openvino"
+    COREML = "coreml"
+    QNN = "qnn"
+
+    @property
+    def display_name(self) -> str:
+        return display_name_of(self.value)
+
+
+DISPLAY_NAMES = {"tensorrt": "TensorRT", "openvino": "OpenVINO", "coreml": "Core ML"}
+
+
+def display_name_of(provider: str) -> str:
+    """Returns the name of a provider as its makers write it."""
+    return DISPLAY_NAMES.get(provider, provider.upper())
+
+
 @dataclass(frozen=True)
 class ModelCard:
     """What a node has to know about a model to run it. Sent in messages; the file is fetched by its sha256."""
@@ -143,6 +167,8 @@ class PredictorOptions:
     nms_threshold: float = 0.3
     """If two boxes of a class overlap more than this (IoU), the weaker one is dropped."""
     threads: int = 1
+    provider: ExecutionProvider = ExecutionProvider.AUTO
+    """For models that onnxruntime runs, except those in int8 of the host toolchain, which are made for the CPU."""
     decoder: Decoder = Decoder.AUTO
     """Overrides the card's."""
     preprocess: Mapping[str, Any] = field(default_factory=dict)

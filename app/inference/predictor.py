@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import Box, Decoder, ModelCard, Picture, Prediction, PredictorOptions
+from app.inference.prediction import Box, Decoder, ExecutionProvider, ModelCard, Picture, Prediction, PredictorOptions
 from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
@@ -55,6 +56,11 @@ class Predictor:
         """Names of the classes; may be empty."""
         self._doubt = doubt
         self._counting = counting_classes(options.classes, labels, family.name)
+
+    @property
+    def described_runtime(self) -> str:
+        """What really runs the model, and why that is not what was named or chosen."""
+        return f"{self.runtime} ({self.why})" if self.why else self.runtime
 
     def refuse_guess(self) -> None:
         """Ensures that the model's kind is known.
@@ -140,9 +146,16 @@ def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: Pred
         ModelUnusable: The file is damaged, an input takes no pictures, or no decoder understands the outputs. It has a
             hint.
     """
-    runtime = open_runtime(card, path, twin, options.threads)
+    runtime = open_runtime(card, path, twin, options.threads, options.provider)
     try:
         return _fitted(runtime, card, options)
+    except ModelUnusable as error:
+        runtime.close()
+        if runtime.provider is ExecutionProvider.CPU:
+            raise
+        predictor = open_predictor(card, path, twin, replace(options, provider=ExecutionProvider.CPU))
+        predictor.why = f"{runtime.provider.display_name} cannot run it: {error.message}"
+        return predictor
     except BaseException:
         runtime.close()
         raise

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
@@ -145,6 +145,7 @@ def _predictor(reader: ParameterReader) -> PredictorOptions:
         candidate_threshold=reader.share("cand_threshold", 0.2),
         nms_threshold=reader.share("nms_threshold", 0.3),
         threads=reader.whole("threads", 1, least=1, most=64),
+        provider=reader.choice("provider", ExecutionProvider.AUTO, tuple(ExecutionProvider)),
         decoder=reader.choice("decoder", Decoder.AUTO, tuple(Decoder)),
         preprocess=_preprocess(reader),
         input_size=_size(reader),

@@ -188,6 +188,10 @@ class NodeReport:
     discovered: tuple[DiscoveredCamera, ...] = ()
     """Cameras on its network, where its administrator has it look for them."""
     tls: TlsReport = TlsReport()
+    providers: tuple[str, ...] = ()
+    """Execution providers that its onnxruntime was built with; the CPU is one. Of an old agent empty."""
+    provider: str = "auto"
+    """The one that its agent was started with, for workers without their own."""
 
 
 WORKER_REPORT = JsonForm(WorkerReport)

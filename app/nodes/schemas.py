@@ -166,6 +166,10 @@ class NodeAnswer(BaseModel):
     cores: int
     free_disk_bytes: int
     accelerators: list[str]
+    providers: list[str]
+    """Execution providers that its onnxruntime was built with, as openvino and cpu."""
+    provider: str
+    """Used by services and stages without their own: auto, or the one that its agent was started with."""
     offers: dict[str, Any]
     """What else it has, by kind of work, as {"videojobs": {"videos": {"0": {"type": "traffic flow"}}}}."""
     worker_states: dict[WorkerState, int]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app.inference.prediction import ExecutionProvider, display_name_of
 from app.kit.access import AccessRule
 from app.kit.text.plain_text import by_number
 from app.nodes.grants import Grants
@@ -47,6 +48,10 @@ class NodeView:
     """Only for those who may see them."""
     certificate_until: datetime | None = None
     """When its certificate expires; None: it has none, or tells no time."""
+    providers: tuple[str, ...] = ()
+    """Execution providers that its onnxruntime was built with, as readers know them."""
+    provider: str = ""
+    """The one that its agent was started with, likewise; empty: the first that can be used."""
     videos: tuple[VideoView, ...] = ()
     sources: tuple[str, ...] = ()
     """What its agent offers to be opened, paths and patterns."""
@@ -66,6 +71,8 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         states=tuple((state, count[state]) for state in STATES if count[state]),
         workers=tuple(sorted(workers, key=_by_name)) if is_whole else (),
         certificate_until=_moment(report.tls.expires_at),
+        providers=tuple(display_name_of(name) for name in report.providers),
+        provider="" if report.provider == ExecutionProvider.AUTO else display_name_of(report.provider),
         videos=_videos(report),
         sources=tuple(_offered(report, "sources")),
     )

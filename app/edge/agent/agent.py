@@ -230,6 +230,7 @@ class NodeAgent:
             order_problem=self._link.order_problem,
             discovered=self._discovery.cameras,
             tls=self._certificate.report,
+            provider=self.options.provider,
         )
         if len(wire.dump_frame(NODE_REPORT.write(report))) > _MOST_REPORT_BYTES:  # very many have failed at once
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
@@ -269,6 +270,7 @@ class NodeAgent:
             blobs=BlobCache(data / "blobs", self.web),
             scripts=self.options.scripts,
             environment=environment_for_workers(os.environ, self.options.passed),
+            provider=self.options.provider,
             tls=lambda: self._certificate.tls,
         )
 

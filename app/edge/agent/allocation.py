@@ -13,6 +13,7 @@ from pathlib import Path
 from app.edge.agent.blobs import BlobCache
 from app.edge.agent.driver import Allocation, NodeTls, ProcessSpec, WorkloadDriver
 from app.edge.agent.store import AgentStore
+from app.inference.prediction import ExecutionProvider
 from app.kit.files.private_folders import make_private
 from app.nodes.model import Order, WorkKey
 
@@ -58,6 +59,8 @@ class NodeContext:
     blobs: BlobCache
     scripts: Sequence[Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    provider: ExecutionProvider = ExecutionProvider.AUTO
+    """Of onnxruntime, for workers without their own."""
     tls: Callable[[], NodeTls] = NodeTls
     """As it is now."""
 
@@ -82,10 +85,11 @@ class NodeContext:
             blobs=files,
             agent_url=self.agent_url,
             scripts=self.scripts,
+            provider=self.provider,
             tls=self.tls(),
         )
         program = driver.program(order, allocation)
-        return WorkerPlan(order, program, port, folder, _digest(order, program, sorted(files), port))
+        return WorkerPlan(order, program, port, folder, _digest(order, program, sorted(files), port, self.provider))
 
     def port(self, preferred: int) -> int:
         """Returns the preferred port if it is free, otherwise any free one that no other worker has.
@@ -113,7 +117,13 @@ def environment_for_workers(ours: Mapping[str, str], passed: Collection[str] = (
     return {**DEFAULTS, **variables}
 
 
-def _digest(order: Order, program: ProcessSpec, files: list[str], port: int) -> str:
+def _digest(
+    order: Order,
+    program: ProcessSpec,
+    files: list[str],
+    port: int,
+    provider: ExecutionProvider = ExecutionProvider.AUTO,
+) -> str:
     files = files if program.depends_on is None else []
     parts = [
         list(program.command),
@@ -121,6 +131,7 @@ def _digest(order: Order, program: ProcessSpec, files: list[str], port: int) -> 
         program.health_url,
         program.listens,
         *(["encrypted"] if program.is_encrypted else []),
+        *([provider] if provider is not ExecutionProvider.AUTO else []),
         program.restarts,
         files,
         port,

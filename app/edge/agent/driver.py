@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from starlette.routing import BaseRoute
 
+from app.inference.prediction import ExecutionProvider
 from app.kit.errors import BadInput
 from app.kit.network.tls import Credentials
 from app.nodes.model import Order, WorkerReport, WorkKey
@@ -86,6 +87,8 @@ class Allocation:
     """URL of the agent's own server."""
     scripts: Sequence[Path] = ()
     """Folders that may contain users' programs."""
+    provider: ExecutionProvider = ExecutionProvider.AUTO
+    """The node's own."""
     tls: NodeTls = NodeTls()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
+from app.inference.installed_providers import installed_providers
 from app.nodes.model import NodeReport
 
 NVIDIA = Path("/proc/driver/nvidia")
@@ -39,6 +40,7 @@ def host_report(data: Path) -> NodeReport:
         cores=len(os.sched_getaffinity(0)),
         free_disk_bytes=psutil.disk_usage(str(data)).free,
         accelerators=accelerators(),
+        providers=providers(),
     )
 
 
@@ -46,6 +48,12 @@ def host_report(data: Path) -> NodeReport:
 def accelerators() -> tuple[str, ...]:
     """Returns the names of devices that could run a model instead of the CPU, as of the agent's start."""
     return (*_kneron(), *_nvidia(NVIDIA))
+
+
+@lru_cache(maxsize=1)
+def providers() -> tuple[str, ...]:
+    """Returns the execution providers that onnxruntime was built with, as of the agent's start."""
+    return installed_providers()
 
 
 def _kneron() -> tuple[str, ...]:

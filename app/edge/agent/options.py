@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from app.inference.prediction import ExecutionProvider
 from app.kit.errors import BadInput
 from app.kit.network.addresses import ANY_ADDRESS, is_loopback
 from app.nodes.model import NAME, Side, TlsMode
@@ -49,6 +50,8 @@ class AgentOptions:
     passed: tuple[str, ...] = ()
     """Names of further environment variables that workers inherit."""
     cpus: frozenset[int] = frozenset()
+    provider: ExecutionProvider = ExecutionProvider.AUTO
+    """Of services and stages without their own."""
     stops_workers: bool = False
     """SIGTERM also ends the workers."""
     replace: bool = False

@@ -106,7 +106,7 @@ def _ms_since(started: float) -> float:
 
 
 def run(work: Work) -> None:
-    options = cloud_options(work.content.worker.parameters)
+    options = cloud_options(work.parameters)
     card = work.content.model
     card = replace(card, labels=options.labels or card.labels)
     # Several pictures in parallel are faster than one on all cores.

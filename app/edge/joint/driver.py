@@ -73,6 +73,7 @@ class JointDriver:
             folder=place.folder,
             agent_url=place.agent_url,
             node=place.node,
+            provider=place.provider,
             source=self._source(content),
             former=place.blobs.get(content.former.sha256) if content.former else None,
             former_twin=place.blobs.get(content.former.twin_sha256) if content.former else None,

@@ -117,7 +117,7 @@ class JointInference:
     def of(work: Work, predictor: SmallModel | None = None, *, on_final: OnFinal | None = None) -> JointInference:
         """For this work; reports to the agent until it is closed."""
         specification = work.content.specification
-        options = replace(edge_options(specification.edge.parameters), source=work.source)
+        options = replace(edge_options(work.parameters), source=work.source)
         algorithm = algorithm_of(specification)
         if predictor is None:
             card = work.content.model

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.inference.prediction import ExecutionProvider
 from app.joint_inference.model.content import OrderContent
 from app.kit.errors import BadInput
 from app.kit.files.whole_files import write_whole
@@ -47,6 +48,8 @@ class Work:
     """Of this node, for links to others."""
     is_encrypted: bool = False
     """It accepts encrypted connections only."""
+    provider: ExecutionProvider = ExecutionProvider.AUTO
+    """The node's own, for a worker without one."""
     source: str = ""
     """What it may open as its stream, whatever its parameters say; empty: nothing."""
 
@@ -61,6 +64,11 @@ class Work:
     @property
     def uid(self) -> str:
         return str(self.content.resource["metadata"].get("uid", ""))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Those of the worker, with the node's provider if it has none."""
+        return {"provider": self.provider, **self.content.worker.parameters}
 
     def write(self, path: Path) -> None:
         """Write the file, readable by its owner only: it holds a secret."""
@@ -77,6 +85,7 @@ class Work:
             "folder": str(self.folder),
             "agent_url": self.agent_url,
             "node": self.node,
+            "provider": self.provider,
             "source": self.source,
             "former": str(self.former) if self.former else "",
             "former_twin": str(self.former_twin) if self.former_twin else "",
@@ -98,6 +107,7 @@ class Work:
                 Path(data["folder"]),
                 str(data["agent_url"]),
                 str(data["node"]),
+                provider=ExecutionProvider(data["provider"]),
                 source=str(data["source"]),
                 former=Path(data["former"]) if data["former"] else None,
                 former_twin=Path(data["former_twin"]) if data["former_twin"] else None,

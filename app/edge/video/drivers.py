@@ -142,6 +142,7 @@ class StageHostDriver:
             node=place.node,
             tls=_files(place),
             is_encrypted=place.tls.is_serving,
+            provider=place.provider,
         )
         work.write(place.folder / WORK)
 

@@ -81,6 +81,8 @@ class ServicesWork:
     """Paths of the key, the certificate and the authorities of this node; empty: it has no certificate."""
     is_encrypted: bool = False
     """It accepts encrypted connections only."""
+    provider: str = "auto"
+    """The node's own execution provider, for stages without one."""
 
     def write(self, path: Path) -> None:
         blobs = {sha256: str(file) for sha256, file in self.blobs.items()}
@@ -99,7 +101,14 @@ class ServicesWork:
             blobs = {str(sha256): Path(file) for sha256, file in data["blobs"].items()}
             content, is_encrypted = ServicesContent.from_json(data["content"]), bool(data["is_encrypted"])
             tls = tuple(data["tls"])
-            return ServicesWork(content, blobs, *_surroundings(data), tls=tls, is_encrypted=is_encrypted)
+            return ServicesWork(
+                content,
+                blobs,
+                *_surroundings(data),
+                tls=tls,
+                is_encrypted=is_encrypted,
+                provider=str(data["provider"]),
+            )
 
 
 @contextmanager

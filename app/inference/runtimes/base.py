@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from app.inference.prediction import ExecutionProvider
 from app.inference.preprocessing import Shape, shape_text
 
 Array = npt.NDArray[Any]
@@ -37,6 +38,10 @@ class Runtime(Protocol):
     @property
     def why(self) -> str:
         """Why it is not what was named; empty if it is."""
+
+    @property
+    def provider(self) -> ExecutionProvider:
+        """Of onnxruntime; CPU for other runtimes."""
 
     @property
     def input(self) -> Tensor: ...

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.conversion.toolchains.host.runtime import HostModel, numeric_outputs, open_session, run
+from app.conversion.toolchains.host.runtime import HostModel, numeric_outputs, run
 from app.inference.errors import InferenceFailed, ModelUnusable
+from app.inference.prediction import ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
+from app.inference.runtimes.providers import open_by
 from app.kit.errors import ModelmillError
 
 _DTYPES = {
@@ -37,6 +39,8 @@ class HostRuntime:
     outputs: tuple[Tensor, ...]
     _run: Runner | None
     preprocess: Mapping[str, Any] = field(default_factory=dict)
+    provider: ExecutionProvider = ExecutionProvider.CPU
+    """The one that really runs it."""
 
     def run(self, array: Array) -> dict[str, Array]:
         runner = self._run
@@ -51,28 +55,42 @@ class HostRuntime:
         self._run = None
 
 
-def open_onnx(path: Path, threads: int, *, form: str, why: str = "") -> HostRuntime:
+def open_onnx(
+    path: Path, threads: int, *, form: str, why: str = "", provider: ExecutionProvider = ExecutionProvider.CPU
+) -> HostRuntime:
     """Open a file that onnxruntime runs.
 
     Args:
         form: onnx, bie or nef, as shown to readers.
         why: why this runs instead of the model itself; empty if it is the model.
+        provider: the chosen one.
 
     Raises:
         ModelUnusable: onnxruntime does not open it, or it has more than one input.
     """
     try:
-        session = open_session(path, threads)
+        opened = open_by(path, threads, provider)
     except ModelmillError as error:
         raise _unusable(error) from error
+    session = opened.session
     inputs = [Tensor(node.name, _shape(node.shape), _DTYPES.get(node.type, node.type)) for node in session.get_inputs()]
     numeric = set(numeric_outputs(session))
     outputs = tuple(Tensor(node.name, _shape(node.shape)) for node in session.get_outputs() if node.name in numeric)
-    return HostRuntime(f"{_version()} · {form}", why, only_input(inputs), outputs, lambda arrays: run(session, arrays))
+    return HostRuntime(
+        f"{_version(opened.provider)} · {form}",
+        "; ".join(filter(None, (why, opened.why))),
+        only_input(inputs),
+        outputs,
+        lambda arrays: run(session, arrays),
+        provider=opened.provider,
+    )
 
 
-def open_host_nef(path: Path, threads: int) -> HostRuntime:
+def open_host_nef(path: Path, threads: int, *, why: str = "") -> HostRuntime:
     """Opens a NEF of the host toolchain.
+
+    Args:
+        why: why it does not run as chosen; empty if it does.
 
     Raises:
         ModelUnusable: The file is something else, or damaged.
@@ -86,7 +104,12 @@ def open_host_nef(path: Path, threads: int) -> HostRuntime:
         for specs in (model.inputs, model.outputs)
     )
     return HostRuntime(
-        f"{_version()} · host NEF", "", only_input(inputs), tuple(outputs), model.run, preprocess=model.preprocess
+        f"{_version(ExecutionProvider.CPU)} · host NEF",
+        why,
+        only_input(inputs),
+        tuple(outputs),
+        model.run,
+        preprocess=model.preprocess,
     )
 
 
@@ -114,7 +137,7 @@ def _unusable(error: ModelmillError) -> ModelUnusable:
     )
 
 
-def _version() -> str:
+def _version(provider: ExecutionProvider) -> str:
     import onnxruntime
 
-    return f"onnxruntime {onnxruntime.__version__}"
+    return f"onnxruntime {onnxruntime.__version__} on {provider.display_name}"

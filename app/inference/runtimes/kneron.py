@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from app.inference.errors import InferenceFailed
+from app.inference.prediction import ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.host import only_input
 from app.inference.runtimes.npu_layout import packing_of, shape_of
@@ -42,6 +43,7 @@ class NpuRuntime:
 
     why = ""
     preprocess: Mapping[str, Any] = {}
+    provider = ExecutionProvider.CPU
 
     def __init__(self, kp: Any, group: Any, model: Any, chip: str) -> None:
         """Prepares the model's input.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.inference.errors import InferenceFailed
-from app.inference.prediction import MODEL_CARD
+from app.inference.prediction import MODEL_CARD, ExecutionProvider
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import SamplePredictions
@@ -60,5 +60,6 @@ def _answered(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> S
 
 def _opened(role: Role, side: Mapping[str, Any]) -> Predictor:
     options = worker_options(role, side["parameters"]).predictor
+    options = replace(options, provider=ExecutionProvider.CPU)  # a sandbox reaches no device
     twin = Path(side["twin"]) if side["twin"] else None
     return open_predictor(MODEL_CARD.read(side["card"]), Path(side["model"]), twin, options)

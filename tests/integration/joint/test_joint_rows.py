@@ -34,7 +34,7 @@ from tests.harness.page_text import text_of
 pytestmark = pytest.mark.slow
 EDGE, CLOUD, NPU = "edge0", "solar-corona-cloud", "npu0"
 """The first two as the requirement's sample names them."""
-ORT = f"onnxruntime {onnxruntime.__version__}"
+ORT = f"onnxruntime {onnxruntime.__version__} on CPU"
 
 WITH_A_DEVICE = """
 import sys

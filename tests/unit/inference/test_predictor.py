@@ -33,7 +33,7 @@ from tests.harness.models.vision import (
     two_classes,
 )
 
-ORT = f"onnxruntime {onnxruntime.__version__}"
+ORT = f"onnxruntime {onnxruntime.__version__} on CPU"
 
 
 def test_an_onnx_says_what_runs_it_and_how_it_is_read(tmp_path: Path) -> None:

@@ -68,3 +68,9 @@ def test_videos_are_shown_by_number_with_what_speaks_against_them() -> None:
 def test_offers_that_make_no_sense_show_nothing() -> None:
     for nonsense in (5, [], {"videos": []}, {"videos": {"0": "x"}}, {}):
         assert view_of(node(NodeReport(offers={"videojobs": nonsense})), NOW, is_whole=True).videos == ()
+
+
+def test_execution_providers_have_the_names_of_their_makers() -> None:
+    view = view_of(node(NodeReport(providers=("openvino", "cpu"), provider="cuda")), NOW, is_whole=True)
+    assert (view.providers, view.provider) == (("OpenVINO", "CPU"), "CUDA")
+    assert view_of(node(NodeReport()), NOW, is_whole=True).provider == "", "the first that can be used"

@@ -76,14 +76,25 @@ def session_options(threads: int, level: Level = "extended", *, is_exact: bool =
     return options
 
 
-def open_session(model: Path | bytes, threads: int, level: Level = "extended", options: Any = None) -> Session:
-    """Open a model on the CPU.
+CPU_ALONE = ("CPUExecutionProvider",)
+
+
+def open_session(
+    model: Path | bytes,
+    threads: int,
+    level: Level = "extended",
+    options: Any = None,
+    *,
+    providers: Sequence[Any] = CPU_ALONE,
+) -> Session:
+    """Open a model, on the CPU unless other providers are given.
 
     Args:
         model: a file, or the bytes of one.
         threads: for one operator.
         level: how far onnxruntime optimizes the graph.
         options: onnxruntime.SessionOptions instead of those made of threads and level.
+        providers: names of execution providers, the first first, or pairs of a name and its options.
 
     Raises:
         UnsupportedOperator: With operator and node.
@@ -97,7 +108,7 @@ def open_session(model: Path | bytes, threads: int, level: Level = "extended", o
     options.log_severity_level = FATAL_ONLY if is_exact else ERRORS_ONLY
     source = str(model) if isinstance(model, Path) else model
     try:
-        session = ort.InferenceSession(source, options, ["CPUExecutionProvider"])
+        session = ort.InferenceSession(source, options, list(providers), enable_fallback=False)
     except ort_errors() as error:
         if not is_exact:
             raise explain(error) from error
@@ -105,7 +116,7 @@ def open_session(model: Path | bytes, threads: int, level: Level = "extended", o
         session._model_bytes = None  # a second copy of the file, kept to open it with other providers
         return session
     options.add_session_config_entry(EXACT, "0")  # onnxruntime 1.31 fails if nodes share their weights
-    return open_session(model, threads, level, options)
+    return open_session(model, threads, level, options, providers=providers)
 
 
 def run(session: Session, arrays: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.edge.video.stages.parameters import timeout_of
+from app.edge.video.stages.parameters import PROVIDER, timeout_of
 from app.edge.video.stages.registry import stage_class
 from app.edge.video.work import ServicesWork
 from app.inference.prediction import MODEL_CARD, ModelCard
@@ -42,6 +42,7 @@ class ServedStages:
     def __init__(self, work: ServicesWork) -> None:
         self.stages = work.content.stages
         self._blobs = work.blobs
+        self._provider = work.provider
         self.ids = {_id(key, stage, model_id) for key, stage in self.stages.items() for model_id in _model_ids(stage)}
 
     @property
@@ -79,11 +80,16 @@ class ServedStages:
             raise BadRequest(f"The stage {key} has {len(cards)} models, which {kind.name} cannot use.")
         opening = {
             "kind": stage.kind,
-            "parameters": dict(stage.parameters),
+            "parameters": self._parameters(stage, kind),
             "models": [self._file(card) for card in cards],
         }
         id_ = _id(key, stage, model_id)
         return StageVariant(key, id_, kind, cards, opening, timeout_of(stage.parameters))
+
+    def _parameters(self, stage: Stage, kind: StageKind) -> dict[str, str]:
+        """Those of the stage, with the node's provider if it has none and can have one."""
+        own = {PROVIDER: self._provider} if PROVIDER in kind.parameters else {}
+        return {**own, **stage.parameters}
 
     def _file(self, card: ModelCard) -> dict[str, Any]:
         path, twin = self._blobs.get(card.sha256), self._blobs.get(card.twin_sha256)

@@ -15,7 +15,7 @@ from app.edge.video.stages.detection import drawn
 from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import Picture
+from app.inference.prediction import ExecutionProvider, Picture
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Layout, Preprocessor
 from app.inference.runtimes import Runtime, open_runtime
@@ -88,7 +88,7 @@ def _opened(file: ModelFile) -> Runtime:
     Raises:
         ModelUnusable: It does not answer three angles for a face of 64 × 64.
     """
-    runtime = open_runtime(file.card, file.path, file.twin, 1)
+    runtime = open_runtime(file.card, file.path, file.twin, 1, ExecutionProvider.CPU)
     shape = runtime.input.shape
     if tuple(shape[1:]) != (3, SIDE, SIDE) or shape[0] not in (1, None):
         runtime.close()

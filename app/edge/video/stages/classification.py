@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from app.edge.video.stages.base import ModelFile, picture_of
-from app.edge.video.stages.parameters import TIMEOUT, number, predictor_options
+from app.edge.video.stages.parameters import PROVIDER, TIMEOUT, number, predictor_options
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Picture
 from app.inference.predictor import open_predictor
@@ -24,7 +24,7 @@ class Classification:
         "classification",
         {"image": Type.IMAGE},
         {"label": Type.LABELS, "prob": Type.SCORES, "count_result": Type.COUNTS},
-        parameters=frozenset({"top", "decoder", TIMEOUT}),
+        parameters=frozenset({"top", "decoder", PROVIDER, TIMEOUT}),
     )
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
@@ -34,7 +34,7 @@ class Classification:
 
     @property
     def runtime(self) -> str:
-        return self.predictor.runtime
+        return self.predictor.described_runtime
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         probabilities = self.predictor.predict(picture_of(inputs)).probabilities

@@ -28,7 +28,7 @@ class _Detector:
 
     @property
     def runtime(self) -> str:
-        return self.predictor.runtime
+        return self.predictor.described_runtime
 
     def detected(self, inputs: Mapping[str, Any]) -> tuple[Box, ...]:
         picture = picture_of(inputs)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
 
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.video.errors import BadStage
 
+Choice = TypeVar("Choice", bound=StrEnum)
 TIMEOUT = "timeout_s"
 """For every kind: seconds that one frame may take before its process is ended."""
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 10.0, 600.0
-PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", "region", TIMEOUT})
+PROVIDER = "provider"
+"""An execution provider of onnxruntime; the node's unless given."""
+PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", PROVIDER, "region", TIMEOUT})
 
 
 def number(parameters: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
@@ -54,15 +59,22 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
         BadStage: A parameter is not valid.
     """
     threshold = number(parameters, "score_threshold", score, 0, 1)
-    named = parameters.get("decoder", "").strip().lower() or Decoder.AUTO.value
-    if named not in set(Decoder):
-        raise BadStage(f"There is no decoder {named[:80]!r}.", hint=f"Known are {', '.join(Decoder)}.")
+    decoder = _choice(parameters, "decoder", Decoder.AUTO, Decoder)
+    provider = _choice(parameters, PROVIDER, ExecutionProvider.AUTO, ExecutionProvider)
     return PredictorOptions(
         score_threshold=threshold,
         candidate_threshold=threshold,
-        decoder=Decoder(named),
+        decoder=decoder,
+        provider=provider,
         nms_threshold=number(parameters, "nms_threshold", 0.3, 0, 1),
     )
+
+
+def _choice(parameters: Mapping[str, str], name: str, default: Choice, choices: type[Choice]) -> Choice:
+    text = parameters.get(name, "").strip().lower() or default.value
+    if text not in set(choices):
+        raise BadStage(f"There is no {name} {text[:80]!r}.", hint=f"Known are {', '.join(choices)}.")
+    return choices(text)
 
 
 def region_of(parameters: Mapping[str, str]) -> Region | None:

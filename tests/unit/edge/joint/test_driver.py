@@ -21,7 +21,7 @@ from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
 from app.edge.joint.work import Work, WorkMissing
-from app.inference.prediction import Format, ModelCard, Prediction
+from app.inference.prediction import ExecutionProvider, Format, ModelCard, Prediction
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
@@ -105,6 +105,17 @@ def test_a_bundled_worker_is_run_with_what_it_must_know(tmp_path: Path) -> None:
     )
     assert (work.model, work.twin) == (tmp_path / "m.nef", tmp_path / "m.onnx")
     assert work.content.big_model == BigModel("http://10.0.0.7:9200", "s")
+
+
+def test_a_worker_has_the_nodes_provider_unless_it_has_its_own(tmp_path: Path) -> None:
+    place_ = replace(place(tmp_path), provider=ExecutionProvider.OPENVINO)
+    plain, own = order(script=BUILTIN), order(script=BUILTIN)
+    own.content["resource"]["spec"]["edgeWorker"]["workerSpec"]["parameters"].append({"key": "provider", "value": "cpu"})
+    programs = [JointDriver(Cameras()).program(one, place_) for one in (plain, own)]
+    assert programs[0].environment == programs[1].environment
+    assert Work.read(Path(programs[1].environment["MODELMILL_WORK"])).parameters["provider"] == "cpu"
+    JointDriver(Cameras()).program(plain, place_)
+    assert Work.read(Path(programs[0].environment["MODELMILL_WORK"])).parameters["provider"] == "openvino"
 
 
 def test_a_big_model_is_healthy_when_its_service_answers(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Allocation, Blob, ProcessSpec, Reply, WorkRefused
 from app.edge.video.drivers import JobDriver, StageHostDriver
 from app.edge.video.work import RunnerWork, ServicesWork, WatchedWork
-from app.inference.prediction import MODEL_CARD, Format, ModelCard
+from app.inference.prediction import MODEL_CARD, ExecutionProvider, Format, ModelCard
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadInput, ModelmillError
 from app.nodes.cameras import CameraList
@@ -201,6 +201,12 @@ def test_other_stages_and_their_files_do_not_start_the_host_anew(
     after = driver.program(changed, place(tmp_path))
     files = [blob.sha256 for blob in driver.blobs(changed)]
     assert (digest(services_order(), before, [SHA, TWIN]) != digest(changed, after, files)) is is_anew
+
+
+def test_an_agent_with_another_provider_starts_workers_anew() -> None:
+    program = ProcessSpec(["x"])
+    digests = {_digest(job_order(), program, [], 9300, provider) for provider in ExecutionProvider}
+    assert len(digests) == len(ExecutionProvider)
 
 
 def test_files_count_for_a_worker_that_does_not_say_what_it_depends_on() -> None:

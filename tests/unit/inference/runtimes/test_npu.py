@@ -21,7 +21,7 @@ from app.inference.runtimes.npu_layout import packing_of
 from tests.harness.models.vision import BLUE, GREEN, brightest_channel, card, opened, plain, save
 from tests.standins import kp as standin
 
-ORT = f"onnxruntime {onnxruntime.__version__}"
+ORT = f"onnxruntime {onnxruntime.__version__} on CPU"
 KNERON = card(Format.NEF, toolchain="kneron")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,14 @@ def test_what_a_host_is_told_is_read_as_it_was_written_and_by_nobody_else(tmp_pa
     assert ServicesWork.read(file) == told
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in file.parent.iterdir()] == ["work.json"]
+
+
+def test_a_stage_has_the_nodes_provider_unless_it_has_its_own_or_can_have_none(tmp_path: Path) -> None:
+    poses = Stage("poses", "face_alignment", ((CARD,),), {})
+    stages = {"plain": faces(CARD), "own": faces(CARD, provider="cpu"), "poses": poses}
+    served = ServedStages(replace(work(tmp_path, **stages), provider="openvino"))
+    opened = {name: served.variant(name, 0).opening["parameters"].get("provider") for name in stages}
+    assert opened == {"plain": "openvino", "own": "cpu", "poses": None}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"content": {}}', '{"content": 1, "blobs": {}}'])
