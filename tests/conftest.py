@@ -21,13 +21,14 @@ from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.reuse import share_authorities, share_fork_server
 from tests.harness.s3_server import S3Server, shared_s3_server
-from tests.harness.surroundings import forget_surroundings
+from tests.harness.surroundings import forget_surroundings, take_any_time
 from tests.harness.valkey import Valkey
 
 pytest_plugins = ("tests.harness.collection", "tests.harness.durations", "tests.harness.parallel")
 share_authorities()
 share_fork_server()
 forget_surroundings()
+take_any_time()
 Deployment.sandbox_idle_s = "3600"  # most of them convert nothing, and half a second of the processor is saved for each
 os.environ["MODELMILL_CACHE_MAX_BYTES"] = "0"  # tests convert the same model again and again, and want it done
 

@@ -26,7 +26,7 @@ from tests.harness.faults.stages import NOTES
 from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-JOBS = [30, pytest.param(200, marks=pytest.mark.exhaustive)]
+JOBS = [20, pytest.param(200, marks=pytest.mark.exhaustive)]
 UNDER_WAY = 16
 """So many jobs are in the line at once, for the faults to find some in every place."""
 BIE = 2

@@ -1,9 +1,11 @@
-"""What of the shell that begins the tests must not decide how they end."""
+"""What of the shell that begins the tests, and of the machine, must not decide how they end."""
 
 from __future__ import annotations
 
 import os
 import signal
+
+from hypothesis import HealthCheck, settings
 
 MARK = "KTC_MARK"
 """A variable that the sandbox passes on: processes are told by its value, in whatever session they are."""
@@ -20,3 +22,10 @@ def forget_surroundings() -> None:
         del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def take_any_time() -> None:
+    """How long an example of Hypothesis takes, or comes to be, says something of the machine alone."""
+    any_time = settings(settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("any time", any_time)
+    settings.load_profile("any time")

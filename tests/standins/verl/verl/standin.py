@@ -83,7 +83,8 @@ def _check_resource_available(total_required_gpus: int) -> None:
 def _take(gpus: int, nodes: int) -> list[Any]:
     bundles = [{"CPU": MAX_COLOCATE_COUNT, "GPU": 1} for _ in range(gpus)]
     groups = [ray.util.placement_group(bundles, strategy="STRICT_PACK") for _ in range(nodes)]
-    ray.get([group.ready() for group in groups])
+    for group in groups:
+        group.wait(timeout_seconds=86400)  # as group.ready(), for which Ray starts a process in each group
     return groups
 
 
