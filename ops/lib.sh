@@ -136,6 +136,18 @@ install_older_verls() {
     done
 }
 
+# install_optimum: what writes ONNX of verl's models, in .venv/optimum: with transformers of before 5, which it needs, so in
+# front of verl's own packages on the path.
+install_optimum() {
+    local target="$venv/optimum"
+    if [ -e "$target/.installed" ]; then return 0; fi
+    rm -rf "$target"
+    step "Installing optimum" pip_install --no-deps --target "$target" \
+        optimum==2.1.0 optimum-onnx==0.1.0 transformers==4.57.6 huggingface-hub==0.36.2 ||
+        fail "optimum could not be installed: see above; is the package index reachable?"
+    touch "$target/.installed"
+}
+
 # A real MLflow server for the tests of what is pushed to one, in an environment of its own: it pins much.
 install_mlflow() {
     local target="$root/.venv-mlflow"

@@ -121,7 +121,9 @@ class Container:
     def training(self) -> Training:
         from app.bootstrap.training import open_training
 
-        return open_training(self.settings, self.accounts, self.homes, self.redis, self.conversion, self.waker)
+        return open_training(
+            self.settings, self.accounts, self.homes, self.redis, self.conversion, self.waker, lambda: self.models
+        )
 
     @cached_property
     def nodes(self) -> Nodes:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from redis import Redis
 
 from app.accounts.service import Accounts
 from app.accounts.service.audit_log import note
-from app.bootstrap.training_results import ResultConversions
+from app.bootstrap.training_results import ResultConversions, ResultModels
 from app.conversion.service import Conversion
 from app.homes.service import Homes
 from app.kit.access import EnabledOf
@@ -35,11 +37,20 @@ from app.training.service.scheduling.secrets import DiscreetGateway, Secrets
 from app.training.service.wake_up import KEY
 from app.training.tensorboard.processes import TensorBoards
 
+if TYPE_CHECKING:
+    from app.model_registry.service import Models
+
 GCS_PORT = 6379
 
 
 def open_training(
-    settings: Settings, accounts: Accounts, homes: Homes, redis: Redis, conversion: Conversion, waker: Waker
+    settings: Settings,
+    accounts: Accounts,
+    homes: Homes,
+    redis: Redis,
+    conversion: Conversion,
+    waker: Waker,
+    models: Callable[[], Models],
 ) -> Training:
     """Nothing connects before it is used, and Ray is not imported.
 
@@ -47,6 +58,7 @@ def open_training(
         redis: stores the snapshot of the cluster.
         conversion: converts the result of a task.
         waker: wakes the scheduler.
+        models: the model registry.
     """
     options = training_options(settings)
     jobs = ResultConversions(conversion, homes)
@@ -64,13 +76,14 @@ def open_training(
     )
     curves = CurveReader(homes)
     sweeps = TaskSweeps(tasks, curves)
+    results = Results(tasks, jobs, ResultModels(conversion, homes, models))
     dashboards = Dashboards(_dashboards(settings))
     job_dashboard = JobDashboard(dashboards, environments)
     boards = TaskBoards(
         tasks,
         TensorBoards(settings.homes, most=settings.tensorboards_max, idle_s=settings.tensorboard_idle_s),
     )
-    return Training(options, tasks, Results(tasks, jobs), picture, curves, sweeps, dashboards, job_dashboard, boards)
+    return Training(options, tasks, results, picture, curves, sweeps, dashboards, job_dashboard, boards)
 
 
 def _dashboards(settings: Settings) -> dict[str, Dashboard]:

@@ -3,8 +3,8 @@ use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -12,12 +12,19 @@ from app.conversion import object_keys
 from app.conversion.options import Options
 from app.conversion.schemas import Name
 from app.conversion.service import Conversion
-from app.conversion.service.home_inputs import HomeInputs, InputPath, copy_inputs
+from app.conversion.service.home_inputs import HomeInputs, InputPath, copy_inputs, copy_model
 from app.conversion.service.submissions import Submission
 from app.homes.home_paths import home_path_of
 from app.homes.service import Homes
+from app.inference.prediction import Decoder
+from app.inference.preprocess_options import Preprocess
+from app.kit.clock import now
 from app.kit.web.http import checked
 from app.training.service import ConversionRequest
+from app.training.service.results import RegisteredModel, RegistrationRequest
+
+if TYPE_CHECKING:
+    from app.model_registry.service import Models
 
 ORIGIN = "task:"
 
@@ -63,19 +70,71 @@ class ResultConversions:
         return record.job_id
 
     def _copy_inputs(self, request: ConversionRequest) -> HomeInputs:
-        model = self._input_path(request.user, request.model, "artifact")
         return copy_inputs(
-            self.conversion.uploads, request.user, model, self._input_path(request.user, request.images, "images")
+            self.conversion.uploads,
+            request.user,
+            _input_path(self.homes, request.user, request.model, "artifact"),
+            _input_path(self.homes, request.user, request.images, "images"),
         )
-
-    def _input_path(self, user: str, path: str, field: str) -> InputPath:
-        location = home_path_of(self.homes.options, user, path, field=field)
-        return InputPath(self.homes.files.tree(user, location), location.inner)
 
     def _discard(self, inputs: HomeInputs) -> None:
         source = object_keys.source_of(inputs.model_key)
         if source is not None:
             self.conversion.uploads.discard(source[1])
+
+
+class _DescriptionForm(BaseModel):
+    """What conversion.json says for the registry."""
+
+    decoder: Decoder
+    preprocess: Preprocess | None
+
+
+class ResultModels:
+    """The Registry of training: copies a model out of the home into the model registry.
+
+    Args:
+        models: the model registry, opened when it is first used.
+    """
+
+    def __init__(self, conversion: Conversion, homes: Homes, models: Callable[[], Models]) -> None:
+        self.conversion = conversion
+        self.homes = homes
+        self._models = models
+
+    def register(self, request: RegistrationRequest) -> RegisteredModel:
+        """Raises ModelExists, BadInput, PathRefused, FileMissing, ModelTooLarge, … like uploads of models."""
+        from app.model_registry.model import Versioning
+
+        models, user, known = self._models(), request.user, request.description
+        fields = checked(
+            lambda: _DescriptionForm.model_validate({"decoder": known.decoder, "preprocess": known.preprocess})
+        )
+        versioning = Versioning(request.is_next, request.note)
+        models.check_new(user, request.name, known.labels, versioning)
+        model, uploads = _input_path(self.homes, user, request.model, "artifact"), self.conversion.uploads
+        upload_id = uploads.begin(user)
+        try:
+            imported = models.imports.check(upload_id, copy_model(uploads, upload_id, model))
+        except BaseException:
+            uploads.discard(upload_id)
+            raise
+        kept = models.add_received(
+            user,
+            request.name,
+            imported,
+            now=now(),
+            decoder=fields.decoder,
+            labels=known.labels,
+            preprocess=fields.preprocess,
+            versioning=versioning,
+        )
+        return RegisteredModel(kept.name, kept.version)
+
+
+def _input_path(homes: Homes, user: str, path: str, field: str) -> InputPath:
+    location = home_path_of(homes.options, user, path, field=field)
+    return InputPath(homes.files.tree(user, location), location.inner)
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> _SubmissionForm:

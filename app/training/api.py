@@ -294,6 +294,29 @@ def convert_result(request: Request, body: schemas.NewConversion) -> Response:
 
 
 @OPERATIONS.add(
+    "POST",
+    f"{TASKS}/{{task_id}}/models",
+    "Keep a model that a task left under a name in the model registry",
+    {201: schemas.TaskModelAnswer},
+    more_errors=(403, 409, 507),
+    body=schemas.NewTaskModel,
+)
+async def register_result(request: Request) -> Response:
+    body, user = await json_body(request, schemas.NewTaskModel), user_of(request)
+    model = await run_in_threadpool(
+        training_of(request).results.register,
+        user,
+        _task_id(request),
+        artifact=body.artifact,
+        name=body.name,
+        is_next=body.new_version,
+        note=body.note,
+    )
+    answer = responses.task_model(model)
+    return json_answer(answer, 201, {"Location": answer.model})
+
+
+@OPERATIONS.add(
     "GET",
     "/api/v2/cluster",
     "The cluster: its nodes, and who holds how many GPUs",

@@ -94,6 +94,42 @@ class TrainingClient(ApiClient):
         body, headers = {"checkpoint": checkpoint, "onnx": onnx}, {"Idempotency-Key": idempotency_key}
         return self._json("POST", f"{TASKS}/{task_id}/export", json=body, headers=headers)
 
+    def convert(
+        self,
+        task_id: str,
+        artifact: str,
+        *,
+        images: str = "",
+        name: str = "",
+        options: dict[str, Any] | None = None,
+        idempotency_key: str,
+    ) -> Record:
+        """Sends a model that a task left to conversion.
+
+        Args:
+            artifact: its path in the folder of the task.
+            images: a folder or zip of samples; empty: those that the task left beside the model.
+            options: of the conversion; what they leave out is as the task describes the model.
+            idempotency_key: as of `submit`.
+        """
+        body = {"artifact": artifact, "images": images, "name": name, "options": options or {}}
+        return self._json("POST", f"{TASKS}/{task_id}/convert", json=body, headers={"Idempotency-Key": idempotency_key})
+
+    def register(
+        self, task_id: str, artifact: str, name: str, *, new_version: bool = False, note: str = "", idempotency_key: str
+    ) -> Record:
+        """Keeps a model that a task left under a name in the model registry.
+
+        Args:
+            artifact: its path in the folder of the task.
+            name: of the model.
+            new_version: it becomes the next version where the name exists.
+            note: of this version.
+            idempotency_key: as of `submit`.
+        """
+        body = {"artifact": artifact, "name": name, "new_version": new_version, "note": note}
+        return self._json("POST", f"{TASKS}/{task_id}/models", json=body, headers={"Idempotency-Key": idempotency_key})
+
     def submit_sweep(self, spec: bytes, *, idempotency_key: str) -> Record:
         """Submits a task with `vary`. Safe to repeat with the same key."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from app.kit.clock import to_text
 from app.kit.text.plain_text import csv_cell
@@ -18,6 +19,7 @@ from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
 from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, SweepView, TaskCurves, TaskView
 from app.training.service.dashboards import ProcessStack
+from app.training.service.results import RegisteredModel
 from app.training.spec.changes import Difference
 
 TASKS, SWEEPS = "/api/v2/tasks", "/api/v2/task-sweeps"
@@ -67,6 +69,13 @@ def again(view: TaskView, changes: Sequence[Difference]) -> schemas.TaskAgainAns
 def conversion(conversion: Conversion) -> schemas.ConversionAnswer:
     job, page = (f"/jobs/{conversion.job_id}", f"/ui/jobs/{conversion.job_id}") if conversion.job_id else (None, None)
     return answer_of(schemas.ConversionAnswer, conversion, job=job, page=page)
+
+
+def task_model(model: RegisteredModel) -> schemas.TaskModelAnswer:
+    query = urlencode({"name": f"{model.name}@{model.version}"})
+    return schemas.TaskModelAnswer(
+        name=model.name, version=model.version, model=f"/api/v2/models/named?{query}", page=f"/ui/models/named?{query}"
+    )
 
 
 def event(event: TaskEvent) -> schemas.EventAnswer:

@@ -83,11 +83,30 @@ class NewExport(Strict):
 class NewConversion(Strict):
     artifact: Annotated[str, Field(min_length=1, max_length=1000)]
     """The ONNX model, as the task's artifacts name it."""
-    images: Annotated[str, Field(min_length=1, max_length=4096)]
-    """Pictures for the quantization, a zip or a folder: from the folder of the task, or a whole path."""
+    images: Annotated[str, Field(max_length=4096)] = ""
+    """Samples for the quantization, a zip or a folder: from the folder of the task, or a whole path. Without it those
+    that the task left beside the model."""
     name: Annotated[str, Field(max_length=200)] = ""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Of the conversion, as POST /jobs takes them."""
+    """Of the conversion, as POST /jobs takes them; what they leave out is as the task describes its model."""
+
+
+class NewTaskModel(Strict):
+    artifact: Annotated[str, Field(min_length=1, max_length=1000)]
+    """The ONNX model, as the task's artifacts name it."""
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    """Of the model in the registry."""
+    new_version: bool = False
+    """Where there is a model of this name, this becomes its next version."""
+    note: Annotated[str, Field(max_length=500)] = ""
+    """Of this version; without it the task is named."""
+
+
+class TaskModelAnswer(BaseModel):
+    name: str
+    version: int
+    model: str
+    page: str
 
 
 class FolderAnswer(BaseModel):

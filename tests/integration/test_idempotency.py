@@ -29,6 +29,7 @@ CREATING = {
     "/api/v2/tasks/{task_id}/convert",
     "/api/v2/tasks/{task_id}/again",
     "/api/v2/tasks/{task_id}/export",
+    "/api/v2/tasks/{task_id}/models",
     "/api/v2/task-sweeps",
     "/neptune/link/{node}/certificate",
     "/api/v2/models",

@@ -333,6 +333,8 @@ THINGS = {
     "POST /api/v2/tasks/{task_id}/convert",
     "POST /api/v2/tasks/{task_id}/export",
     "POST /ui/tasks/{task_id}/export",
+    "POST /api/v2/tasks/{task_id}/models",
+    "POST /ui/tasks/{task_id}/models",
     "GET /ui/tasks/{task_id}",
     "GET /ui/tasks/{task_id}/live",
     "GET /ui/tasks/{task_id}/events",
@@ -465,6 +467,7 @@ BODIES: dict[str, Any] = {
     "POST /jobs/{job_id}/shares": {},
     "POST /api/v2/tasks/{task_id}/again": {"set": {"name": "again"}},
     "POST /api/v2/tasks/{task_id}/export": {"checkpoint": "last"},
+    "POST /api/v2/tasks/{task_id}/models": {"artifact": "model.onnx", "name": "mine"},
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
     "PUT /archive/{job_id}/keep": {"is_kept": True},
     f"PATCH {VIDEO}/jobs/{{job_uid}}": {"name": "mine"},
@@ -486,6 +489,7 @@ FORMS = {
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},
     "POST /ui/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
     "POST /ui/tasks/{task_id}/export": {"step": "5"},
+    "POST /ui/tasks/{task_id}/models": {"artifact": "model.onnx", "name": "mine"},
 }
 SENDING = {
     "POST /jobs/bulk",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ from app.training.model import Workload
 from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec
 from app.training.workloads import submission_of
+from tests.harness.paths import REPOSITORY
 from tests.harness.training.texts import NASTY
+from tests.harness.training.verl import HAS_ALL, OPTIMUM, put_optimum
 
 
 def script(code_path: str, **fields: Any) -> TaskSpec:
@@ -57,3 +60,34 @@ def test_the_program_itself_gets_signals_and_gives_the_exit_code(tmp_path: Path)
         logical_root="/private",
     )
     assert subprocess.run(["/bin/sh", "-c", submission.entrypoint], check=False, timeout=60).returncode == -9
+
+
+def write_onnx(folder: Path, python: str, **config: object) -> str:
+    """What the bundled program says against a model of this config."""
+    (folder / "config.json").write_text(json.dumps(config))
+    program = REPOSITORY / "ops/samples/export/write_onnx.py"
+    done = subprocess.run([python, str(program), str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    return done.stderr.splitlines()[-1]
+
+
+def test_without_optimum_the_export_says_what_to_install(tmp_path: Path) -> None:
+    told = write_onnx(tmp_path, sys.executable, model_type="qwen2", architectures=["Qwen2ForCausalLM"])
+    assert told.startswith("ModuleNotFoundError: ") and "No module named 'optimum'" in told
+    assert "MODELMILL_ONNX_PYTHON=/that/bin/python" in told
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not (HAS_ALL and OPTIMUM.is_dir()), reason="optimum is not there: ops/test --all installs it")
+@pytest.mark.parametrize(
+    ("family", "architecture", "words"),
+    [
+        ("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "is no language model of text alone"),
+        ("mamba", "MambaForCausalLM", "no exporter of ONNX for mamba (MambaForCausalLM) here, with transformers 4."),
+    ],
+)
+def test_an_architecture_without_an_exporter_is_refused_by_name(
+    tmp_path: Path, family: str, architecture: str, words: str
+) -> None:
+    python = put_optimum(tmp_path / "python")
+    assert words in write_onnx(tmp_path, str(python), model_type=family, architectures=[architecture])

@@ -22,7 +22,7 @@ from app.settings import Settings
 from app.training.api import OPERATIONS
 from app.training.model import FailureKind, Node, State, Waiting, WaitingCode
 from app.training.service import ClusterPicture, ClusterView, Holder
-from tests.harness.api import pngs, small_model
+from tests.harness.api import pngs, small_model, zipped
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described
 from tests.harness.training.scheduler import AT, RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
@@ -490,11 +490,41 @@ def test_a_model_that_a_task_left_becomes_a_conversion_that_both_name(
         assert web.post(url, json=body).status_code == status, body
 
 
+def test_a_model_that_a_task_left_is_registered_and_prepared_as_its_program_notes(
+    web: httpx.Client, scheduler: Scheduler, described: Any
+) -> None:
+    """And a conversion by one click takes samples and preprocessing from the same note."""
+    task_id = new(web)
+    folder = scheduler.attempt(task_id)
+    scheduler.bring(task_id, State.SUCCEEDED)
+    (folder / "model.onnx").write_bytes(small_model())
+    (folder / "samples.zip").write_bytes(zipped(pngs(2)))
+    preprocess = {"color": "BGR", "scale": 1.0, "mean": [127.0], "std": [128.0]}
+    noted = {"images": "samples.zip", "options": {"preprocess": preprocess}, "labels": ["cat"]}
+    (folder / "conversion.json").write_text(json.dumps(noted))
+    url = f"{TASKS}/{task_id}/models"
+    answer = web.post(url, json={"artifact": "model.onnx", "name": f"of {task_id}"})
+    assert answer.status_code == 201, answer.text
+    described[f"{TASKS}/{{task_id}}/models"]["POST"].validate_response(answer)
+    model = web.get(answer.headers["location"]).json()
+    assert (model["note"], model["labels"]) == (f"Task {task_id}", ["cat"])
+    taken = web.post(url, json={"artifact": "model.onnx", "name": f"of {task_id}"})
+    assert code_of(taken) == (409, "MODEL_EXISTS")
+    made = web.post(f"{TASKS}/{task_id}/convert", json={"artifact": "model.onnx"})
+    assert made.status_code == 201, made.text
+    used = web.get(made.json()["job"]).json()["options"]["preprocess"]
+    assert (
+        {name: used[name] for name in preprocess}
+        == preprocess
+        == {name: model["preprocess"][name] for name in preprocess}
+    )
+
+
 def test_nothing_is_sent_to_conversion_before_the_task_has_succeeded(web: httpx.Client) -> None:
     body = {"artifact": "model.onnx", "images": "pictures"}
     task_id = new(web)
     assert code_of(web.post(f"{TASKS}/{task_id}/convert", json=body)) == (409, "TASK_NOT_FINISHED")
-    assert web.post(f"{TASKS}/{task_id}/convert", json={"artifact": "model.onnx"}).status_code == 422
+    assert web.post(f"{TASKS}/{task_id}/convert", json={}).status_code == 422
     assert web.post(f"{TASKS}/{task_id}/convert", content=b"{").status_code == 400
 
 
@@ -506,7 +536,13 @@ ASKED = [
     ("GET", "/spec"),
     ("POST", "/convert"),
     ("POST", "/export"),
+    ("POST", "/models"),
 ]
+BODIES = {
+    "/convert": {"artifact": "a", "images": "b"},
+    "/export": {},
+    "/models": {"artifact": "a", "name": "b"},
+}
 
 
 @pytest.mark.parametrize(("method", "rest"), ASKED)
@@ -520,7 +556,7 @@ def test_another_s_task_is_answered_like_one_that_does_not_exist_even_to_adminis
         for client in (other, admin.http):
             seen = []
             for name in (task_id, unknown):
-                body = {"/convert": {"artifact": "a", "images": "b"}, "/export": {}}.get(rest)
+                body = BODIES.get(rest)
                 answer = client.request(method, f"{TASKS}/{name}{rest}", json=body)
                 assert code_of(answer) == (404, "TASK_NOT_FOUND")
                 seen.append(answer.text.replace(name, "<id>"))

@@ -69,7 +69,7 @@ def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPat
     """
     upload_id = uploads.begin(owner)
     try:
-        model_key = _store_model(uploads, upload_id, model)
+        model_key = copy_model(uploads, upload_id, model).key
         stored = _store_images(uploads, upload_id, images) if images else None
     except BaseException:
         uploads.discard(upload_id)
@@ -77,13 +77,13 @@ def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPat
     return HomeInputs(model_key, model.name, stored.key if stored else "", images.name if images else "")
 
 
-def _store_model(uploads: Uploads, upload_id: str, model: InputPath) -> str:
-    key = uploads.store_model(upload_id, model.tree.read(model.inner)).key
+def copy_model(uploads: Uploads, upload_id: str, model: InputPath) -> Stored:
+    """Copies a model of a data home into an upload, with its external weights. Raises as copy_inputs does."""
+    stored = uploads.store_model(upload_id, model.tree.read(model.inner))
     beside = list(_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
     if beside:
         uploads.store_weights(upload_id, _read(beside))
-    uploads.merge(upload_id)
-    return key
+    return uploads.merge(upload_id) or stored
 
 
 def _has_neighbours(model: InputPath) -> bool:

@@ -212,34 +212,6 @@ def plot(
 
 
 @commands.command()
-def checkpoints(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """The checkpoints that a task has left; `resume_from` of a new task begins with one."""
-    from app.training.cli.tables import checkpoints_table
-
-    with client_of(context, url) as client:
-        answer = client.checkpoints(task_of(client, task)["task_id"])
-    table = partial(checkpoints_table, metric=answer["metric"])
-    print_table(answer["checkpoints"], table, "It has left no checkpoint.", as_json=as_json)
-
-
-@commands.command()
-def export(
-    context: typer.Context,
-    task: TaskId,
-    checkpoint: Annotated[str, typer.Option(metavar="last|best|STEP", help="Which checkpoint of the task.")] = "last",
-    onnx: Annotated[bool, typer.Option("--onnx", help="An ONNX as well.")] = False,
-    as_json: AsJson = False,
-    url: Url = None,
-) -> None:
-    """Make a model of a checkpoint: a task that leaves it in models/ of your home, in Hugging Face's safetensors."""
-    with client_of(context, url) as client:
-        step = int(checkpoint) if checkpoint.isdecimal() else checkpoint
-        task_id = task_of(client, task)["task_id"]
-        record = client.export(task_id, step, onnx=onnx, idempotency_key=str(uuid.uuid4()))
-    typer.echo(json.dumps(record, indent=2) if as_json else record["task_id"])
-
-
-@commands.command()
 def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
     """End a task that waits or runs. An administrator ends anybody's, by its whole id."""
     with client_of(context, url) as client:

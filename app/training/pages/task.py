@@ -12,8 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.homes.access import home_of
-from app.homes.errors import FileMissing, HomeDenied
 from app.kit.clock import from_text, now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
@@ -27,6 +25,7 @@ from app.training.pages.log import log_markup
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import Checkpoint, LogView, TaskView
 from app.training.service.checkpoints import ranking_of
+from app.training.service.model_descriptions import ModelDescription
 from app.training.service.options import TrainingOptions
 from app.training.store.changes import task_key
 
@@ -37,8 +36,6 @@ REDRAWN_S = 15
 """A fragment whose task stands still is drawn again this often, for its bars grow."""
 CONVERSION_EXPECTED = timedelta(minutes=2)
 """A task is still watched this long after its end, while its conversion is being made."""
-SAMPLES = ("images", "reference.zip")
-"""What a program leaves beside its model for calibration."""
 
 
 def task(request: Request) -> Response:
@@ -107,6 +104,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
     steps = [one.step for one in head.checkpoints]
     curves = training_of(request).curves.read(view).curves if steps else {}
     spans = view_models.spans(view.task, events, head.at)
+    artifacts = sorted(view.artifacts, key=lambda path: (path.count("/"), path))
     bars = view_models.rows(view.task, view.attempts[-SHOWN_ATTEMPTS:], spans)
     return {
         "view": view,
@@ -122,8 +120,8 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "ran": {attempt.attempt_no: view_models.ran_s(attempt) for attempt in view.attempts},
         "log": _log(request, view),
         "log_markup": log_markup,
-        "artifacts": sorted(view.artifacts, key=lambda path: (path.count("/"), path)),
-        "samples": _samples(request, view),
+        "artifacts": artifacts,
+        "described": _description(request, view, artifacts[0] if artifacts else ""),
         "is_releasable": view.task.is_releasable(head.at),
         "ranking": ranking_of(view.task, steps, curves),
         "checkpoints": list(reversed(head.checkpoints))[:SHOWN_CHECKPOINTS],
@@ -132,6 +130,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "has_board": training_of(request).boards.folder(view) is not None,
         "given": {},
         "problem": None,
+        "not_registered": None,
     }
 
 
@@ -178,20 +177,12 @@ def _log(request: Request, view: TaskView) -> LogView | ModelmillError | None:
         return error
 
 
-def _samples(request: Request, view: TaskView) -> str:
-    """Reference pictures that lie beside the model, as a path; "" if there are none."""
-    folder = view.folders.get(view.task.latest_attempt_no)
-    if view.task.state is not State.SUCCEEDED or not view.artifacts or folder is None or not folder.path:
-        return ""
-    home = home_of(request)
-    for name in SAMPLES:
-        try:
-            location = home.locate(f"{folder.path}/{name}")
-            home.tree(location).info(location.inner)
-        except (FileMissing, HomeDenied):
-            continue
-        return f"{folder.path}/{name}"
-    return ""
+def _description(request: Request, view: TaskView, artifact: str) -> ModelDescription | ModelmillError | None:
+    """What the task says of its model, or why that cannot be told."""
+    try:
+        return training_of(request).results.description(view, artifact) if artifact else None
+    except ModelmillError as error:
+        return error
 
 
 ROUTES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
@@ -29,6 +30,17 @@ class ConvertForm(BaseModel):
     """A path in the folder of the last attempt."""
     images: Annotated[str, Field(max_length=4096)] = ""
     """A path in the home or the common folder."""
+
+
+class ModelForm(BaseModel):
+    """What is registered."""
+
+    artifact: Annotated[str, Field(min_length=1, max_length=4096)]
+    """A path in the folder of the last attempt."""
+    name: Annotated[str, Field(max_length=200)] = ""
+    """Of the model."""
+    new_version: str = ""
+    """Anything: the next version of a model of this name."""
 
 
 class ExportForm(BaseModel):
@@ -96,11 +108,40 @@ def _convert(request: Request, fields: ConvertForm) -> Response:
     except TaskNotFound:
         raise
     except ModelmillError as error:
-        context = live_context(request) | {"note": "", "problem": error, "given": fields.model_dump()}
-        response = render(request, "training/task.html", error.status, area="tasks", **context)
-        response.headers.update(retry_after(error))
-        return response
+        return _refused(request, fields, problem=error)
     return see_other(f"/ui/tasks/{task_id}?note=converting")
+
+
+def _refused(request: Request, fields: BaseModel, **problem: ModelmillError) -> Response:
+    """The page of the task, with what is wrong beside the button and what was typed."""
+    (error,) = problem.values()
+    context = live_context(request) | {"note": "", "given": fields.model_dump(), **problem}
+    response = render(request, "training/task.html", error.status, area="tasks", **context)
+    response.headers.update(retry_after(error))
+    return response
+
+
+async def register(request: Request) -> Response:
+    """One click, too. Shows the model."""
+    fields = await form(request, ModelForm)
+    return await run_in_threadpool(_register, request, fields)
+
+
+def _register(request: Request, fields: ModelForm) -> Response:
+    task_id = request.path_params["task_id"]
+    try:
+        model = training_of(request).results.register(
+            user_of(request),
+            task_id,
+            artifact=fields.artifact,
+            name=fields.name.strip(),
+            is_next=bool(fields.new_version),
+        )
+    except TaskNotFound:
+        raise
+    except ModelmillError as error:
+        return _refused(request, fields, not_registered=error)
+    return see_other("/ui/models/named?" + urlencode({"name": f"{model.name}@{model.version}", "note": "added"}))
 
 
 async def export(request: Request) -> Response:
@@ -129,5 +170,6 @@ ROUTES = [
     Route("/ui/tasks/{task_id}/release", release, methods=["POST"]),
     Route("/ui/tasks/{task_id}/stacks", stacks, methods=["POST"]),
     Route("/ui/tasks/{task_id}/convert", convert, methods=["POST"]),
+    Route("/ui/tasks/{task_id}/models", form_once(register), methods=["POST"]),
     Route("/ui/tasks/{task_id}/export", form_once(export), methods=["POST"]),
 ]

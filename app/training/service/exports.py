@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from app.homes.model import COMMON
+from app.homes.errors import FileMissing, HomeDenied
+from app.homes.home_paths import home_path_of
+from app.homes.model import COMMON, Kind
 from app.kit.files.data_files import data_folder
 from app.training.model import Task
 from app.training.service.demonstration import put_program
 from app.training.service.resubmission import Resubmission, Resume
 from app.training.service.tasks import Tasks
+from app.training.spec import TaskSpec
 from app.training.spec.document import write_fields
 
-FOLDER, PROGRAM = "ops/samples/export", "export.py"
+FOLDER = "ops/samples/export"
+PROGRAM, WRITER = "export.py", "write_onnx.py"
 CPUS = 2
 
 
@@ -44,7 +49,8 @@ class Exports:
         path = self._resubmission.checkpoint(user, task_id, which)
         homes = self._tasks.homes.options
         if self._tasks.options.is_on:
-            put_program(homes.root, data_folder(FOLDER), PROGRAM)
+            for program in (WRITER, PROGRAM):
+                put_program(homes.root, data_folder(FOLDER), program)
         fields: Mapping[str, Any] = {
             "workload": "script",
             "name": f"{spec.name or task_id} · {path.rpartition('/')[2].removeprefix('global_')}"[-200:],
@@ -52,8 +58,17 @@ class Exports:
             "program": PROGRAM,
             "cpus": CPUS,
             "resume_from": path,
-            **({"args": ["--onnx"]} if to_onnx else {}),
+            **({"args": ["--onnx"], **self._samples(user, spec)} if to_onnx else {}),
             **({"environment": spec.environment} if spec.environment else {}),
             **({"cluster": spec.cluster} if spec.cluster else {}),
         }
         return self._tasks.submit(user, write_fields(fields).encode(), now=now, is_admin=is_admin)[0]
+
+    def _samples(self, user: str, spec: TaskSpec) -> dict[str, str]:
+        """The training data, of which some rows become samples for calibration, while it is still there."""
+        homes = self._tasks.homes
+        with suppress(FileMissing, HomeDenied):
+            location = home_path_of(homes.options, user, spec.train_file or "")
+            if homes.files.tree(user, location).info(location.inner).kind is Kind.FILE:
+                return {"train_file": location.logical(homes.options, user)}
+        return {}

@@ -23,6 +23,7 @@ from app.kit.errors import BadInput, ModelmillError
 from app.training import store
 from app.training.errors import TaskNotFinished
 from app.training.model import Conversion, State, Task
+from app.training.service.model_descriptions import ModelDescription, describe_model
 from app.training.service.tasks import Tasks
 from app.training.service.views import TaskView
 from app.training.spec import ConvertSpec, read_spec
@@ -57,11 +58,49 @@ class Converter(Protocol):
         """Submits a conversion job linked to its task. Returns its id. Raises ModelmillError."""
 
 
+@dataclass(frozen=True)
+class RegistrationRequest:
+    """A model to register."""
+
+    user: str
+    name: str
+    model: str
+    """A path in the user's home or the common folder, as in tasks."""
+    is_next: bool
+    """Whether it becomes the next version of an existing model of this name."""
+    note: str
+    description: ModelDescription
+
+
+@dataclass(frozen=True)
+class RegisteredModel:
+    name: str
+    version: int
+
+
+class Registry(Protocol):
+    def register(self, request: RegistrationRequest) -> RegisteredModel:
+        """Registers a copy of a model under a name. Raises ModelmillError."""
+
+
 class Results:
-    def __init__(self, tasks: Tasks, converter: Converter) -> None:
+    """Everything belongs to the user.
+
+    Args:
+        converter: makes conversion jobs.
+        registry: keeps models; None where nobody asks for that.
+    """
+
+    def __init__(self, tasks: Tasks, converter: Converter, registry: Registry | None = None) -> None:
         self.tasks = tasks
         self.database = tasks.database
         self.converter = converter
+        self.registry = registry
+
+    def description(self, view: TaskView, artifact: str) -> ModelDescription:
+        """What is known of a model that a task left. Raises what describe_model raises, and FileMissing."""
+        homes, convert = self.tasks.homes, _conversion_spec(view.task)
+        return describe_model(homes, view.task.user, _folder(view), _inside(artifact), convert)
 
     def convert(
         self,
@@ -69,7 +108,7 @@ class Results:
         task_id: str,
         *,
         artifact: str,
-        images: str,
+        images: str = "",
         name: str = "",
         options: Mapping[str, Any] | None = None,
         now: datetime,
@@ -78,25 +117,61 @@ class Results:
 
         Args:
             artifact: path in the last attempt's folder.
-            images: the same, or a full path, which starts with /.
+            images: the same, or a full path, which starts with /; empty: those that the task left beside the model.
             name: empty: conversion chooses one.
-            options: as POST /jobs takes them; None: defaults.
+            options: as POST /jobs takes them; what they leave out is as the task describes the model.
 
         Raises:
             TaskNotFound: It is not this user's, either.
             TaskNotFinished: The task has not succeeded.
             FileMissing, PathRefused, BadInput: The files are invalid, or conversion refuses for another reason.
         """
+        view = self._succeeded(user, task_id)
+        known = self.description(view, artifact)
+        if not (images or known.images):
+            raise BadInput("images: there are no reference samples beside the model", hint="Name a folder or a zip.")
+        job_id = self.converter.convert(
+            _request(view, artifact, images or known.images, name, {**known.options, **(options or {})})
+        )
+        conversion = Conversion(task_id, view.task.latest_attempt_no, artifact, to_text(now), job_id)
+        self._note(conversion, to_text(now), by=user)
+        return conversion
+
+    def register(
+        self, user: str, task_id: str, *, artifact: str, name: str, is_next: bool = False, note: str = ""
+    ) -> RegisteredModel:
+        """Registers a model that a task left, with what the task knows of it.
+
+        Args:
+            artifact: path in the last attempt's folder.
+            name: of the model.
+            is_next: it becomes the next version where the name exists.
+            note: of this version; empty: the task it is from.
+
+        Raises:
+            TaskNotFound, TaskNotFinished, FileMissing, PathRefused, BadInput: As of `convert`.
+            ModelmillError: What the model registry refuses, as a name that is taken.
+        """
+        view = self._succeeded(user, task_id)
+        assert self.registry is not None
+        request = RegistrationRequest(
+            user=user,
+            name=name,
+            model=f"{_folder(view)}/{_inside(artifact)}",
+            is_next=is_next,
+            note=note or f"Task {task_id}",
+            description=self.description(view, artifact),
+        )
+        return self.registry.register(request)
+
+    def _succeeded(self, user: str, task_id: str) -> TaskView:
         view = self.tasks.get(user, task_id)
         if view.task.state is not State.SUCCEEDED:
             raise TaskNotFinished(
                 f"The task has not succeeded: {view.task.state.value}.",
                 hint="What it left can be converted once it is SUCCEEDED.",
             )
-        job_id = self.converter.convert(_request(view, artifact, images, name, options or {}))
-        conversion = Conversion(task_id, view.task.latest_attempt_no, artifact, to_text(now), job_id)
-        self._note(conversion, to_text(now), by=user)
-        return conversion
+        return view
 
     def convert_results(self, task_id: str, *, now: datetime) -> None:
         """Submits the conversion of a spec, for a task that has succeeded. Repeated or concurrent calls create one
@@ -125,7 +200,8 @@ class Results:
         """Submits the conversion, and returns the claim with its outcome."""
         try:
             view = self.tasks.get(task.user, task.task_id)
-            request = _request(view, spec.model, spec.images, spec.name, spec.options)
+            known = self.description(view, spec.model)
+            request = _request(view, spec.model, known.images, spec.name, known.options)
             job_id = self.converter.convert(replace(request, job_id=job_id_of(task)))
         except ModelmillError as error:
             logger.warning("What task %s left is not converted: %s", task.task_id, error.message)
@@ -167,19 +243,24 @@ def _conversion_spec(task: Task) -> ConvertSpec | None:
 
 def _request(view: TaskView, artifact: str, images: str, name: str, options: Mapping[str, Any]) -> ConversionRequest:
     task, folder = view.task, _folder(view)
+    return ConversionRequest(
+        user=task.user,
+        task_id=task.task_id,
+        name=name or task.name or artifact.rpartition("/")[2].rpartition(".")[0],
+        model=f"{folder}/{_inside(artifact)}",
+        images=images if images.startswith("/") else f"{folder}/{images}",
+        options=options,
+    )
+
+
+def _inside(artifact: str) -> str:
+    """Raises BadInput for a path that is not in the folder of the task."""
     if artifact.startswith("/"):
         raise BadInput(
             f"artifact: {artifact} is no path in the folder of the task",
             hint="Name it as the task does: model.onnx, or export/model.onnx.",
         )
-    return ConversionRequest(
-        user=task.user,
-        task_id=task.task_id,
-        name=name or task.name or artifact.rpartition("/")[2].rpartition(".")[0],
-        model=f"{folder}/{artifact}",
-        images=images if images.startswith("/") else f"{folder}/{images}",
-        options=options,
-    )
+    return artifact
 
 
 def _folder(view: TaskView) -> str:

@@ -3,8 +3,9 @@
     modelmill train submit ops/samples/digits/train.yaml
 
 Into $MODELMILL_JOB_FOLDER it writes model.onnx, `input` [N,1,8,8] float32 in 0..1 → `logits` [N,10], reference.zip
-(100 pictures to calibrate on), test.npz (100 others with labels, which neither has seen) and metrics.json. One CPU is
-enough. The pictures come with scikit-learn: nothing is downloaded.
+(100 pictures to calibrate on), test.npz (100 others with labels, which neither has seen), metrics.json, and
+conversion.json, from which conversion and the model registry know how pictures are prepared. One CPU is enough. The
+pictures come with scikit-learn: nothing is downloaded.
 Exit code 2: the folder is not named; 3: a package is missing; 4: the model is not good enough, nothing was written.
 """
 
@@ -41,6 +42,13 @@ EPOCHS, BATCH, RATE = 12, 32, 0.004
 OPSET = 17
 FOLDER = "MODELMILL_JOB_FOLDER"
 METRICS = "MODELMILL_METRICS_FILE"
+DESCRIPTION = {
+    "images": "reference.zip",
+    "options": {"preprocess": {"color": "GRAY", "scale": 1 / 255}},
+    "decoder": "classifier",
+    "labels": list("0123456789"),
+}
+"""What conversion and the model registry take over for this model."""
 
 
 def network() -> nn.Module:
@@ -158,6 +166,7 @@ def run(folder: Path) -> int:
     seconds = round(time.monotonic() - began, 2)
     metrics = {"accuracy": reached, "epochs": EPOCHS, "seconds": seconds, "torch": torch.__version__}
     (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
+    (folder / "conversion.json").write_text(json.dumps(DESCRIPTION, indent=2) + "\n")
     draft.rename(folder / "model.onnx")
     print(f"model.onnx, reference.zip, test.npz and metrics.json are in {folder} after {seconds} s", flush=True)
     return 0

@@ -48,6 +48,7 @@ def _write_model(folder: Path) -> None:
         num_attention_heads=2,
         num_key_value_heads=2,
         max_position_embeddings=2048,
+        rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
         eos_token_id=wrapped.eos_token_id,
         pad_token_id=wrapped.pad_token_id,
     )

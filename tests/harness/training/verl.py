@@ -19,6 +19,8 @@ VERL = Path(sys.prefix) / "verl"
 """Put on PYTHONPATH it is what `import verl` finds."""
 CONFIG = VERL / "verl" / "trainer" / "config"
 HAS_ALL = (VERL / "transformers").is_dir()
+OPTIMUM = Path(sys.prefix) / "optimum"
+"""optimum with a transformers that it works with; the rest is verl's."""
 NAMES = {"verl.trainer.main_ppo": "ppo_trainer", "verl.trainer.sft_trainer_ray": "sft_trainer_engine"}
 _VALIDATION = """
 import json, sys
@@ -65,6 +67,13 @@ def run(*words: str, given: str = "") -> str:
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
+
+
+def put_optimum(file: Path) -> Path:
+    """Writes an interpreter, as that of a virtual environment with optimum is."""
+    file.write_text(f'#!/bin/sh\nPYTHONPATH={OPTIMUM}:{VERL} exec {sys.executable} "$@"\n')
+    file.chmod(0o755)
+    return file
 
 
 def validate(commands: Sequence[Sequence[str]]) -> None:

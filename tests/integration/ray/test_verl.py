@@ -13,10 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.harness.api import Api, has_ended
 from tests.harness.mlflow_server import running_mlflow
 from tests.harness.ray_cluster import STAND_INS, RayCluster, running_cluster
 from tests.harness.training.deployment import ENDED, Trainer
-from tests.harness.training.verl import HAS_ALL, VERL, run, validate
+from tests.harness.training.verl import HAS_ALL, VERL, put_optimum, run, validate
 from tests.harness.training.verl_tasks import documented, shown, words
 
 pytestmark = [
@@ -60,10 +61,12 @@ def trainer(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Iterator[Tr
 
 
 @pytest.fixture
-def cpu_cluster() -> Iterator[RayCluster]:
-    """One node, on which verl takes the CPU for its accelerator."""
+def cpu_cluster(tmp_path: Path) -> Iterator[RayCluster]:
+    """One node, on which verl takes the CPU for its accelerator, and optimum has an interpreter of its own."""
     platform = {"VERL_USE_EXTERNAL_MODULES": "verl_on_cpu", "VERL_PLATFORM": "cpu", "VERL_ENGINE_DEVICE": "cuda"}
-    with running_cluster([(1, 11)], environment={"PYTHONPATH": f"{VERL}:{ON_CPU}", **platform}) as cluster:
+    optimum = {"MODELMILL_ONNX_PYTHON": str(put_optimum(tmp_path / "python-of-optimum"))}
+    environment = {"PYTHONPATH": f"{VERL}:{ON_CPU}", **platform, **optimum}
+    with running_cluster([(1, 11)], environment=environment) as cluster:
         yield cluster
 
 
@@ -202,12 +205,14 @@ print(json.dumps([model.num_parameters(), tokens.decode(model.generate(**tokens(
 """
 
 
-def test_a_checkpoint_becomes_a_model_that_transformers_loads(untracked: Trainer) -> None:
-    """By verl's own merger, on its node; and a new task trains on from there by model_path."""
+def test_a_checkpoint_becomes_a_model_that_transformers_loads_and_an_onnx_that_is_converted_and_registered(
+    untracked: Trainer,
+) -> None:
+    """By verl's own merger and optimum, on its node; and a new task trains on from there by model_path."""
     steps = {"total_training_steps": 2, "save_freq": 1, "overrides": ON_THE_CPU}
     task_id = untracked.send({**task("sft"), **steps})
     assert untracked.reaches(task_id, *ENDED)["state"] == "SUCCEEDED"
-    answer = untracked.http.post(f"/api/v2/tasks/{task_id}/export", json={"checkpoint": 2})
+    answer = untracked.http.post(f"/api/v2/tasks/{task_id}/export", json={"checkpoint": 2, "onnx": True})
     assert answer.status_code == 201, answer.text
     export = answer.json()["task_id"]
     ended = untracked.reaches(export, *ENDED)
@@ -216,8 +221,27 @@ def test_a_checkpoint_becomes_a_model_that_transformers_loads(untracked: Trainer
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in folder.iterdir()}
     parameters, text = json.loads(run("-c", LOADING, str(folder)).splitlines()[-1])
     assert parameters > 0 and text.startswith("1 +"), text
+    assert [each["path"] for each in ended["artifacts"]] == ["onnx/model.onnx"]
+    assert "The ONNX answers like the model" in "\n".join(untracked.logs(export))
+    _goes_on(untracked, export)
     further = {**task("sft"), **steps, "model_path": f"/private/users/local/models/{export}"}
     assert untracked.reaches(untracked.send(further), *ENDED)["state"] == "SUCCEEDED"
+
+
+def _goes_on(trainer: Trainer, export: str) -> None:
+    """Its ONNX by one click to the registry and to conversion, with the shapes and samples that the task describes."""
+    place, artifact = f"/api/v2/tasks/{export}", {"artifact": "onnx/model.onnx"}
+    kept = trainer.http.post(f"{place}/models", json={**artifact, "name": "tiny"})
+    assert kept.status_code == 201, kept.text
+    inputs = {each["name"] for each in trainer.http.get(kept.json()["model"]).json()["inputs"]}
+    assert inputs == {"input_ids", "attention_mask", "position_ids"}
+    trainer.start_converting()
+    job = trainer.http.post(f"{place}/convert", json={**artifact, "options": {"quantization": {"goal": "none"}}})
+    assert job.status_code == 201, job.text
+    with Api(trainer.deployment.url) as api:
+        made = api.wait(job.json()["job_id"], has_ended)
+    assert made["status"] == "COMPLETED", made
+    assert made["options"]["input_shapes"]["input_ids"] == [1, 64]
 
 
 def _last_step_at(server: str, task_id: str) -> int:

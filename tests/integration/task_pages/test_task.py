@@ -147,7 +147,8 @@ def test_a_model_is_offered_for_conversion_with_the_pictures_beside_it(web: http
     assert 'name="artifact" value="model.onnx"' in page
     assert f'value="/private/users/erin/jobs/{ids["succeeded"]}--a01/images"' in page
     shown = web.get(f"/ui/tasks/{ids['converted']}")
-    assert re.findall(r"<option>([^<]+)</option>", shown.text) == ["model.onnx", "export/large.onnx"]
+    choices = re.findall(r"<option>([^<]+)</option>", shown.text)
+    assert choices == 2 * ["model.onnx", "export/large.onnx"], "to convert, and to register"
     assert 'href="/ui/jobs/6f1c2a4e-1111-4222-8333-444455556666"' in shown.text
     assert "There are no reference pictures in it." in text_of(shown)
 
@@ -160,6 +161,20 @@ def test_a_conversion_that_is_refused_keeps_what_was_typed(web: httpx.Client, id
     other = web.post(f"/ui/tasks/{ids['succeeded']}/convert", data={**typed, "images": "/private/users/finn/datasets"})
     assert other.status_code == 422
     assert web.post(f"/ui/tasks/{ids['failed']}/convert", data=typed).status_code == 409
+
+
+def test_a_model_that_the_registry_refuses_keeps_its_name_and_an_unreadable_note_is_said(
+    web: httpx.Client, ids: dict[str, str], deployment: Deployment
+) -> None:
+    typed = {"artifact": "model.onnx", "name": "a/b"}
+    refused = web.post(f"/ui/tasks/{ids['succeeded']}/models", data=typed)
+    assert refused.status_code == 422 and 'value="a/b"' in refused.text and 'id="register-error"' in refused.text
+    note = deployment.settings().homes / f"users/erin/jobs/{ids['succeeded']}--a01/conversion.json"
+    note.write_text('{"labels": 1}')
+    assert "conversion.json.labels" in text_of(web.get(f"/ui/tasks/{ids['succeeded']}"))
+    note.write_text('{"options": {"input_shapes": {"x": [1]}}}')
+    assert "input_shapes" in text_of(web.get(f"/ui/tasks/{ids['succeeded']}"))
+    note.unlink()
 
 
 def test_checkpoints_are_listed_with_what_was_told_of_them_and_a_failed_task_goes_on_from_the_last(

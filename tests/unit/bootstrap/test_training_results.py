@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.bootstrap.container import Container, assemble
-from app.bootstrap.training_results import ResultConversions
+from app.bootstrap.training_results import ResultConversions, ResultModels
 from app.conversion import object_keys
 from app.conversion.errors import NoImages, NotOnnx, TooManyJobs
 from app.homes.errors import FileMissing, PathRefused
@@ -18,6 +19,8 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database
+from app.model_registry.errors import ModelExists
+from app.model_registry.service import Models
 from app.settings import Settings
 from app.training import store
 from app.training.service import ConversionRequest, Results, Tasks, TrainingOptions
@@ -148,3 +151,44 @@ def test_what_there_is_no_room_for_becomes_a_job_once_there_is(
     with database.read() as conn:
         assert [made.job_id for made in store.conversions_of(conn, TASK)] == [job_id_of(task)]
     assert narrow.conversion.jobs.get(job_id_of(task), "alice").name == "model"
+
+
+def keeping(container: Container, homes: Homes, database: Database) -> Results:
+    tasks = Tasks(TrainingOptions(is_on=True, homes_root="/private"), database, homes, lambda: None)
+    models = Models(database, container.objects, container.conversion)
+    conversions = ResultConversions(container.conversion, homes)
+    finished_task(database, homes, "workload: script\ncode_path: /private/common/code/digits\n")
+    (folder_of(homes, "alice") / "net.onnx").write_bytes((SAMPLE / "digits.onnx").read_bytes())
+    return Results(tasks, conversions, ResultModels(container.conversion, homes, lambda: models))
+
+
+def test_a_model_is_registered_as_its_task_describes_it_and_the_next_one_is_its_next_version(
+    container: Container, homes: Homes, database: Database
+) -> None:
+    results, models = keeping(container, homes, database), Models(database, container.objects, container.conversion)
+    described = {"options": {"preprocess": {"color": "GRAY"}}, "decoder": "classifier", "labels": list("0123456789")}
+    (folder_of(homes, "alice") / "conversion.json").write_text(json.dumps(described))
+    assert results.register("alice", TASK, artifact="net.onnx", name="digits").version == 1
+    card = models.get("alice", "digits").card
+    assert (card.decoder, card.labels, card.preprocess["color"]) == ("classifier", tuple("0123456789"), "GRAY")
+    with pytest.raises(ModelExists):
+        results.register("alice", TASK, artifact="net.onnx", name="digits")
+    assert results.register("alice", TASK, artifact="net.onnx", name="digits", is_next=True, note="x").version == 2
+    assert [model.note for model in models.versions("alice", "digits")[0]] == ["x", f"Task {TASK}"]
+    assert not list(container.objects.list("uploads/"))
+
+
+@pytest.mark.parametrize(
+    ("described", "words"), [({"decoder": "none"}, "decoder"), ({"options": {"preprocess": {"scale": "x"}}}, "scale")]
+)
+def test_what_the_registry_refuses_of_a_description_is_said(
+    container: Container, homes: Homes, database: Database, described: dict[str, object], words: str
+) -> None:
+    results = keeping(container, homes, database)
+    (folder_of(homes, "alice") / "conversion.json").write_text(json.dumps(described))
+    with pytest.raises(BadInput, match=words):
+        results.register("alice", TASK, artifact="net.onnx", name="digits")
+    (folder_of(homes, "alice") / "conversion.json").unlink()
+    with pytest.raises(FileMissing):
+        results.register("alice", TASK, artifact="none.onnx", name="digits")
+    assert not list(container.objects.list("uploads/"))

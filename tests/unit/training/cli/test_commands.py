@@ -582,6 +582,30 @@ def test_a_checkpoint_is_exported_by_its_step_or_as_the_last_one(monkeypatch, ca
     assert bodies == [{"checkpoint": "last", "onnx": False}, {"checkpoint": 40, "onnx": True}]
 
 
+def test_the_model_of_a_task_goes_to_conversion_and_to_the_registry(monkeypatch, capsys, server):
+    left = [{"path": "model.onnx", "file": "/private/x/model.onnx"}]
+    server.answers = {
+        f"GET /api/v2/tasks/{ID}": [(200, task(artifacts=left))],
+        f"POST /api/v2/tasks/{ID}/convert": [(201, {"job_id": "j1"})],
+        f"POST /api/v2/tasks/{ID}/models": [(201, {"name": "tiny", "version": 2})],
+    }
+    assert typed(monkeypatch, "convert", ID, "--images", "datasets/a", "--url", server.url) == Exit.OK
+    convert = json.loads(server.seen[-1][3])
+    assert convert == {"artifact": "model.onnx", "images": "datasets/a", "name": "", "options": {}}
+    assert typed(monkeypatch, "register", ID, "tiny", "--new-version", "--url", server.url) == Exit.OK
+    register = json.loads(server.seen[-1][3])
+    assert register == {"artifact": "model.onnx", "name": "tiny", "new_version": True, "note": ""}
+    assert capsys.readouterr().out == "j1\ntiny@2\n"
+
+
+@pytest.mark.parametrize(("names", "words"), [((), "left no ONNX model"), (("a.onnx", "b.onnx"), "a.onnx, b.onnx")])
+def test_which_model_is_meant_has_to_be_clear(monkeypatch, capsys, server, names, words):
+    left = [{"path": name, "file": f"/private/x/{name}"} for name in names]
+    server.answers = {f"GET /api/v2/tasks/{ID}": [(200, task(artifacts=left))]}
+    assert typed(monkeypatch, "convert", ID, "--url", server.url) != Exit.OK
+    assert words in capsys.readouterr().err
+
+
 def test_environments_are_listed_written_and_deleted(monkeypatch, capsys, server, spec):
     one = {"name": "lab", "description": "of us", "image": None, "pip": ["a==1"], "variables": ["A"], "secrets": ["B"]}
     one |= {"priority": "low", "max_gpus_per_task": None, "max_gpus": 8, "max_run_s": None}

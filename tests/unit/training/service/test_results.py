@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,7 +23,7 @@ from app.training.errors import TaskNotFinished, TaskNotFound
 from app.training.model import Conversion, Event, State, Task
 from app.training.service import ConversionRequest, Results, Tasks, TrainingOptions
 from app.training.service.results import AGAIN_S, CLAIM, TRIED_FOR, job_id_of
-from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task
+from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task, folder_of
 
 ENDED = BEGAN + timedelta(minutes=1)
 LATER = ENDED + timedelta(seconds=2)
@@ -281,6 +283,73 @@ def test_the_id_of_the_job_is_the_same_for_each_try_and_looks_like_any_other(res
     other = add(results, task_id=TASK.replace("ab12", "cd34"))
     assert job_id_of(task) == job_id_of(task) != job_id_of(other)
     assert object_keys.is_uuid4(job_id_of(task))
+
+
+# --- what the task says of its model ---------------------------------------------------------------
+UNIT = {"preprocess": {"color": "BGR", "scale": 1.0}}
+NOTED = {"images": "samples", "options": UNIT, "decoder": "yolox", "labels": ["cat", "dog"]}
+
+
+def note(results: Results, content: object, artifact_folder: str = "") -> None:
+    folder = folder_of(results.tasks.homes, "alice") / artifact_folder
+    folder.mkdir(exist_ok=True)
+    (folder / "conversion.json").write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def test_what_a_program_notes_beside_its_model_goes_into_the_conversion(
+    results: Results, conversions: Conversions
+) -> None:
+    add(results, PLAIN)
+    note(results, NOTED, "export")
+    results.convert("alice", TASK, artifact="export/net.onnx", now=LATER)
+    results.convert("alice", TASK, artifact="export/net.onnx", images="/private/x", options={"a": 1}, now=ENDED)
+    first, second = conversions.asked
+    assert (first.images, first.options) == (f"{FOLDER}/export/samples", UNIT)
+    assert (second.images, second.options) == ("/private/x", {**UNIT, "a": 1})
+
+
+def test_the_spec_says_more_of_the_model_that_it_names_and_nothing_of_others(
+    results: Results, conversions: Conversions
+) -> None:
+    add(results, SPEC + "  options: {input_shapes: {x: [1, 2]}}\n")
+    note(results, NOTED)
+    results.convert_results(TASK, now=LATER)
+    results.convert("alice", TASK, artifact="model.onnx", now=LATER)
+    results.convert("alice", TASK, artifact="other.onnx", now=ENDED)
+    by_spec, again, other = conversions.asked
+    assert by_spec.images == again.images == f"{FOLDER}/reference.zip"
+    assert by_spec.options == again.options == {**UNIT, "input_shapes": {"x": [1, 2]}}
+    assert (other.images, other.options) == (f"{FOLDER}/samples", UNIT)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "conversion.json: "),
+        ({"option": {}}, "conversion.json.option: "),
+        ({"labels": [1]}, "conversion.json.labels.0: "),
+        ("x" * (256 << 10 | 1), "longer than 256 KiB"),
+    ],
+)
+def test_a_description_that_cannot_be_read_is_said_and_nothing_made(
+    results: Results, conversions: Conversions, content: object, words: str
+) -> None:
+    add(results)
+    note(results, content)
+    with pytest.raises(BadInput, match=re.escape(words)):
+        click(results)
+    results.convert_results(TASK, now=LATER)
+    assert words in rows(results)[0].problem
+    assert conversions.asked == []
+
+
+def test_samples_are_missing_only_if_nobody_names_any(results: Results, conversions: Conversions) -> None:
+    add(results, PLAIN)
+    with pytest.raises(BadInput, match="no reference samples beside the model"):
+        click(results, images="")
+    (folder_of(results.tasks.homes, "alice") / "images").mkdir()
+    click(results, images="")
+    assert conversions.asked[0].images == f"{FOLDER}/images"
 
 
 # --- by one click -----------------------------------------------------------------------------------

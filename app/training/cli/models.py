@@ -1,0 +1,107 @@
+"""The commands about what a task leaves: its checkpoints, and models that go on to conversion and the registry."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_table
+from app.kit.errors import BadRequest, NotFound
+from app.training.cli.tasks import TaskId, client_of, task_of
+
+Artifact = Annotated[
+    str, typer.Option(metavar="PATH", help="The ONNX in the folder of the task; needed if there are several.")
+]
+
+
+def checkpoints(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+    """The checkpoints that a task has left; `resume_from` of a new task begins with one."""
+    from app.training.cli.tables import checkpoints_table
+
+    with client_of(context, url) as client:
+        answer = client.checkpoints(task_of(client, task)["task_id"])
+    table = partial(checkpoints_table, metric=answer["metric"])
+    print_table(answer["checkpoints"], table, "It has left no checkpoint.", as_json=as_json)
+
+
+def export(
+    context: typer.Context,
+    task: TaskId,
+    checkpoint: Annotated[str, typer.Option(metavar="last|best|STEP", help="Which checkpoint of the task.")] = "last",
+    onnx: Annotated[bool, typer.Option("--onnx", help="An ONNX as well.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Make a model of a checkpoint: a task that leaves it in models/ of your home, in Hugging Face's safetensors."""
+    with client_of(context, url) as client:
+        step = int(checkpoint) if checkpoint.isdecimal() else checkpoint
+        task_id = task_of(client, task)["task_id"]
+        record = client.export(task_id, step, onnx=onnx, idempotency_key=str(uuid.uuid4()))
+    typer.echo(json.dumps(record, indent=2) if as_json else record["task_id"])
+
+
+def convert(
+    context: typer.Context,
+    task: TaskId,
+    artifact: Artifact = "",
+    images: Annotated[
+        str, typer.Option(metavar="PATH", help="Samples, in your home; default those beside the model.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="Of the conversion.")] = "",
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Send a model that a task left to conversion, prepared as the task describes it."""
+    with client_of(context, url) as client:
+        record = task_of(client, task)
+        made = client.convert(
+            record["task_id"],
+            _artifact(record, artifact),
+            images=images,
+            name=name,
+            idempotency_key=str(uuid.uuid4()),
+        )
+    typer.echo(json.dumps(made, indent=2) if as_json else made["job_id"])
+
+
+def register(
+    context: typer.Context,
+    task: TaskId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model.")],
+    artifact: Artifact = "",
+    new_version: Annotated[
+        bool, typer.Option("--new-version", help="The next version where there is a model of this name.")
+    ] = False,
+    note: Annotated[str, typer.Option(help="Of this version.")] = "",
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Keep a model that a task left under a name in the model registry."""
+    with client_of(context, url) as client:
+        record = task_of(client, task)
+        made = client.register(
+            record["task_id"],
+            _artifact(record, artifact),
+            name,
+            new_version=new_version,
+            note=note,
+            idempotency_key=str(uuid.uuid4()),
+        )
+    typer.echo(json.dumps(made, indent=2) if as_json else f"{made['name']}@{made['version']}")
+
+
+def _artifact(record: dict[str, Any], artifact: str) -> str:
+    """The model that is meant: the only one, if none is named."""
+    if artifact:
+        return artifact
+    paths = [each["path"] for each in record["artifacts"]]
+    if len(paths) == 1:
+        return str(paths[0])
+    if not paths:
+        raise NotFound("the task has left no ONNX model", hint="It has to succeed first.")
+    raise BadRequest(f"the task has left {len(paths)} models", hint=f"Name one with --artifact: {', '.join(paths)}.")
