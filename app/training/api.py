@@ -301,11 +301,9 @@ def convert_result(request: Request, body: schemas.NewConversion) -> Response:
     more_errors=(403, 409, 507),
     body=schemas.NewTaskModel,
 )
-async def register_result(request: Request) -> Response:
-    body, user = await json_body(request, schemas.NewTaskModel), user_of(request)
-    model = await run_in_threadpool(
-        training_of(request).results.register,
-        user,
+def register_result(request: Request, body: schemas.NewTaskModel) -> Response:
+    model = training_of(request).results.register(
+        user_of(request),
         _task_id(request),
         artifact=body.artifact,
         name=body.name,

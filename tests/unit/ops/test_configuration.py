@@ -32,6 +32,7 @@ def test_every_variable_named_in_a_document_exists() -> None:
         "MODELMILL_PYTHON",
         "MODELMILL_RECEIPT_KEY",
         "MODELMILL_NODE_TOKEN",
+        "MODELMILL_ONNX_PYTHON",
         "MODELMILL_TOKEN",
         "MODELMILL_URL",
         "MODELMILL_WORK",
