@@ -30,6 +30,10 @@ MESSAGES: Mapping[str, str] = {
     "(%(before_db)s → %(snr_db)s dB), most on %(names)s.",
     "first_bad_channels": "Look at channels %(channels)s of %(layer)s: from the front, it is the first layer that "
     "costs the goal (%(before_db)s → %(snr_db)s dB), most on %(names)s.",
+    "shortfall": "Leave %(layers)s in float: %(names)s, the pictures with the lowest SNR, have %(after_db)s dB then "
+    "instead of %(before_db)s.",
+    "small_outputs": "Calibrate with more pictures like %(names)s, or judge by the task: their outputs are small, and "
+    "their errors are as usual.",
     "weights": "The weights of %(layers)s are the limit in 8 bits: 16 bits for them, or retraining.",
     "rung": "Try the next step of the vendor's options: %(name)s.",
 }
@@ -42,6 +46,7 @@ WORTH_MS = 0.1
 WEIGHTS_DB = 25.0
 """Weights of a layer that alone are below this leave no room for the activations' share of 20 dB."""
 NAMED_AT_MOST = 3
+TASK_GOAL = "drop<=1%"
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ def next_actions(evidence: Evidence) -> tuple[Action, ...]:
         *_goal(evidence, search),
         *_fastest(evidence),
         *_samples(evidence),
+        *_shortfall(evidence),
         *_first_bad(evidence, search),
         *_weights(evidence),
     )
@@ -190,6 +196,25 @@ def _samples(evidence: Evidence) -> Iterator[Action]:
     low = [row["name"] for row in worst if row["snr_db"] < SNR_DB_MIN / 2][:NAMED_AT_MOST]
     if low:
         yield Action("outlier_samples", {"names": ", ".join(low)})
+
+
+def _shortfall(evidence: Evidence) -> Iterator[Action]:
+    """What was measured on the pictures that keep a search from its goal."""
+    known = (evidence.bie.get("search") or {}).get("shortfall")
+    if not known:
+        return
+    names, layers = ", ".join(known["pictures"]), [name for name, _ in known["layers"]]
+    if known["code"] == "small_outputs":
+        has_task = bool((evidence.bie.get("quality") or {}).get("task"))
+        yield Action(
+            "small_outputs", {"names": names}, options_patch=candidates.goal_patch(TASK_GOAL) if has_task else {}
+        )
+    if layers:
+        quantization = evidence.options.quantization
+        excluded = [*quantization.exclude_nodes, *(name for name in layers if name not in quantization.exclude_nodes)]
+        numbers = {"before_db": round(known["base_db"], 1), "after_db": round(known["layers_db"], 1)}
+        patch = {"quantization": {"exclude_nodes": excluded}}
+        yield Action("shortfall", {"layers": ", ".join(layers), "names": names, **numbers}, options_patch=patch)
 
 
 def _first_bad(evidence: Evidence, search: Search | None) -> Iterator[Action]:

@@ -70,6 +70,8 @@ class Judgement:
     """What is sure of the same pictures, nearer and darker; None if none of these was judged on."""
     is_met: bool | None
     task: TaskScore | None
+    margin_db: float | None = None
+    """By how much candidates had to exceed the goal in the end; None in older reports."""
     is_own_set: bool = False
     """The pictures that were judged on were sent for that."""
 
@@ -98,7 +100,7 @@ def read_judgement(bie: Report) -> Judgement | None:
     matching = bie.get("judgement")
     if not matching:
         return None
-    names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "is_met")
+    names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "margin_db", "is_met")
     numbers = {name: matching.get(name) for name in names}
     counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
     is_own_set = bool(matching.get("is_own_set"))

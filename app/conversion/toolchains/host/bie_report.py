@@ -9,6 +9,7 @@ from typing import Any
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.quality import is_slower, judged_verdict
 from app.conversion.toolchains.host.search.result import SearchResult
+from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS
 
 WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
 AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
@@ -29,9 +30,7 @@ def goal_line(result: SearchResult) -> str:
         return f"made as the steps say: {known}"
     if goal["is_reached"]:
         return f"the goal {goal['text']} is reached: {known}"
-    layers = goal["reason_params"].get("layers")
-    why = f"; the weights of {layers} are the limit" if layers else ""
-    return f"the goal {goal['text']} is not reached ({goal['reason_code']}): {known}{why}"
+    return f"the goal {goal['text']} is not reached ({goal['reason_code']}): {known}"
 
 
 def mark_saturating(report: dict[str, Any], operators: Mapping[str, str]) -> None:
@@ -70,11 +69,37 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     if not verdict["passed"] and not verdict["nothing_quantized"]:
         advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
-        warnings.append(f"the worst output has an SNR of {_shortfall(verdict)}: {advice}")
-    return warnings
+        warnings.append(f"the worst output has an SNR of {_below(verdict)}: {advice}")
+    return [*warnings, *_shortfall(report.get("search", {}).get("shortfall"))]
 
 
-def _shortfall(verdict: Mapping[str, Any]) -> str:
+def _shortfall(measured: Mapping[str, Any] | None) -> list[str]:
+    """Returns what a search measured of the pictures that keep it from its goal, and of the layers that cost most
+    there."""
+    if measured is None:
+        return []
+    names, layers = ", ".join(measured["pictures"]), ", ".join(name for name, _ in measured["layers"])
+    signal, noise = (10 ** (measured[level] / 20) for level in ("signal_db", "noise_db"))
+    lines = [
+        f"lowest are {names} with {measured['snr_db']:.1f} dB: outputs {signal:.2g} times, errors {noise:.2g} times as "
+        "large as usual"
+    ]
+    is_beyond_16_bits, wide_db = measured["code"] == SIXTEEN_BITS, f"{measured['wide_db']:.1f} dB"
+    if is_beyond_16_bits:
+        lines.append(f"even 16 bits for all tensors give them only {wide_db}")
+    if layers and is_beyond_16_bits:
+        lines.append(f"with {layers} in float besides, they have {measured['layers_db']:.1f} dB")
+    elif layers:
+        lines.append(
+            f"{layers} cost most there: in float, they give these pictures {measured['layers_db']:.1f} dB; 16 bits for "
+            f"all tensors give {wide_db}"
+        )
+    elif not is_beyond_16_bits:
+        lines.append(f"no single layer costs much there; 16 bits for all tensors give these pictures {wide_db}")
+    return lines
+
+
+def _below(verdict: Mapping[str, Any]) -> str:
     snr_db = verdict["snr_db"]
     if "judged_on" not in verdict or snr_db is None:
         return f"{snr_db} dB, below {SNR_DB_MIN:g} dB"

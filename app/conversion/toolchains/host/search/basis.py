@@ -42,7 +42,10 @@ class Basis:
         Args:
             parts: the parts whose pictures set the ranges.
         """
-        return Precision(self.ranges(choice, parts), choice.wide, choice.wide_weights, choice.is_wide_float)
+        ranges = self.ranges(choice, parts)
+        if choice.is_wide_float:
+            return Precision(ranges, exact=choice.wide | choice.wide_weights)
+        return Precision(ranges, choice.wide, choice.wide_weights)
 
     def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
         """Returns ranges by activation. Those in 16 bits include the extremes, since they have levels to spare."""

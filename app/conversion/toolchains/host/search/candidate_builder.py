@@ -70,15 +70,20 @@ class CandidateBuilder:
         self._equalized = Basis(done.model, template.plan, statistics, template)
         return True
 
-    def of_part(self, choice: Choice) -> Callable[[int], Any]:
-        """Returns the function that makes the model judged on a part, which is calibrated without that part."""
-        return lambda part: self.built(choice, self._split.calibrating(part))
+    def of_part(self, choice: Choice, exact: frozenset[str] = frozenset()) -> Callable[[int], Any]:
+        """Returns the function that makes the model judged on a part, which is calibrated without that part.
 
-    def built(self, choice: Choice, parts: Sequence[int]) -> Any:
+        Args:
+            exact: tensors that stay in float besides.
+        """
+        return lambda part: self.built(choice, self._split.calibrating(part), exact)
+
+    def built(self, choice: Choice, parts: Sequence[int], exact: frozenset[str] = frozenset()) -> Any:
         """Returns the quantized model (onnx.ModelProto).
 
         Args:
             parts: the parts whose pictures set the ranges.
+            exact: activations and weights that stay in float besides.
         """
         basis = self.basis(choice, parts)
         if choice.is_float:
@@ -87,7 +92,7 @@ class CandidateBuilder:
         if choice.is_corrected:
             shifts = corrections(self._shifts_of(choice.in_8_bits, tuple(parts)), choice.wide, choice.wide_weights)
             precision = replace(precision, biases=shifts)
-        return basis.template.build(precision)
+        return basis.template.build(replace(precision, exact=precision.exact | exact) if exact else precision)
 
     def basis(self, choice: Choice, parts: Sequence[int]) -> Basis:
         """Returns the basis of a choice.

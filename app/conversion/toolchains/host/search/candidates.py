@@ -13,7 +13,7 @@ WORTH_DB = 1.0
 CUT_DB, EQUALIZED_DB = 1.5, 3.0
 """Ranges that cut extremes, and equalized channels, gain less on other scenes than on the given pictures. A candidate
 without them that reaches the goal is better unless they gain at least this much, in dB."""
-VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "dearer", "worse"]
+VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "below_goal_unseen", "dearer", "worse"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class Choice:
     is_corrected: bool = False
     is_float: bool = False
     is_wide_float: bool = False
+
+    @property
+    def wide_tensors(self) -> frozenset[str]:
+        """Activations and weights that are not in 8 bits."""
+        return self.wide | self.wide_weights
 
     @property
     def tensors_16(self) -> int:
@@ -111,6 +116,8 @@ class TriedCandidate:
     """Lower bound of the SNR, the lower of those for pictures as given and for altered ones."""
     expected_db: float | None = None
     """SNR that was predicted before it was built."""
+    misses_unseen: bool = False
+    """True if it reaches the goal on the pictures that choose, and misses it on those that report."""
 
     @property
     def order(self) -> tuple[int, float]:
@@ -178,6 +185,8 @@ class Trail:
 def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
     if one is taken:
         return "taken"
+    if one.misses_unseen:
+        return "below_goal_unseen"
     if not one.is_good:
         below: VerdictCode = "below_goal_altered" if one.holds_as_given else "below_goal"
         return below if taken.is_good else "worse"

@@ -76,8 +76,7 @@ def first_bad(
     """
     part = split.choose[0]
     basis = builder.basis(choice, split.calibrating(part))
-    places = _places(basis)
-    names = sorted(places, key=places.__getitem__)
+    names = order_of(basis)
     activations = {one.name for one in basis.template.activations}
 
     def judged(count: int) -> Score:
@@ -103,20 +102,22 @@ def first_bad(
     worst = tuple(name for _, name in pictures[:PICTURES])
     before_db = min(before_db, 120.0)
     channels = _wide_channels(basis, tensor, split.calibrating(part)) if tensor in activations else ()
-    return FirstBad(tensor, _layer(basis, tensor), before_db, last.mean_db, low, len(names), worst, channels)
+    return FirstBad(tensor, layer_of(basis, tensor), before_db, last.mean_db, low, len(names), worst, channels)
 
 
-def _places(basis: Basis) -> dict[str, tuple[int, bool]]:
-    """Returns for each tensor the index of the node that produces it; for a weight, of the node that reads it, which
-    comes first."""
+def order_of(basis: Basis) -> list[str]:
+    """Returns all activations and weights in the order of the nodes that produce them; weights come right before the
+    node that reads them."""
     nodes = basis.template.float_model.graph.node
     makers = {name: place for place, node in enumerate(nodes) for name in node.output}
     readers = {node.name: place for place, node in enumerate(nodes)}
     places = {one.name: (makers.get(one.name, -1), True) for one in basis.template.activations}
-    return {one.name: (readers.get(one.layer, -1), False) for one in basis.template.weights} | places
+    places |= {one.name: (readers.get(one.layer, -1), False) for one in basis.template.weights}
+    return sorted(places, key=places.__getitem__)
 
 
-def _layer(basis: Basis, tensor: str) -> str:
+def layer_of(basis: Basis, tensor: str) -> str:
+    """Returns the name of the node that reads a weight, or that produces an activation."""
     by_weight = {one.name: one.layer for one in basis.template.weights}
     makers = {name: node.name for node in basis.template.float_model.graph.node for name in node.output}
     return by_weight.get(tensor) or makers.get(tensor) or tensor

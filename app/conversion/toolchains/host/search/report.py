@@ -14,14 +14,12 @@ from app.conversion.toolchains.host.search.first_bad import FirstBad
 from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS, Shortfall
 from app.conversion.toolchains.host.search.split import SEED, Split
 
 FLOOR_DB = 10.0
 """No picture may be below this SNR."""
 SENSITIVITIES_MOST = 400
-WEAK_MARGIN_DB, WEAK_NAMED = 5.0, 3
-"""Layers are named as obstacles if the SNR of their weights alone is at most this much above the goal, in dB; and how
-many of them are named."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +32,8 @@ class SearchOutcome:
         is_met: that score reaches the goal.
         ended_by: "reached", "given", "budget" or "exhausted".
         first_bad: where 8 bits first miss the goal; None if they reach it, or if there was no time to find out.
+        shortfall: why the taken one misses the goal; None if it does not, or likewise.
+        margin_db: by how much the taken one had to exceed the goal on the pictures that choose.
     """
 
     goal: Goal
@@ -48,6 +48,8 @@ class SearchOutcome:
     ended_by: str
     float_latency_ms: float | None
     first_bad: FirstBad | None = None
+    shortfall: Shortfall | None = None
+    margin_db: float = 0.0
 
     def goal_report(self) -> dict[str, Any] | None:
         """None if no goal was named."""
@@ -74,6 +76,7 @@ class SearchOutcome:
             "candidates": self.trail.to_json(),
             "taken": self.taken.id,
             "float_latency_ms": self.float_latency_ms,
+            "shortfall": self.shortfall.to_json() if self.shortfall else None,
             "first_bad": self.first_bad.to_json() if self.first_bad else None,
             "sensitivity": [
                 {"tensor": row.tensor, "layer": row.layer or row.tensor, "snr_db": round(row.snr_db, 2)} for row in rows
@@ -97,6 +100,7 @@ class SearchOutcome:
             "high_db": _rounded(high),
             "floor_db": FLOOR_DB,
             "altered_db": _rounded(self.taken.altered_db),
+            "margin_db": self.margin_db,
             "is_met": self.is_met if self.goal.kind == "snr" and values else None,
             "task": None,
         }
@@ -106,22 +110,15 @@ class SearchOutcome:
         best: dict[str, Any] = {"snr_db": _rounded(self.taken.score.mean_db)}
         if self.goal.kind == "drop" and self.taken.score.drop_percent is None:
             return "no_task", best
-        if self.taken.is_good:
+        if self.shortfall is not None and self.shortfall.code == SIXTEEN_BITS:
+            return SIXTEEN_BITS, best
+        if self.taken.is_good or any(one.misses_unseen for one in self.trail.candidates):
             return "unseen_pictures", best
         if self.ended_by == "budget":
             return "budget", best
         if self.goal.threshold is not None and self.taken.score.mean_db >= self.goal.threshold:
             return "uneven_pictures", best | {"snr_min_db": _rounded(self.taken.score.min_db)}
-        weak = self._weak_layers()
-        return ("weights", best | {"layers": ", ".join(weak)}) if weak else ("out_of_reach", best)
-
-    def _weak_layers(self) -> list[str]:
-        """Returns layers whose weights alone leave no margin, the worst first, without those in 16 bits."""
-        if self.goal.kind != "snr" or self.goal.threshold is None:
-            return []
-        limit, wide = self.goal.threshold + WEAK_MARGIN_DB, self.taken.choice.wide_weights
-        weak = [row for row in self.rows if row.is_weight and row.snr_db < limit and row.tensor not in wide]
-        return [row.layer for row in sorted(weak, key=lambda row: row.snr_db)[:WEAK_NAMED]]
+        return "out_of_reach", best
 
 
 def _rounded(value: float | None) -> float | None:

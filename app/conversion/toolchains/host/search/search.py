@@ -6,11 +6,9 @@ holds the goal ends it; in 8 bits, where more is had for nothing, the better is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
-from statistics import fmean
 from typing import Any
 
 from app.conversion.errors import UnsupportedOperator
@@ -22,27 +20,25 @@ from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.acceptance import (
-    ALTERED_SLACK_DB,
-    MARGIN_DB,
-    assured_db,
     holds,
     level_db,
 )
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
-from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Trail, TriedCandidate
+from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import FirstBad, first_bad
-from app.conversion.toolchains.host.search.interval import most_of
-from app.conversion.toolchains.host.search.judge import Build, Judge, JudgedPicture, Score
+from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture, Score
 from app.conversion.toolchains.host.search.mixed_precision import widened
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.recipe import choice_of
 from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.host.search.shortfall import Shortfall, shortfall
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Template
+from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.kit.sandbox.errors import StageFailed
@@ -59,6 +55,8 @@ SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
 
 ENOUGH_DB = 50.0
 """A candidate in 8 bits that holds the goal with so much is as good as any."""
+MARGINS_DB = (3.0, 6.0, 12.0, 24.0)
+"""By how much candidates have to exceed the goal where the pictures that report miss it, one after the other."""
 FLOAT_SHARE = 0.5
 """Of the tensors, at most, that are left in float to hold a goal."""
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
@@ -116,13 +114,37 @@ class _Search:
         given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._calibrating)
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
         self.builder = CandidateBuilder(given, self.split, self.judge.examples, options, threads)
-        self.trail = Trail()
+        self.trials = Trials(self.builder, self.judge, self.split, goal, self._tried)
+        self.trail = self.trials.trail
         self.rows: list[Sensitivity] = []
 
     def run(self) -> SearchResult:
-        for choice in self._choices():
+        self._attempt_all(self._choices())
+        taken = self.trail.best
+        reported = self._reported(taken)
+        for margin_db in MARGINS_DB:
+            is_unmet = self.goal.kind == "snr" and taken.is_good and not holds(self.goal, reported)
+            if not is_unmet or not self.budget.allows(SEARCH_SHARE):
+                break
+            print(f"pictures that did not choose miss the goal: from now on with {margin_db:g} dB to spare")
+            self.trials.raise_margin(taken, margin_db)
+            if not self.trail.best.is_good:
+                self._attempt_all(self._widened())
+            taken = self.trail.best
+            reported = self._reported(taken)
+        return self._result(taken, reported)
+
+    def _reported(self, taken: TriedCandidate) -> Score:
+        """Returns the score on the pictures that report."""
+        if self.split.report is None:
+            return taken.score
+        return self.judge.judge(self.builder.of_part(taken.choice), [self.split.report]).score
+
+    def _attempt_all(self, choices: Iterable[Choice]) -> None:
+        """Until one is enough, or the time is up."""
+        for choice in choices:
             try:
-                self._try(choice)
+                self.trials.attempt(choice)
             except StageFailed as error:
                 if not self.trail.candidates:
                     raise
@@ -133,7 +155,6 @@ class _Search:
                 )
             if self._has_enough() or not self.budget.allows(SEARCH_SHARE):
                 break
-        return self._result(self.trail.best)
 
     def _has_enough(self) -> bool:
         """Does one hold the goal, and is none in 8 bits worth looking for that does so better?"""
@@ -143,10 +164,9 @@ class _Search:
         is_better_free = self.goal.kind == "snr" and best.choice.tensors_16 == 0 and best.score.mean_db < ENOUGH_DB
         return not (is_better_free and self.budget.allows_more_of_the_same())
 
-    def _result(self, taken: TriedCandidate) -> SearchResult:
-        reported, basis = taken.score, self.builder.basis(taken.choice, self.split.final)
-        if self.split.report is not None:
-            reported = self.judge.judge(self.builder.of_part(taken.choice), [self.split.report]).score
+    def _result(self, taken: TriedCandidate, reported: Score) -> SearchResult:
+        basis = self.builder.basis(taken.choice, self.split.final)
+        is_met = bool(reported.values) and holds(self.goal, reported)
         ended_by = "budget" if not self.budget.allows(SEARCH_SHARE) else "exhausted"
         outcome = SearchOutcome(
             self.goal,
@@ -157,10 +177,12 @@ class _Search:
             self.rows,
             self.split,
             reported,
-            bool(reported.values) and holds(self.goal, reported),
+            is_met,
             "given" if self.goal.kind == "given" else "reached" if taken.is_good else ended_by,
             self.judge.float_latency_ms,
             self._first_bad(),
+            None if is_met and taken.is_good else self._shortfall(taken),
+            self.trials.margin_db,
         )
         return SearchResult(
             self.builder.built(taken.choice, self.split.final),
@@ -176,14 +198,24 @@ class _Search:
             self.split.places(self.split.report),
         )
 
+    def _shortfall(self, taken: TriedCandidate) -> Shortfall | None:
+        """None where SNR is not the goal."""
+        if self.goal.kind != "snr" or taken.choice.is_float:
+            return None
+        self._tell("measuring what stands in the way of the goal")
+        has_time = partial(self.budget.allows, 1.0)
+        return shortfall(self.builder, self.judge, self.split, taken.choice, self.trials.goal_db, has_time)
+
     def _first_bad(self) -> FirstBad | None:
         """Judged on a few pictures; None where SNR is not the goal."""
-        narrow = [one for one in self._narrow if not one.choice.is_float]
+        narrow = [one for one in self.trials.narrow if not one.choice.is_float]
         if self.goal.kind != "snr" or not narrow or any(one.is_good for one in narrow):
             return None
         self._tell("looking for the first layer that misses the goal")
         has_time = partial(self.budget.allows, 1.0)
-        return first_bad(self.builder, self.judge, self.split, self._best_in_8_bits, self._goal_db, has_time)
+        return first_bad(
+            self.builder, self.judge, self.split, self.trials.best_narrow.choice, self.trials.goal_db, has_time
+        )
 
     # --- what is tried ----------------------------------------------------------------------------------
     def _choices(self) -> Iterator[Choice]:
@@ -194,7 +226,7 @@ class _Search:
         for method in FIRST_METHODS:
             yield Choice(method)
         if self.goal.kind == "fastest":
-            if self.judge.is_slower_than_float(self.builder.built(self._best_in_8_bits, self.split.final)):
+            if self.judge.is_slower_than_float(self.builder.built(self.trials.best_narrow.choice, self.split.final)):
                 yield IN_FLOAT
             return
         best = self.trail.best
@@ -203,9 +235,9 @@ class _Search:
             yield replace(self.trail.best.choice, is_corrected=True)
             return
         yield from self._equalized()
-        yield replace(self._best_in_8_bits, is_rounded=True)
+        yield replace(self.trials.best_narrow.choice, is_rounded=True)
         yield from self._own_ranges()
-        yield replace(self._best_in_8_bits, is_corrected=True)
+        yield replace(self.trials.best_narrow.choice, is_corrected=True)
         if self.goal.threshold is not None and not self.trail.best.is_good:
             yield from self._mixed()
 
@@ -227,37 +259,31 @@ class _Search:
         """Whose pictures calibrate what is judged first."""
         return self.split.calibrating(self.split.choose[0])
 
-    @property
-    def _best_in_8_bits(self) -> Choice:
-        return self._best_narrow().choice
-
-    def _best_narrow(self) -> TriedCandidate:
-        """In 8 bits, on altered pictures, too: a range that cuts extremes costs most where it has not seen them."""
-        return max(self._narrow, key=lambda one: one.sure_db)
-
-    @property
-    def _narrow(self) -> list[TriedCandidate]:
-        return [one for one in self.trail.candidates if one.choice.tensors_16 == 0 and one.score.is_whole]
-
     def _equalized(self) -> Iterator[Choice]:
         if self.builder.equalize(self.samples, self._calibrating):
-            for method in dict.fromkeys((self._best_in_8_bits.method, "mse")):
+            for method in dict.fromkeys((self.trials.best_narrow.choice.method, "mse")):
                 yield Choice(method, is_equalized=True)
 
     def _own_ranges(self) -> Iterator[Choice]:
-        base = self._best_in_8_bits
+        base = self.trials.best_narrow.choice
         self.rows = self._sensitivities(base)
         methods = tuple((r.tensor, r.method) for r in self.rows if r.method not in ("", base.method))
         if methods:
             yield replace(base, methods=methods)
 
-    def _mixed(self) -> Iterator[Choice]:
+    def _widened(self) -> Iterator[Choice]:
+        """More bits for what was the best in 8 bits."""
+        if not self.rows:
+            yield from self._own_ranges()
+        yield from self._mixed(is_last=True)
+
+    def _mixed(self, *, is_last: bool = False) -> Iterator[Choice]:
         """The fewest tensors in 16 bits, in the order of what they save."""
-        base = self._best_narrow()
+        base = self.trials.best_narrow
         if not self.rows:  # it cannot be told which tensors need them
             yield widened(base.choice, mixed_precision.not_measured(self._template(base.choice), []))
             return
-        hardest = self._widen(base)
+        hardest = self._widen(base, is_last=is_last)
         if hardest is not None and self.budget.allows(SENSITIVITY_SHARE):
             more = self._measured(base.choice, {base.choice.method: self._ranges(base.choice)}, [hardest] * HARDEST)
             self.rows = sensitivity.joined(self.rows, more)
@@ -286,29 +312,27 @@ class _Search:
             if not self.budget.allows(SEARCH_SHARE):
                 return None
             try:
-                tried = self._try(widened(base.choice, order[:count], is_float=is_float), expected[count] + off)
+                tried = self.trials.attempt(
+                    widened(base.choice, order[:count], is_float=is_float), expected[count] + off
+                )
             except StageFailed as error:
                 print(f"{count} tensors cannot be in 16 bits: {error.message}")
                 return None
             off = tried.score.mean_db - expected[count]
             picture = tried.score.lowest_picture
-            if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self._goal_db:
+            if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self.trials.needed_db:
                 hardest.append(picture)
                 return None
             return tried.is_good, level_db(tried)
 
-        mixed_precision.fewest(expected, level_db(base), self._goal_db, attempt)
+        mixed_precision.fewest(expected, level_db(base), self.trials.needed_db, attempt)
         return hardest[0] if hardest else None
-
-    @property
-    def _goal_db(self) -> float:
-        return self.goal.threshold if self.goal.kind == "snr" and self.goal.threshold else SNR_DB_MIN
 
     def _sensitivities(self, base: Choice) -> list[Sensitivity]:
         """Of each tensor alone in 8 bits, with the range that suits it best."""
         methods = (base.method, *(method for method in METHODS if method != base.method))
         ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
-        lowest = self._best_narrow().score.lowest_picture
+        lowest = self.trials.best_narrow.score.lowest_picture
         return self._measured(base, ranges, self.judge.probes(self.split.choose[0], SENSITIVITY_PICTURES, lowest))
 
     def _template(self, choice: Choice) -> Template:
@@ -329,7 +353,7 @@ class _Search:
                 ranges,
                 pictures,
                 self.judge.names,
-                self._goal_db,
+                self.trials.goal_db,
                 threads=self.threads,
                 has_time=lambda: self.budget.allows(SENSITIVITY_SHARE),
             )
@@ -337,60 +361,9 @@ class _Search:
             print(f"sensitivity cannot be measured: {error.message}")
             return []
 
-    # --- candidates -------------------------------------------------------------------------------------
-    def _try(self, choice: Choice, expected_db: float | None = None) -> TriedCandidate:
-        build, parts = self.builder.of_part(choice), self.split.choose
-        is_narrow = choice.tensors_16 == 0
-        judged = self.judge.judge(
-            build,
-            parts,
-            is_given_up=self._is_given_up if is_narrow else None,
-            needs_task=self._needs_task,
-        )
-        template = self._template(choice)
-        is_near = judged.score.is_whole and holds(self.goal, judged.score, MARGIN_DB)
-        altered_db = self._altered_db(build) if is_near or (is_narrow and self._may_be_best(judged.score)) else None
-        candidate = TriedCandidate(
-            len(self.trail.candidates),
-            choice,
-            judged.score,
-            is_near and (altered_db is None or altered_db >= (self.goal.threshold or 0.0) - ALTERED_SLACK_DB),
-            is_near,
-            len(template.activations) + len(template.weights),
-            judged.size_bytes,
-            judged.latency_ms,
-            altered_db,
-            min(assured_db(judged.score), inf if altered_db is None else altered_db),
-            expected_db,
-        )
-        self.trail.candidates.append(candidate)
-        print(f"candidate {candidate.id}: {candidate.summary}, after {self.budget.elapsed_s:.1f} s")
+    def _tried(self, text: str) -> None:
+        print(f"{text}, after {self.budget.elapsed_s:.1f} s")
         self._tell(f"tried {len(self.trail.candidates)}")
-        return candidate
-
-    def _may_be_best(self, score: Score) -> bool:
-        """Among those in 8 bits: what is sure of altered pictures, too, is no more than what is sure of these."""
-        return score.is_whole and (not self._narrow or assured_db(score) > self._best_narrow().sure_db)
-
-    def _is_given_up(self, score: Score) -> bool:
-        """Is it surely below the best in 8 bits? Its first pictures are held against the best's on the same ones."""
-        if self.goal.kind == "drop" or not self._narrow:
-            return False
-        best, output = self._best_narrow(), score.worst_output
-        values = best.score.by_output.get(output, [])
-        gains = [own - other for own, other in zip(score.values, values, strict=False)]
-        return len(gains) > 1 and fmean(values) + most_of(gains) < best.sure_db
-
-    def _needs_task(self, score: Score) -> bool:
-        return self.goal.kind != "snr" or score.mean_db >= self._goal_db - TASK_DB
-
-    def _altered_db(self, build: Build) -> float | None:
-        """What is sure of altered pictures, of the alteration that does worst. None if SNR is not the goal, or the
-        inputs are no pictures."""
-        if self.goal.kind != "snr" or self.goal.threshold is None:
-            return None
-        scores = self.judge.judge_altered(build, self.split.choose)
-        return min((assured_db(score) for score in scores), default=None)
 
     def _calibrating(self, done: int, of: int) -> None:
         self.step(0.0, f"calibrating {done}/{of}")

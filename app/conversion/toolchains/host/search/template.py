@@ -94,14 +94,14 @@ class Precision:
         ranges: of every activation, by its name.
         wide: activations in uint16.
         wide_weights: weights in int16.
-        is_wide_float: these activations and weights stay in float instead.
+        exact: activations and weights that stay in float.
         biases: correction that is added to a bias, by the bias's name.
     """
 
     ranges: Mapping[str, Range]
     wide: frozenset[str] = frozenset()
     wide_weights: frozenset[str] = frozenset()
-    is_wide_float: bool = False
+    exact: frozenset[str] = frozenset()
     biases: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -197,16 +197,15 @@ class Template:
             if weight.name in precision.wide_weights:
                 _write_weight(editor, weight, self.float_value(weight.name), INT16)
         self._write_biases(editor, precision, scales)
-        if precision.is_wide_float:
-            self._leave_in_float(model, precision)
-        else:
-            self._use_contrib_operators(editor, precision)
+        self._use_contrib_operators(editor, precision)
+        if precision.exact:
+            self._leave_in_float(model, precision.exact)
         return model
 
-    def _leave_in_float(self, model: Any, precision: Precision) -> None:
+    def _leave_in_float(self, model: Any, exact: frozenset[str]) -> None:
         """Replaces each DequantizeLinear by the float tensor, and removes what only it has read."""
-        activations = {a.scale: a for a in self.activations if a.name in precision.wide}
-        integers = {weight.quantized: weight.name for weight in self.weights if weight.name in precision.wide_weights}
+        activations = {a.scale: a for a in self.activations if a.name in exact}
+        integers = {weight.quantized: weight.name for weight in self.weights if weight.name in exact}
         integers |= {quantized: name for a in activations.values() for name, quantized in a.constants}
         makers = {name: node for node in model.graph.node for name in node.output}
         for node in [node for node in model.graph.node if node.op_type == "DequantizeLinear"]:
@@ -226,10 +225,11 @@ class Template:
 
     def _write_biases(self, editor: _Editor, precision: Precision, scales: Mapping[str, float]) -> None:
         by_name = {weight.name: weight for weight in self.weights}
+        not_8_bits = precision.wide | precision.wide_weights | precision.exact
         for bias in self.biases:
             values = self.float_value(bias.name) + precision.biases.get(bias.name, np.float32(0.0))
             weight = by_name.get(bias.weight)
-            wide = {bias.activation, bias.result} & precision.wide or bias.weight in precision.wide_weights
+            wide = {bias.activation, bias.result, bias.weight} & not_8_bits
             if wide or weight is None or bias.activation not in scales:
                 _write_own_scale(editor, bias, values)
                 continue

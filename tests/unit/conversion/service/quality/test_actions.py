@@ -93,6 +93,19 @@ def test_the_layer_that_first_misses_the_goal_is_named_with_its_pictures_and_cha
     assert not [one for one in advised({**bie, "goal": {"is_reached": True}}) if "first_bad" in one.code]
 
 
+def test_a_goal_that_is_missed_has_the_layers_that_were_measured_left_in_float() -> None:
+    measured = {"pictures": ["p1.png"], "layers": [["gemm", 4.5]], "base_db": 8.2, "layers_db": 17.26, "code": "layers"}
+    bie = report(candidate(0, 17.0, is_taken=True), quality={"task": {"kind": "top1"}})
+    bie["search"]["shortfall"] = measured
+    options = patched(Options(), {"quantization": {"exclude_nodes": ["tail"]}})
+    [action] = [one for one in advised(bie, options) if one.code == "shortfall"]
+    assert action.text.startswith("Leave gemm in float: p1.png,") and "17.3 dB then instead of 8.2" in action.text
+    assert action.options_patch == {"quantization": {"exclude_nodes": ["tail", "gemm"]}}
+    bie["search"]["shortfall"] = {**measured, "code": "small_outputs", "layers": []}
+    [action] = [one for one in advised(bie) if one.code in ("shortfall", "small_outputs")]
+    assert action.options_patch == goal_patch("drop<=1%")
+
+
 def test_a_wrong_preprocessing_comes_before_everything() -> None:
     known = {
         "is_sure": True,

@@ -232,7 +232,7 @@ def test_without_time_to_measure_tensors_alone_all_get_16_bits(monkeypatch: pyte
 def test_a_goal_out_of_reach_takes_the_best_and_says_so() -> None:
     result = searched("snr>=89")
     assert not result.goal["is_reached"]
-    assert result.goal["reason_code"] == "out_of_reach"
+    assert result.goal["reason_code"] == "sixteen_bits"
     assert result.search["ended_by"] == "exhausted"
     best = max(one["snr_db"] for one in result.search["candidates"])
     assert result.search["candidates"][result.search["taken"]]["snr_db"] == best

@@ -1,0 +1,134 @@
+"""Builds and judges candidates one by one, and keeps those that were tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from statistics import fmean
+
+from app.conversion.goals import Goal
+from app.conversion.toolchains.base import SNR_DB_MIN
+from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, assured_db, holds
+from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
+from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
+from app.conversion.toolchains.host.search.interval import most_of
+from app.conversion.toolchains.host.search.judge import Build, Judge, Score
+from app.conversion.toolchains.host.search.split import Split
+
+TASK_DB = 3.0
+"""Where SNR is the goal, the task is measured of candidates that are no more than this below it."""
+
+
+class Trials:
+    """Tries candidates.
+
+    Args:
+        builder: makes the models.
+        judge: judges them.
+        split: of the pictures.
+        tell: called with a line after each candidate.
+    """
+
+    def __init__(
+        self, builder: CandidateBuilder, judge: Judge, split: Split, goal: Goal, tell: Callable[[str], None]
+    ) -> None:
+        self._builder, self._judge, self._goal, self._tell = builder, judge, goal, tell
+        self._parts, self._first_parts = split.choose, split.calibrating(split.choose[0])
+        self.trail = Trail()
+        self.margin_db = MARGIN_DB
+        """By how much a candidate has to exceed the goal."""
+
+    @property
+    def goal_db(self) -> float:
+        return self._goal.threshold if self._goal.kind == "snr" and self._goal.threshold else SNR_DB_MIN
+
+    @property
+    def needed_db(self) -> float:
+        """SNR of which `level_db` is to be at least so much."""
+        return self.goal_db + self.margin_db - MARGIN_DB
+
+    @property
+    def best_narrow(self) -> TriedCandidate:
+        """In 8 bits, on altered pictures, too: a range that cuts extremes costs most where it has not seen them."""
+        return max(self.narrow, key=lambda one: one.sure_db)
+
+    @property
+    def narrow(self) -> list[TriedCandidate]:
+        return [one for one in self.trail.candidates if one.choice.tensors_16 == 0 and one.score.is_whole]
+
+    def attempt(self, choice: Choice, expected_db: float | None = None) -> TriedCandidate:
+        """Builds and judges a candidate.
+
+        Args:
+            choice: what is to be built.
+            expected_db: SNR that is predicted; None without a prediction.
+
+        Raises:
+            StageFailed: It cannot be built or run.
+        """
+        build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
+        judged = self._judge.judge(
+            build, self._parts, is_given_up=self._is_given_up if is_narrow else None, needs_task=self._needs_task
+        )
+        template = self._builder.basis(choice, self._first_parts).template
+        is_near = self._is_near(judged.score)
+        altered_db = self._altered_db(build) if is_near or (is_narrow and self._may_be_best(judged.score)) else None
+        candidate = TriedCandidate(
+            len(self.trail.candidates),
+            choice,
+            judged.score,
+            is_near and self._is_assured(altered_db),
+            is_near,
+            len(template.activations) + len(template.weights),
+            judged.size_bytes,
+            judged.latency_ms,
+            altered_db,
+            min(assured_db(judged.score), inf if altered_db is None else altered_db),
+            expected_db,
+        )
+        self.trail.candidates.append(candidate)
+        self._tell(f"candidate {candidate.id}: {candidate.summary}")
+        return candidate
+
+    def raise_margin(self, missed: TriedCandidate, margin_db: float) -> None:
+        """Has all candidates exceed the goal by more.
+
+        Args:
+            missed: reaches the goal on the pictures that choose, and misses it on those that report.
+            margin_db: by how much candidates have to exceed the goal from now on.
+        """
+        self.margin_db, missed.misses_unseen = margin_db, True
+        for one in self.trail.candidates:
+            one.holds_as_given = one.holds_as_given and self._is_near(one.score)
+            one.is_good = one.is_good and one.holds_as_given and self._is_assured(one.altered_db)
+        missed.is_good = False
+
+    def _is_near(self, score: Score) -> bool:
+        return score.is_whole and holds(self._goal, score, self.margin_db)
+
+    def _is_assured(self, altered_db: float | None) -> bool:
+        return self._goal.kind != "snr" or altered_db is None or altered_db >= self.needed_db - ALTERED_SLACK_DB
+
+    def _may_be_best(self, score: Score) -> bool:
+        """Among those in 8 bits: what is sure of altered pictures, too, is no more than what is sure of these."""
+        return score.is_whole and (not self.narrow or assured_db(score) > self.best_narrow.sure_db)
+
+    def _is_given_up(self, score: Score) -> bool:
+        """Is it surely below the best in 8 bits? Its first pictures are held against the best's on the same ones."""
+        if self._goal.kind == "drop" or not self.narrow:
+            return False
+        best, output = self.best_narrow, score.worst_output
+        values = best.score.by_output.get(output, [])
+        gains = [own - other for own, other in zip(score.values, values, strict=False)]
+        return len(gains) > 1 and fmean(values) + most_of(gains) < best.sure_db
+
+    def _needs_task(self, score: Score) -> bool:
+        return self._goal.kind != "snr" or score.mean_db >= self.goal_db - TASK_DB
+
+    def _altered_db(self, build: Build) -> float | None:
+        """What is sure of altered pictures, of the alteration that does worst. None if SNR is not the goal, or the
+        inputs are no pictures."""
+        if self._goal.kind != "snr" or self._goal.threshold is None:
+            return None
+        scores = self._judge.judge_altered(build, self._parts)
+        return min((assured_db(score) for score in scores), default=None)

@@ -1,0 +1,105 @@
+"""What is said of a goal that is missed: measured on the pictures that miss it; and that a search goes on with more to
+spare where pictures that did not choose miss it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.conversion.goals import parse_goal
+from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host.bie_report import quality_warnings
+from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.search.basis import basis_of
+from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
+from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.judge import Judge
+from app.conversion.toolchains.host.search.result import SearchResult
+from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.shortfall import Shortfall, shortfall
+from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.unlikeness import looks_of
+from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
+
+BRIGHT = 3.0
+
+
+def measured(choice: Choice, samples: Sequence[Picture], goal_db: float, reporting: Sequence[int]) -> Shortfall:
+    model, options = network(outlier=60.0), HostQuantization()
+    split = split_of(looks_of(samples), reporting)
+    basis = basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
+    judge = Judge(model, samples, split, threads=1, meter_of=lambda: None)
+    builder = CandidateBuilder(basis, split, judge.examples, options, 1)
+    result = shortfall(builder, judge, split, choice, goal_db, lambda: True)
+    assert result is not None
+    return result
+
+
+def scaled(samples: Sequence[Picture], places: Sequence[int], factor: float) -> list[Picture]:
+    return [
+        replace(one, arrays={"x": one.arrays["x"] * factor}) if place in places else one
+        for place, one in enumerate(samples)
+    ]
+
+
+def test_the_layer_whose_channel_is_wide_is_named_with_its_gain_and_16_bits_are_said_to_be_enough() -> None:
+    known = measured(Choice("minmax"), pictures(12), 30.0, (9, 10, 11))
+    assert known.code == "layers" and known.wide_db > 30.0 > known.snr_db
+    name, gain_db = known.layers[0]
+    assert name in ("conv1", "relu1") and gain_db > 3.0 and known.layers_db > known.snr_db + 3.0
+    assert set(known.pictures) == {"p9", "p10", "p11"}
+
+
+def test_where_16_bits_do_not_suffice_it_is_said_and_layers_are_told_that_would_have_to_stay_in_float() -> None:
+    known = measured(Choice("minmax"), pictures(12), 100.0, (9, 10, 11))
+    assert known.code == "sixteen_bits" and known.wide_db < 100.0 and known.layers_db > known.wide_db
+
+
+def test_outputs_that_are_small_with_the_usual_error_are_told_apart_from_large_errors() -> None:
+    dark = measured(Choice("minmax"), scaled(pictures(12), (9, 10, 11), 0.02), 30.0, (9, 10, 11))
+    assert dark.code == "small_outputs" and dark.signal_db < -6.0 and dark.noise_db < 3.0
+    bright = measured(Choice("minmax"), scaled(pictures(12), (9, 10, 11), BRIGHT), 30.0, (9, 10, 11))
+    assert bright.code == "layers" and bright.noise_db > 6.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "fragments"),
+    [
+        ({}, ["lowest are a, b with 8.2 dB: outputs 0.5 times, errors 7.9 times as large", "gemm cost most there"]),
+        ({"layers": []}, ["no single layer costs much there; 16 bits for all tensors give these pictures 56.0 dB"]),
+        ({"code": "sixteen_bits"}, ["even 16 bits for all tensors give them only 56.0 dB", "with gemm in float besid"]),
+    ],
+)
+def test_the_report_warns_in_words(changes: dict[str, Any], fragments: list[str]) -> None:
+    known = {"pictures": ["a", "b"], "snr_db": 8.2, "signal_db": -6.0, "noise_db": 18.0, "wide_db": 56.0}
+    known |= {"layers": [["gemm", 4.5]], "layers_db": 17.3, "code": "layers", **changes}
+    verdict = {"passed": True, "nothing_quantized": False}
+    lines = quality_warnings({"verdict": verdict, "quality": {"outputs": []}, "search": {"shortfall": known}})
+    assert all(fragment in "\n".join(lines) for fragment in fragments)
+
+
+def searched_on(goal: str, samples: Sequence[Picture], reporting: Sequence[int]) -> SearchResult:
+    model, options = network(), HostQuantization.model_validate({"goal": goal})
+    return search(
+        model,
+        plan(model, options),
+        samples,
+        options,
+        parse_goal(goal),
+        threads=1,
+        meter_of=lambda: None,
+        step=lambda *_: None,
+        reporting=reporting,
+    )
+
+
+def test_where_pictures_that_did_not_choose_miss_the_goal_the_search_goes_on_with_more_to_spare() -> None:
+    reporting = (9, 10, 11)
+    result = searched_on("snr>=30", scaled(pictures(12), reporting, BRIGHT), reporting)
+    assert result.goal is not None and result.goal["is_reached"] and result.judgement["mean_db"] >= 30.0
+    codes = [one["verdict_code"] for one in result.search["candidates"]]
+    assert "below_goal_unseen" in codes and result.search["shortfall"] is None
+    assert result.judgement["margin_db"] > 1.0
