@@ -32,5 +32,6 @@ def deliver_rows() -> None:
 
 @actor(Message.FORGET_OLD_ROWS, periodic=cron("47 * * * *"))
 def forget_old_rows() -> None:
-    """Rows that were kept for long enough, and what a producer has too many of."""
+    """Rows and events that were kept for long enough, and what a producer has too many of."""
     container.results.rows.forget_old(now())
+    container.results.rules.forget_old(now())

@@ -1,5 +1,7 @@
 // Zones are drawn on the picture: a click is a point, points can be dragged. What counts is the text of the field.
 (() => {
+  const timezone = document.getElementById("field-timezone");
+  if (timezone && !timezone.value) timezone.value = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const frame = document.querySelector(".zone-picture");
   const field = document.getElementById("field-points");
   if (!frame || !field) return;

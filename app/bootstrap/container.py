@@ -167,6 +167,7 @@ class Container:
             self.broker,
             self.waker,
             HomeFolders(self.homes, self.accounts.users),
+            self.results.rules,
         )
 
     @cached_property
@@ -200,6 +201,8 @@ class Container:
             self.settings,
             self.database,
             HomeFolders(self.homes, self.accounts.users),
+            self.objects,
+            self.waker,
             enabled_of=self.accounts.users.enabled_of,
         )
 
@@ -215,6 +218,7 @@ class Container:
             self.objects,
             self.redis,
             self.waker,
+            self.results.rules,
         )
 
     @cached_property

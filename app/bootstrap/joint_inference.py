@@ -23,6 +23,7 @@ from app.kit.sql import Database
 from app.model_registry.service import Models
 from app.model_registry.store import get_model
 from app.nodes.service import Nodes
+from app.results.service import Rules
 from app.settings import Settings
 
 CHANNEL = "joint"
@@ -39,6 +40,7 @@ def open_joint(
     sender: Sender,
     waker: Waker,
     folders: HomeFolders,
+    rules: Rules,
 ) -> Joint:
     """Nothing connects before it is used.
 
@@ -47,6 +49,7 @@ def open_joint(
         sender: takes the upstream's messages.
         waker: wakes the controller, and tells open pages of changes.
         folders: of data homes, for hard samples that are to be kept there.
+        rules: of its services, among others.
     """
 
     def wake(uid: str) -> None:
@@ -72,7 +75,7 @@ def open_joint(
         waker.send(Message.DELIVER_ROWS)
 
     collection = HardSampleCollection(folders)
-    reports = Reports(services, nodes, objects, client, send, wake_sinks, collection)
+    reports = Reports(services, nodes, objects, client, rules, send, wake_sinks, collection)
     controller = Controller(services, reports, nodes, models, has_dataset)
     return Joint(services, reports, controller)
 

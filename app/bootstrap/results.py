@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from app.bootstrap.home_folders import HomeFolders
+from app.bootstrap.joint_inference import CHANNEL as JOINT_CHANNEL
 from app.joint_inference.service.producers import ServiceProducers
 from app.kit.access import EnabledOf
 from app.kit.network.addresses import read_networks
+from app.kit.objects import ObjectStore
+from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.results.model.sink import SinkKind
 from app.results.senders import FileSender, HttpSender, KafkaSender, MqttSender, RedisSender, home_assistant_messages
-from app.results.service import Results, ResultServices, Sinks
+from app.results.service import Results, ResultServices, Rules, Sinks
+from app.results.service.event_pictures import EventPictures
 from app.results.service.producers import Producers, find_producer
 from app.results.service.sinks import TRY_S, SinkSender
 from app.settings import Settings
 from app.video.service.producers import VideoProducers
+from app.video.streaming import CHANNEL as VIDEO_CHANNEL
 
 
 def open_results(
-    settings: Settings, database: Database, folders: HomeFolders, *, enabled_of: EnabledOf
+    settings: Settings,
+    database: Database,
+    folders: HomeFolders,
+    objects: ObjectStore,
+    waker: Waker,
+    *,
+    enabled_of: EnabledOf,
 ) -> ResultServices:
     """Nothing connects before it is used.
 
     Args:
         folders: Of data homes.
+        objects: for pictures of events.
+        waker: tells open pages of events.
         enabled_of: those of these users who are enabled.
     """
     kinds: dict[str, Producers] = {"video": VideoProducers(), "joint": ServiceProducers()}
@@ -43,4 +56,15 @@ def open_results(
     }
     rows = Results(database, kinds, keep_days=settings.results_days, most_per_producer=settings.results_per_producer)
     sinks = Sinks(database, kinds, senders, networks, check_folder=folders.check, enabled_of=enabled_of)
-    return ResultServices(rows, sinks)
+    rules = Rules(
+        database,
+        kinds,
+        EventPictures(objects),
+        announce={
+            "video": lambda uid: waker.notify(f"{VIDEO_CHANNEL}:{uid}", VIDEO_CHANNEL),
+            "joint": lambda _: waker.notify(JOINT_CHANNEL),
+        },
+        keep_days=settings.results_days,
+        most_per_producer=settings.results_per_producer,
+    )
+    return ResultServices(rows, rules, sinks)

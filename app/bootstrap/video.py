@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from redis import Redis
 
@@ -12,6 +12,7 @@ from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.model_registry.service import Models
 from app.nodes.service import Nodes
+from app.results.service import Rules
 from app.settings import Settings
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.service import (
@@ -23,11 +24,11 @@ from app.video.service import (
     Planner,
     Reports,
     Resources,
-    Rules,
     Snapshots,
     Video,
     plots_in,
 )
+from app.video.service.producers import KIND
 from app.video.streaming import CHANNEL
 
 
@@ -39,12 +40,14 @@ def open_video(
     objects: ObjectStore,
     client: Redis,
     waker: Waker,
+    rules: Rules,
 ) -> Video:
     """Nothing connects before it is used.
 
     Args:
         client: of the Redis that keeps the points of plots.
         waker: wakes controller and scheduler, and tells open pages of changes.
+        rules: of its jobs, among others.
     """
 
     def wake(uid: str) -> None:
@@ -74,13 +77,6 @@ def open_video(
     )
     sets = JobSets(database, jobs, resources, wake=lambda: wake(""))
     planning = Planner(database, jobs, resources, send=request_plan, policy_runner=lru_cache(maxsize=1)(PolicyRunner))
-    rules = Rules(
-        database,
-        jobs,
-        snapshots,
-        keep_days=settings.results_days,
-        most_per_job=settings.results_per_producer,
-    )
 
     def wake_sinks() -> None:
         waker.send(Message.DELIVER_ROWS)
@@ -93,11 +89,10 @@ def open_video(
         resources,
         planning,
         reports,
-        rules,
         nodes,
         processes=settings.video_processes,
         keep_days=settings.video_keep_days,
     )
 
-    pictures = Pictures(jobs, nodes, snapshots, on_snapshot=rules.keep_picture)
-    return Video(catalogue, jobs, sets, resources, planning, reports, rules, pictures, controller)
+    pictures = Pictures(jobs, nodes, snapshots, on_snapshot=partial(rules.keep_picture, KIND))
+    return Video(catalogue, jobs, sets, resources, planning, reports, pictures, controller)

@@ -13,7 +13,7 @@ Record = dict[str, Any]
 
 
 class JointClient(ResultsClient):
-    """Rows and sinks by path_of."""
+    """Rows, rules and sinks by path_of."""
 
     def apply(self, resource: Any) -> tuple[Record, bool]:
         """Create, or replace what has this namespace and name. True: it is new. The same again does no harm."""

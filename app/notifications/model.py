@@ -34,6 +34,8 @@ class EventKind(StrEnum):
     """What it sees is far from its reference."""
     SERVICE_ROLLED_BACK = "service.rolled_back"
     """All its nodes have returned to the former model."""
+    SERVICE_EVENT = "service.event"
+    """A rule of the user's held."""
     VIDEO_ENDED = "video.ended"
     VIDEO_ALERT = "video.alert"
     VIDEO_CLEAR = "video.clear"

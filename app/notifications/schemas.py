@@ -29,6 +29,7 @@ EventName = Literal[
     "service.failed",
     "service.drift",
     "service.rolled_back",
+    "service.event",
     "video.ended",
     "video.alert",
     "video.clear",

@@ -1,4 +1,4 @@
-"""The commands about rows and sinks: `add_result_commands` adds them to those of a kind of producers."""
+"""The commands about rows, rules and sinks: `add_result_commands` adds them to those of a kind of producers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ import typer
 
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
+from app.results.rule_commands import ClientOf, Named, add_rule_commands
 
 if TYPE_CHECKING:
     from app.results.client import ResultsClient
 
 KINDS = {"mqtt": "mqtt", "mqtts": "mqtt", "redis": "redis", "kafka": "kafka", "kafkas": "kafka"}
 """By the scheme of an address; any other is HTTP's."""
-ClientOf = Callable[[typer.Context, "str | None"], Any]
-Named = Annotated[str, typer.Argument(metavar="NAME", help="Of the job its uid; of the service [NAMESPACE/]NAME.")]
 Sink = Annotated[str, typer.Argument(metavar="SINK", help="As `list` shows it.")]
 
 
 def add_result_commands(
     commands: typer.Typer, place_of: Callable[[str], str], client_of: ClientOf, *, content: str
 ) -> None:
-    """Add `rows` and `sinks` to the commands of a kind of producers.
+    """Add `rows`, `rules`, `rule-events` and `sinks` to the commands of a kind of producers.
 
     Args:
         commands: theirs.
@@ -35,6 +34,7 @@ def add_result_commands(
     """
     sinks = typer.Typer(help="Where its rows and events go besides.", no_args_is_help=True)
     commands.add_typer(sinks, name="sinks")
+    add_rule_commands(commands, place_of, client_of)
 
     @commands.command()
     def rows(

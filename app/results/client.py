@@ -1,4 +1,4 @@
-"""The part of a client that is about rows and sinks, of whatever makes them."""
+"""The part of a client that is about rows, rules and sinks, of whatever makes them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Record = dict[str, Any]
 
 
 class ResultsClient(ApiClient):
-    """Rows and sinks of a producer. The argument `place` is the path of a video job or a service in the API, without a
-    slash at its end."""
+    """Rows, rules and sinks of a producer. The argument `place` is the path of a video job or a service in the API,
+    without a slash at its end."""
 
     def rows(self, place: str, **criteria: Any) -> Record:
         """Returns a page of rows.
@@ -32,6 +32,22 @@ class ResultsClient(ApiClient):
         """
         with self._answer("GET", f"{place}/rows.{form}", params=_given(criteria)) as answer:
             yield from answer.iter_bytes()
+
+    def rules(self, place: str) -> Record:
+        """{zones, rules, problem}"""
+        return self._json("GET", f"{place}/rules")
+
+    def put_rules(self, place: str, rules: Record) -> Record:
+        """rules: {zones, rules}, replacing all that it has."""
+        return self._json("PUT", f"{place}/rules", json=rules)
+
+    def rule_events(self, place: str, **criteria: Any) -> Record:
+        """{events, next_cursor}.
+
+        Args:
+            criteria: rule, since, until, order, cursor, limit.
+        """
+        return self._json("GET", f"{place}/rule-events", params=_given(criteria))
 
     def sinks(self, place: str) -> list[Record]:
         """Returns the sinks, the oldest first."""

@@ -1,9 +1,9 @@
-"""The endpoints of rows and sinks below the place of a producer: `operations` makes the table of a kind of them."""
+"""The endpoints of rows, rules and sinks below the place of a producer: `operations` makes the table of a kind."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial, wraps
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -17,6 +17,8 @@ from app.results import schemas
 from app.results.access import ProducerOf, results_of
 from app.results.exports import FORMS, ExportForm
 from app.results.model.producer import Producer
+from app.results.producer_operations import ProducerOperations
+from app.results.rule_endpoints import add_rule_operations
 from app.results.service import ResultPage
 
 
@@ -78,29 +80,8 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
         parameters: the schemas of its path's parameters.
         producer_of: finds it for the user who asks.
     """
-    table = Operations({**parameters, "sink_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}})
-    sinks = f"{one}/sinks"
-
-    def given(endpoint: Callable[..., Response]) -> Any:
-        """The endpoint with the producer, in a thread."""
-
-        @wraps(endpoint)
-        def answered(request: Request) -> Response:
-            return endpoint(request, producer_of(request))
-
-        answered.__name__ = f"{kind}_{endpoint.__name__}"
-        return answered
-
-    def given_later(endpoint: Callable[..., Awaitable[Response]]) -> Any:
-        """The same of one that reads a body."""
-
-        @wraps(endpoint)
-        async def answered(request: Request) -> Response:
-            return await endpoint(request, await run_in_threadpool(producer_of, request))
-
-        answered.__name__ = f"{kind}_{endpoint.__name__}"
-        return answered
-
+    table = ProducerOperations(kind, one, parameters, producer_of)
+    given, given_later, sinks = table.given, table.given_later, f"{one}/sinks"
     table.add(
         "GET",
         f"{one}/rows",
@@ -136,6 +117,7 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
         more_errors=(429,),
     )(given(test_sink))
     table.add("DELETE", f"{sinks}/{{sink_id}}", "Stop sending there", {204: None})(given(remove_sink))
+    add_rule_operations(table)
     return table
 
 

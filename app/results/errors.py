@@ -5,6 +5,22 @@ from __future__ import annotations
 from app.kit.errors import BadRequest, NotFound, TooMany
 
 
+class BadRule(BadRequest):
+    """Rules and zones do not match."""
+
+    code = "BAD_RULE"
+
+
+class RuleEventNotFound(NotFound):
+    code = "RULE_EVENT_NOT_FOUND"
+
+
+class EventPictureNotFound(NotFound):
+    """No picture of the event arrived in time."""
+
+    code = "EVENT_PICTURE_NOT_FOUND"
+
+
 class SinkNotFound(NotFound):
     code = "SINK_NOT_FOUND"
 

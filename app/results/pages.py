@@ -1,4 +1,4 @@
-"""The pages of a producer's rows and sinks: `routes` returns the routes for a kind of producers."""
+"""The pages of a producer's rows, rules and sinks: `routes` returns the routes for a kind of producers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from app.results.exports import FORMS
 from app.results.model.frame_result import ResultFilter
 from app.results.model.producer import Producer
 from app.results.model.sink import Sink, SinkContent, SinkKind
+from app.results.rule_pages import rule_routes
 from app.results.schemas import RowQuery, filter_of
 
 SHOWN = 30
@@ -42,6 +43,7 @@ def routes(base: str, producer_of: ProducerOf) -> list[BaseRoute]:
     """
     pages = ResultPages(producer_of)
     return [
+        *rule_routes(base, producer_of),
         Route(f"{base}/results", pages.rows),
         Route(f"{base}/sinks", pages.sinks),
         Route(f"{base}/sinks", pages.add_sink, methods=["POST"]),
@@ -85,7 +87,7 @@ class ResultPages:
 
     def sinks(self, request: Request) -> Response:
         producer = self.producer_of(request)
-        return _sinks_page(request, producer, _empty(producer))
+        return _sinks_page(request, producer, _empty(request, producer))
 
     async def add_sink(self, request: Request) -> Response:
         sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
@@ -104,7 +106,7 @@ class ResultPages:
 
     def _add_sink(self, request: Request, sent: Mapping[str, str]) -> Response:
         producer = self.producer_of(request)
-        empty = _empty(producer)
+        empty = _empty(request, producer)
         values = {name: sent.get(name, "").strip() for name in empty}
         if values["kind"] not in list(SinkKind) or values["content"] not in list(SinkContent):
             return _sinks_page(request, producer, {**empty, "address": values["address"]}, status=422)
@@ -123,12 +125,13 @@ class ResultPages:
     def _test_sink(self, request: Request, sink_id: str) -> Response:
         producer = self.producer_of(request)
         problem = results_of(request).sinks.test(producer, sink_id, now=now())
-        return _sinks_page(request, producer, _empty(producer), tested=(sink_id, problem))
+        return _sinks_page(request, producer, _empty(request, producer), tested=(sink_id, problem))
 
 
-def _empty(producer: Producer) -> dict[str, str]:
-    """Returns the empty form."""
-    content = SinkContent.EVENTS if producer.has_events else SinkContent.ROWS
+def _empty(request: Request, producer: Producer) -> dict[str, str]:
+    """Returns the empty form: for events if there are rules that make some."""
+    has_rules = bool(results_of(request).rules.get(producer).rule_set.rules)
+    content = SinkContent.EVENTS if has_rules else SinkContent.ROWS
     return {"kind": SinkKind.HTTP.value, "content": content.value, "address": ""}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from app.video.job_endpoints import OPERATIONS as JOBS
 from app.video.job_set_endpoints import OPERATIONS as SETS
-from app.video.rule_endpoints import OPERATIONS as RULES
 from app.video.stage_endpoints import OPERATIONS as STAGES
 
-OPERATIONS = [*STAGES, *JOBS, *SETS, *RULES]
+OPERATIONS = [*STAGES, *JOBS, *SETS]

@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 
 class VideoClient(ResultsClient):
-    """Its errors are those of ApiClient; rows and sinks by path_of."""
+    """Its errors are those of ApiClient; rows, rules and sinks by path_of."""
 
     def submit(self, job: Record) -> Record:
         """job: the body of POST /api/v2/video/jobs."""
@@ -83,23 +83,6 @@ class VideoClient(ResultsClient):
     def decisions(self, uid: str, *, limit: int = 100) -> list[Record]:
         """Newest first."""
         return list(self._json("GET", f"{path_of(uid)}/decisions", params={"limit": limit})["decisions"])
-
-    def rules(self, uid: str) -> Record:
-        """{zones, rules, problem}"""
-        return self._json("GET", f"{path_of(uid)}/rules")
-
-    def put_rules(self, uid: str, rules: Record) -> Record:
-        """rules: {zones, rules}, replacing all of the job's."""
-        return self._json("PUT", f"{path_of(uid)}/rules", json=rules)
-
-    def rule_events(self, uid: str, **criteria: Any) -> Record:
-        """{events, next_cursor}.
-
-        Args:
-            criteria: rule, since, until, order, cursor, limit.
-        """
-        params = {name: value for name, value in criteria.items() if value not in ("", None)}
-        return self._json("GET", f"{path_of(uid)}/rule-events", params=params)
 
     def nodes(self) -> list[Record]:
         return list(self._json("GET", f"{VIDEO}/nodes")["nodes"])

@@ -28,16 +28,6 @@ class BadStage(BadRequest):
     code = "BAD_STAGE"
 
 
-class BadRule(BadRequest):
-    """The rules and zones of a job do not match."""
-
-    code = "BAD_RULE"
-
-
-class RuleEventNotFound(NotFound):
-    code = "RULE_EVENT_NOT_FOUND"
-
-
 class UnknownPolicy(BadRequest):
     code = "UNKNOWN_POLICY"
 

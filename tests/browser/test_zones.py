@@ -9,8 +9,9 @@ from playwright.sync_api import Page, expect
 
 from app.bootstrap.container import Container, assemble
 from app.kit.clock import now
+from app.results.model.rule import Point
 from app.video.model.job import VideoJob
-from app.video.model.rule import Point
+from app.video.service.producers import producer_of_job
 from tests.harness.deployment import Deployment
 from tests.harness.video.records import running_video
 
@@ -49,7 +50,7 @@ def test_clicks_are_points_which_can_be_dragged_and_taken_back(page: Page, conta
     page.get_by_label("Name of the zone").fill("yard")
     page.get_by_role("button", name="Save the zone").click()
     expect(page.locator(".zone text")).to_have_text("yard")
-    (zone,) = container.video.rules.get(USER, job.uid).rule_set.zones
+    (zone,) = container.results.rules.get(producer_of_job(job)).rule_set.zones
     expected: list[Point] = [(0.3, 0.4), (0.6, 0.2), (0.6, 0.8)]
     for point, place in zip(zone.points, expected, strict=True):
         assert point == pytest.approx(place, abs=0.01)

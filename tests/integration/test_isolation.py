@@ -370,6 +370,10 @@ THINGS = {
             ("POST", "/sinks"),
             ("DELETE", "/sinks/{sink_id}"),
             ("POST", "/sinks/{sink_id}/test"),
+            ("GET", "/rules"),
+            ("PUT", "/rules"),
+            ("GET", "/rule-events"),
+            ("GET", "/rule-events/{event_id}/picture"),
         )
     ),
     *(
@@ -396,6 +400,13 @@ THINGS = {
             ("POST", "/sinks"),
             ("POST", "/sinks/test"),
             ("POST", "/sinks/remove"),
+            ("GET", "/rules"),
+            ("POST", "/rules"),
+            ("POST", "/rules/remove"),
+            ("POST", "/zones"),
+            ("POST", "/zones/remove"),
+            ("GET", "/rule-events/{event_id:int}/picture"),
+            ("GET", "/picture"),
         )
     ),
     *(
@@ -475,6 +486,7 @@ BODIES: dict[str, Any] = {
     f"PUT {VIDEO}/jobs/{{job_uid}}/policy": {"policy": "fixed"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/plan": {"video_conf": {}, "flow_mapping": {}},
     f"PUT {VIDEO}/jobs/{{job_uid}}/rules": {"zones": [], "rules": []},
+    "PUT /api/v2/services/{namespace}/{service}/rules": {"zones": [], "rules": []},
     "POST /api/v2/services/{namespace}/{service}/sinks": {
         "kind": "http",
         "address": "https://example.org/mine",

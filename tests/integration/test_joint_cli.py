@@ -19,6 +19,7 @@ import yaml
 
 from app.bootstrap.container import Container
 from app.joint_inference.cli import services
+from app.joint_inference.service.reports import RowReport
 from app.kit.cli.command import Exit
 from app.main import create_app
 from app.settings import Settings
@@ -161,3 +162,19 @@ def test_delete_waits_until_its_workers_have_ended(monkeypatch, capsys, tmp_path
     capsys.readouterr()
     assert typed(monkeypatch, "delete", "helmet", "--no-wait", "--url", web) == Exit.OK
     assert capsys.readouterr().out == "default/helmet is being deleted\n"
+
+
+def test_rules_are_given_by_a_file_and_events_are_printed(monkeypatch, capsys, tmp_path, web, env):
+    typed(monkeypatch, "apply", "-f", written(tmp_path, helmet("one")), "--url", web)
+    env.settle()
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"rules": [{"name": "anything", "schedule": {"start": "00:00"}}]}))
+    capsys.readouterr()
+    assert typed(monkeypatch, "rules", "one", file, "--url", web) == Exit.OK
+    assert json.loads(capsys.readouterr().out)["rules"][0]["schedule"]["timezone"] == "UTC"
+    (service,) = env.container.joint.services.all(env.user)[0]
+    row = {"size": [640, 480], "bbox": [[1.0, 2.0, 30.0, 40.0]], "labels": ["person"], "scores": [0.9]}
+    report = RowReport(run="first", batch=1, rows=[row])
+    env.container.joint.reports.add_rows("edge0", service.uid, report, now=env.now)
+    assert typed(monkeypatch, "rule-events", "default/one", "--url", web) == Exit.OK
+    assert "anything  person  (frame 1)" in capsys.readouterr().out

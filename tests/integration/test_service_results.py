@@ -6,16 +6,11 @@ import html
 import importlib.util
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.bootstrap.container import Container
-from app.inference.picture_codec import encode
 from app.inference.prediction import Box, Prediction
 from app.joint_inference import store as service_store
 from app.joint_inference.errors import ServiceNotFound
@@ -26,63 +21,12 @@ from app.joint_inference.service.reports import RowReport
 from app.kit.clock import to_text
 from app.results import store
 from app.results.model.sink import SinkKind
+from tests.harness.joint.answers import BEGIN, JPEG, env, place_of, row, service, take, web
 from tests.harness.joint.nodes import Env, helmet
-from tests.harness.models.vision import plain
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
-from tests.harness.users import OURS, Within, within
-from tests.harness.valkey import Valkey
-from tests.harness.video.web import settings_in
+from tests.harness.users import OURS, Within
 
-BEGIN = 1.79e9
-JPEG = encode(plain(1, 2, 3, 320, 240))[0]
-NUMBERS = count()
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iterator[Within]:
-    """It may send to this machine."""
-    settings = settings_in(tmp_path_factory.mktemp("web"), shared_valkey)
-    with within(settings.model_copy(update={"notification_networks": "127.0.0.0/8"})) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def env(web: Within) -> Env:
-    container: Container = web.app.state.container
-    return Env(container, user=container.settings.local_user)
-
-
-@pytest.fixture
-def service(env: Env) -> Iterator[Service]:
-    name = f"door-{next(NUMBERS)}"
-    made = env.container.joint.services.create(env.user, helmet(name), now=env.now)
-    env.settle()
-    yield made
-    env.container.joint.services.delete(env.user, "default", name, now=env.now)
-    env.settle()
-
-
-def row(n: int) -> dict[str, Any]:
-    labels = ["person"] if n % 2 == 0 else []
-    return {
-        "at": BEGIN + n,
-        "size": [640, 480],
-        "bbox": [[1.0, 2.0, 30.0, 40.0]] * len(labels),
-        "labels": labels,
-        "scores": [0.9] * len(labels),
-        "sample": f"{n:08d}",
-        "answered_by": "cloud" if n % 3 == 0 else "edge",
-        "is_hard": n % 3 == 0,
-    }
-
-
-def take(env: Env, service: Service, run: str, batch: int, *numbers: int, node: str = "edge0") -> None:
-    report = RowReport(run=run, batch=batch, rows=[row(n) for n in numbers])
-    env.container.joint.reports.add_rows(node, service.uid, report, now=env.now)
-
-
-def place_of(service: Service) -> str:
-    return f"/api/v2/services/{service.namespace}/{service.name}"
+__all__ = ["env", "service", "web"]
 
 
 def test_each_report_is_taken_in_once_and_rows_are_numbered_over_all_workers(
@@ -160,13 +104,6 @@ def test_home_assistant_sees_a_device_of_the_services_name(
         state = json.loads(broker.subscribe("door/state").get(timeout=PATIENCE_S).payload)
     assert (device["name"], device["model"]) == (f"default/{service.name}", "Service")
     assert (state["objects"], state["labels"]) == (1, {"person": 1})
-
-
-def test_what_has_no_rules_has_no_events_to_send(web: Within, service: Service) -> None:
-    refused = web.post(f"{place_of(service)}/sinks", json={"kind": "file", "address": "datasets/a"})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_SINK")
-    page = web.get(f"/ui/services/default/{service.name}/sinks").text
-    assert "rows of all frames" in page and "events of its rules" not in page
 
 
 def test_rows_and_sinks_go_with_the_service(env: Env, web: Within) -> None:

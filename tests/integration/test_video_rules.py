@@ -13,10 +13,11 @@ from app.bootstrap.container import Container
 from app.kit.clock import to_text
 from app.notifications.model import Kind
 from app.notifications.service import NewTarget
+from app.results.errors import EventPictureNotFound, RuleEventNotFound
+from app.results.model.rule import RULE_SET, Rule, RuleSet, Zone
 from app.results.store import RuleEventFilter
-from app.video.errors import NoPicture, RuleEventNotFound, VideoJobNotFound
+from app.video.errors import VideoJobNotFound
 from app.video.model.job import VideoJob
-from app.video.model.rule import RULE_SET, Rule, RuleSet, Zone
 from tests.harness.users import OURS, Within
 from tests.harness.video.environments import container, env, web
 from tests.harness.video.nodes import USER, Env
@@ -34,7 +35,7 @@ ALL = RuleEventFilter()
 def job(env: Env) -> VideoJob:
     """With a rule: a person in the right half."""
     made = env.running()
-    env.video.rules.put(USER, made.uid, RuleSet((DOOR,), (COME,)))
+    env.rules.put(env.producer(made.uid), RuleSet((DOOR,), (COME,)))
     return made
 
 
@@ -62,7 +63,7 @@ def come_and_go(env: Env, uid: str, times: int) -> None:
 def test_an_event_is_kept_with_what_was_seen_also_over_reports(env: Env, job: VideoJob) -> None:
     seen_at = env.now
     come_and_go(env, job.uid, 2)
-    first, second = reversed(env.video.rules.events(USER, job.uid, ALL, limit=10).events)
+    first, second = reversed(env.rules.events(env.producer(job.uid), ALL, limit=10).events)
     assert (first.rule, first.zone, first.n_loop, first.at) == ("come", "door", 1, to_text(seen_at))
     assert first.objects == [{"label": "person", "score": 0.9, "bbox": [650, 100, 750, 300], "track": 1}]
     assert second.n_loop == 3
@@ -73,7 +74,7 @@ def test_a_report_that_comes_twice_is_judged_once(env: Env, job: VideoJob) -> No
     again: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
     for _ in range(2):
         env.reports.take(again, node="edge0", user="", now=env.now)
-    assert len(env.video.rules.events(USER, job.uid, ALL, limit=10).events) == 1
+    assert len(env.rules.events(env.producer(job.uid), ALL, limit=10).events) == 1
 
 
 def test_its_user_is_told_by_their_targets(env: Env, container: Container, job: VideoJob) -> None:
@@ -87,20 +88,20 @@ def test_its_user_is_told_by_their_targets(env: Env, container: Container, job: 
 
 
 def test_the_next_picture_is_kept_of_it_and_later_ones_are_not(env: Env, job: VideoJob) -> None:
-    rules, pictures = env.video.rules, env.video.pictures
+    rules, pictures = env.rules, env.video.pictures
     report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
     env.reports.take(report, node="edge0", user="", now=env.now)
-    (event,) = rules.events(USER, job.uid, ALL, limit=1).events
-    with pytest.raises(NoPicture):
-        rules.picture(USER, job.uid, event.event_id)
+    (event,) = rules.events(env.producer(job.uid), ALL, limit=1).events
+    with pytest.raises(EventPictureNotFound):
+        rules.picture(env.producer(job.uid), event.event_id)
     for number in (1, 2):
         pictures.put_snapshot("edge0", job.uid, JPEG % number, now=env.later(3))
-    assert rules.picture(USER, job.uid, event.event_id) == JPEG % 1
-    (event,) = rules.events(USER, job.uid, ALL, limit=1).events
+    assert rules.picture(env.producer(job.uid), event.event_id) == JPEG % 1
+    (event,) = rules.events(env.producer(job.uid), ALL, limit=1).events
     assert event.picture_at == to_text(env.now - timedelta(seconds=3))
     for unknown in (event.event_id + 1, 10**30):
         with pytest.raises(RuleEventNotFound):
-            rules.picture(USER, job.uid, unknown)
+            rules.picture(env.producer(job.uid), unknown)
 
 
 def test_what_was_reported_late_gets_no_picture_of_now(env: Env, job: VideoJob) -> None:
@@ -109,14 +110,14 @@ def test_what_was_reported_late_gets_no_picture_of_now(env: Env, job: VideoJob) 
     report: Any = {"job_uid": job.uid, "seq": 1, "results": [old]}
     env.reports.take(report, node="edge0", user="", now=env.now)
     env.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=env.later(1))
-    (event,) = env.video.rules.events(USER, job.uid, ALL, limit=1).events
+    (event,) = env.rules.events(env.producer(job.uid), ALL, limit=1).events
     assert event.picture_at is None
 
 
 def test_old_events_go_with_their_pictures_and_all_go_with_their_job(
     env: Env, container: Container, job: VideoJob
 ) -> None:
-    rules = env.video.rules
+    rules = env.rules
     report: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
     env.reports.take(report, node="edge0", user="", now=env.now)
     env.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=env.later(1))
@@ -127,18 +128,18 @@ def test_old_events_go_with_their_pictures_and_all_go_with_their_job(
     env.jobs.cancel(USER, job.uid, now=env.now)
     env.jobs.delete(USER, job.uid)
     with pytest.raises(VideoJobNotFound):
-        rules.get(USER, job.uid)
+        rules.get(env.producer(job.uid))
     with container.database.read() as conn:
-        for table in ("video_rules", "result_events"):
+        for table in ("result_rules", "result_rule_states", "result_events"):
             assert conn.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
 
 
 def test_a_job_that_has_too_many_keeps_the_newest(env: Env, job: VideoJob) -> None:
     come_and_go(env, job.uid, 4)
-    env.video.rules.most_per_job = 2
-    assert env.video.rules.forget_old(env.now) == 2
-    assert [one.n_loop for one in env.video.rules.events(USER, job.uid, ALL, limit=9).events] == [7, 5]
-    env.video.rules.most_per_job = 1_000_000
+    env.rules.most_per_producer = 2
+    assert env.rules.forget_old(env.now) == 2
+    assert [one.n_loop for one in env.rules.events(env.producer(job.uid), ALL, limit=9).events] == [7, 5]
+    env.rules.most_per_producer = 1_000_000
 
 
 def test_programs_save_rules_and_follow_events(web: Within, env: Env) -> None:
@@ -199,14 +200,14 @@ def test_zones_and_rules_are_made_changed_and_removed_by_the_page(web: Within, e
     send(f"/ui/video/{made.uid}/zones", zone_name="gate", points="0.5,0.1 0.5,0.9")
     text = send(page, name="over", zone="gate", direction="left", cooldown_s="5")
     assert re.search(r"crosses gate,\s+to the left", text)
-    assert [rule.cooldown_s for rule in env.video.rules.get(USER, made.uid).rule_set.rules] == [5.0]
+    assert [rule.cooldown_s for rule in env.rules.get(env.producer(made.uid)).rule_set.rules] == [5.0]
     assert 'value="over"' in web.get(page, params={"edit": "over"}).text
     refused = web.post(f"/ui/video/{made.uid}/zones/remove", data={"name": "gate"}, headers=OURS)
     assert refused.status_code == 400
     assert "rules name it: over" in refused.text
     send(f"{page}/remove", name="over")
     send(f"/ui/video/{made.uid}/zones/remove", name="gate")
-    assert env.video.rules.get(USER, made.uid).rule_set == RuleSet()
+    assert env.rules.get(env.producer(made.uid)).rule_set == RuleSet()
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_the_pages_show_events_with_their_pictures(web: Within, env: Env, job: V
     env.reports.take(report, node="edge0", user="", now=env.now)
     before = web.get(f"/ui/video/{job.uid}").text
     env.video.pictures.put_snapshot("edge0", job.uid, JPEG % 1, now=env.later(1))
-    (event,) = env.video.rules.events(USER, job.uid, ALL, limit=1).events
+    (event,) = env.rules.events(env.producer(job.uid), ALL, limit=1).events
     place = f"/ui/video/{job.uid}/rule-events/{event.event_id}/picture"
     page = web.get(f"/ui/video/{job.uid}/rules").text
     assert "person 0.90" in page
@@ -249,6 +250,6 @@ def test_the_pages_show_events_with_their_pictures(web: Within, env: Env, job: V
 
 def test_the_page_says_why_no_rule_can_hold(web: Within, env: Env, job: VideoJob) -> None:
     take(env, job.uid, result(1))
-    assert "produce no boxes" in web.get(f"/ui/video/{job.uid}/rules").text
+    assert "answers have no boxes" in web.get(f"/ui/video/{job.uid}/rules").text
     take(env, job.uid, row(env, 2, 700))
-    assert "produce no boxes" not in web.get(f"/ui/video/{job.uid}/rules").text
+    assert "answers have no boxes" not in web.get(f"/ui/video/{job.uid}/rules").text

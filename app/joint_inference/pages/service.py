@@ -32,9 +32,14 @@ from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of
 from app.nodes.model import Node
+from app.results.access import results_of
+from app.results.model.event import RuleEvent
 from app.results.model.producer import Producer
+from app.results.newest_picture import newest_picture
+from app.results.store import RuleEventFilter
 
 SHOWN_EVENTS = 30
+SHOWN_RULE_EVENTS = 8
 REDRAWN_S = 10
 """The fragment is drawn again after this time even if nothing was reported: nodes may have become silent."""
 PICTURE_KINDS = frozenset({"image/jpeg", "image/png"})
@@ -75,6 +80,13 @@ def sample(request: Request) -> Response:
     return Response(data, media_type=kind if kind in PICTURE_KINDS else "application/octet-stream", headers=headers)
 
 
+def picture(request: Request) -> Response:
+    """The newest hard sample, on which zones are drawn; a blank one while there is none."""
+    service, reports = service_of(request), joint_of(request).reports
+    newest = reports.newest_picture(service, node=request.query_params.get("node", ""))
+    return newest_picture(*newest) if newest else newest_picture(None)
+
+
 def download(request: Request) -> Response:
     service = service_of(request)
     headers = {"Content-Disposition": attachment(f"{service.name}.yaml"), "Cache-Control": "no-store"}
@@ -102,6 +114,8 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
     edges = [_worker(placed, Role.EDGE, node, at) for placed, node in placements]
     workers = [*edges, _worker(service, Role.CLOUD, cloud, at)]
     is_fleet = bool(service.specification.edge.selector)
+    rules = results_of(request).rules
+    rule_events = rules.events(producer_of_service(service), RuleEventFilter(), limit=SHOWN_RULE_EVENTS).events
     return {
         "service": service,
         "url": url_of(service.namespace, service.name),
@@ -122,7 +136,8 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
         "classes": class_rows(drift),
         "collected": collection_folder(service),
         "samples": [view_models.sample_view(sample) for sample in samples],
-        "seen": _version(service, series, [sample.id for sample in samples], workers, at),
+        "rule_events": rule_events,
+        "seen": _version(service, series, [sample.id for sample in samples], workers, rule_events, at),
     }
 
 
@@ -135,12 +150,13 @@ def _version(
     series: list[TallyPoint],
     samples: list[str],
     workers: list[view_models.ServiceWorkerView],
+    rule_events: list[RuleEvent],
     at: datetime,
 ) -> str:
     """Names what is shown: equal while nothing would look different."""
     drawn = int(at.timestamp() // REDRAWN_S)
     reports = [(worker.is_online, worker.report) for worker in workers]
-    return version_of(service.version, series[-1].at if series else "", samples, reports, drawn)
+    return version_of(service.version, series[-1].at if series else "", samples, reports, rule_events, drawn)
 
 
 ROUTES = [
@@ -148,6 +164,7 @@ ROUTES = [
     Route("/ui/services/{namespace}/{name}/live", live),
     Route("/ui/services/{namespace}/{name}/events", events),
     Route("/ui/services/{namespace}/{name}/yaml", download),
+    Route("/ui/services/{namespace}/{name}/picture", picture),
     Route("/ui/services/{namespace}/{name}/samples/{sample_id}", sample),
 ]
 

@@ -23,6 +23,8 @@ def producer_of_service(service: Service) -> Producer:
         f"/api/v2/services/{name}",
         f"/ui/services/{name}",
         "services",
+        f"/ui/services/{name}/picture",
+        f"service:{service.uid}",
         {"service": name, "node": edge.place, "model": edge.model},
         is_over=service.deleted_at is not None,
     )

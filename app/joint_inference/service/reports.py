@@ -18,6 +18,7 @@ from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.model.tally import MOST_ROWS, Sample
 from app.joint_inference.service.collection import HardSampleCollection
+from app.joint_inference.service.producers import KIND, producer_of_service
 from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import UpstreamStatus, read_status
 from app.kit.clock import from_text, to_text
@@ -30,8 +31,10 @@ from app.nodes.service import Nodes
 from app.nodes.wire import read
 from app.results import store as results
 from app.results.model.frame_result import FrameRecord, moment_of
+from app.results.service import Rules
 
 KEPT_SAMPLES = 20
+JPEG = "image/jpeg"
 RECENT_EVENTS = 50
 SERIES = 360
 SUM_EVERY_S = 2.0
@@ -54,6 +57,7 @@ class Reports:
     Args:
         objects: where previews of samples lie.
         client: for what is kept only as long as Redis runs.
+        rules: evaluates what services detect.
         send: hands a status to the controller: uid of the service, status.
         wake_sinks: has what waits for sinks delivered soon.
         collection: keeps hard samples in data homes; None: none are kept there.
@@ -65,6 +69,7 @@ class Reports:
         nodes: Nodes,
         objects: ObjectStore,
         client: redis.Redis,
+        rules: Rules,
         send: Callable[[str, UpstreamStatus], None],
         wake_sinks: Callable[[], None] = lambda: None,
         collection: HardSampleCollection | None = None,
@@ -74,6 +79,7 @@ class Reports:
         self.nodes = nodes
         self.objects = objects
         self.plots = TimeSeries(client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
+        self.rules = rules
         self.send = send
         self.wake_sinks = wake_sinks
         self.collection = collection
@@ -150,7 +156,12 @@ class Reports:
             raise
         for sample_id in gone:
             self.objects.delete(_picture(uid, sample_id))
-        self._collect(uid, sample, picture, content_type, to_text(now))
+        with self.database.read() as conn:
+            service = store.by_uid(conn, uid)
+        if service is not None:
+            if content_type == JPEG:
+                self.rules.keep_picture(KIND, uid, picture, now, node=_origin(service, node))
+            self._collect(service, sample, picture, content_type, to_text(now))
         self.services.announce()
 
     def add_rows(self, node: str, uid: str, report: RowReport, *, now: datetime) -> None:
@@ -173,13 +184,16 @@ class Reports:
             first = store.take_numbers(conn, uid, node, report.run, report.batch, len(report.rows))
             if first is None:
                 return
-            origin = {"node": node} if service.specification.edge.selector else {}
+            origin = {"node": name} if (name := _origin(service, node)) else {}
             rows = [{**row, **origin} for row in report.rows]
             records = [FrameRecord(n, moment_of(row, now), row) for n, row in enumerate(rows, first)]
             results.add_rows(conn, uid, records)
+            has_events = self.rules.judge(conn, producer_of_service(service), records, now=now) > 0
             is_awaited = results.has_sinks(conn, uid)
         if is_awaited:
             self.wake_sinks()
+        if has_events:
+            self.services.announce()
 
     def samples(self, user: str, namespace: str, name: str) -> list[Sample]:
         """Newest first."""
@@ -210,17 +224,33 @@ class Reports:
                 pass
         raise SampleNotFound(f"There is no sample {sample_id!r} (any more): only the newest are kept.")
 
+    def newest_picture(self, service: Service, *, node: str = "") -> tuple[bytes, str] | None:
+        """The newest of the kept hard samples: the picture's bytes and content type; None while there is none.
+
+        Args:
+            node: that sent it; empty: any.
+        """
+        with self.database.read() as conn:
+            samples = store.samples_of(conn, service.uid)
+            sample = next((one for one in samples if node in ("", one.extra.get("node"))), None)
+            content_type = store.content_type_of(conn, service.uid, sample.id) if sample else None
+        if sample is None or content_type is None:
+            return None
+        try:
+            return b"".join(self.objects.read(_picture(service.uid, sample.id))), content_type
+        except ObjectMissing:
+            return None
+
     def forget(self, uid: str) -> None:
         """Delete the pictures and plots of a service."""
         self.objects.delete_prefix(f"joint/{uid}/")
         self.plots.forget(uid)
 
-    def _collect(self, uid: str, sample: Sample, picture: bytes, content_type: str, at: str) -> None:
+    def _collect(self, service: Service, sample: Sample, picture: bytes, content_type: str, at: str) -> None:
         """Into the data home. Why that cannot be done is an event of the service, once."""
-        with self.database.read() as conn:
-            service = store.by_uid(conn, uid)
-        if self.collection is None or service is None:
+        if self.collection is None:
             return
+        uid = service.uid
         problem = self.collection.add(service, sample, picture, content_type)
         if not problem:
             return
@@ -248,6 +278,11 @@ class Reports:
     def _check_runs_on(self, conn: Connection, uid: str, node: str) -> None:
         if not self._runs_on(conn, uid, node):
             raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")
+
+
+def _origin(service: Service, node: str) -> str:
+    """The node as the rows of a service have it: empty where it has only one."""
+    return node if service.specification.edge.selector else ""
 
 
 def _is_ending(order: Order) -> bool:

@@ -24,10 +24,19 @@ class RuleEvent:
     """Increases with each event; 0 until it is stored."""
     picture_at: str | None = None
     """When its stored picture arrived; None if there is none."""
+    node: str = ""
+    """The node of the fleet that answered the frame; empty: the producer has one."""
+    source: str = ""
+    """Where the frame came from; empty: the producer has one source."""
 
     @property
     def text(self) -> str:
-        """A summary in one line: `2 × person, car in door`."""
+        """A summary in one line: `2 × person, car in door`; with its origin, if the producer has several."""
+        origin = " ".join(filter(None, (self.node, self.source)))
+        return f"{self._summary} ({origin})" if origin else self._summary
+
+    @property
+    def _summary(self) -> str:
         counts = Counter(one["label"] or "object" for one in self.objects)
         things = ", ".join(f"{count} × {label}" if count > 1 else label for label, count in counts.items())
         ways = sorted({str(one["direction"]) for one in self.objects if one.get("direction")})

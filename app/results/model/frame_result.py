@@ -24,11 +24,14 @@ FACTS = frozenset(
         "answered_by",
         "is_hard",
         "node",
+        "source",
     }
 )
 """Keys of a row other than its counts."""
 MOST_SECONDS = 2.0e11
 """Seconds since 1970; later times have no date."""
+MOST_CHARACTERS = 63
+"""Of the name of a node or source."""
 MOST_SIDE = 1e9
 """Largest side of a box, in pixels."""
 
@@ -71,6 +74,11 @@ class FrameRecord:
             for name, value in self.row.items()
             if name not in FACTS and isinstance(value, int | float) and not isinstance(value, bool)
         }
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The node and the source, of a producer that has several; otherwise empty."""
+        return _name(self.row.get("node")), _name(self.row.get("source"))
 
     @property
     def objects(self) -> list[DetectedObject]:
@@ -142,6 +150,11 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
 def labels_in(row: Mapping[str, Any]) -> list[str]:
     """Returns the classes of its objects, each once."""
     return sorted({detected.label for detected in objects_in(row) if detected.label})
+
+
+def _name(value: object) -> str:
+    """A report may contain anything."""
+    return value if isinstance(value, str) and len(value) <= MOST_CHARACTERS and value.isprintable() else ""
 
 
 def _is_side(value: object) -> bool:

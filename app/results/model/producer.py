@@ -23,9 +23,11 @@ class Producer:
     """Path of its page."""
     area: str
     """Menu entry of its pages."""
+    picture: str
+    """Path of its newest picture, on which zones are drawn."""
+    subject: str
+    """Subject of its notifications; their kind starts with its first part."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts that are added to the data of each CloudEvent."""
-    has_events: bool = False
-    """True if rules can be set for it."""
     is_over: bool = False
     """True if it has ended."""

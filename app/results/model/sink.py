@@ -27,7 +27,7 @@ MOST_SINKS = 5
 """For one producer."""
 
 
-FURTHER_KEYS = ("pts", "size", "tracked", "sample", "answered_by", "is_hard", "node")
+FURTHER_KEYS = ("pts", "size", "tracked", "sample", "answered_by", "is_hard", "node", "source")
 """Further keys of a row that are sent if present, in addition to counts and objects."""
 
 
@@ -113,7 +113,9 @@ def row_delivery(producer: Producer, record: FrameRecord) -> Delivery:
 
 
 def event_delivery(producer: Producer, event: RuleEvent) -> Delivery:
+    origin = {name: value for name, value in (("node", event.node), ("source", event.source)) if value}
     data = {
+        **origin,
         "frame": event.n_loop,
         "rule": event.rule,
         "zone": event.zone,

@@ -25,7 +25,7 @@ from app.kit.errors import ModelmillError
 from app.kit.network.addresses import Network
 from app.kit.sql import Database
 from app.results import store
-from app.results.errors import BadSink, SinkNotFound, TooManySinks, TooManySinkTests
+from app.results.errors import SinkNotFound, TooManySinks, TooManySinkTests
 from app.results.model.frame_result import ResultFilter
 from app.results.model.producer import Producer
 from app.results.model.sink import (
@@ -120,16 +120,14 @@ class Sinks:
         """Send a producer's rows or events somewhere, from what comes next on.
 
         Args:
-            content: events: of a producer that has rules.
+            content: rows, or events of its rules.
             address: a URL, or a folder for a file.
 
         Raises:
-            BadUrl, BadSink, AddressRefused: Nothing can be sent to this address, or nothing of this content.
+            BadUrl, BadSink, AddressRefused: Nothing can be sent to this address.
             TooManySinks
             NotFound, Conflict: The producer is gone meanwhile, or makes nothing any more.
         """
-        if content is SinkContent.EVENTS and not producer.has_events:
-            raise BadSink(f"{producer.title} has no rules, and so no events.", hint="Send its rows.")
         address = checked_address(kind, address, self.networks, self.check_folder)
         secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
         at = to_text(now)

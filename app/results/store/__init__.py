@@ -1,4 +1,4 @@
-"""Keeps rows, events and sinks in SQL. All runs in the caller's transactions."""
+"""Keeps rows, rules, events and sinks in SQL. All runs in the caller's transactions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from app.results.store.events import (
     trim_rule_events,
 )
 from app.results.store.rows import add_rows, forget_rows_before, last_row, rows_of, trim_rows
+from app.results.store.rules import get_rules, put_rule_state, put_rules, rule_state_of, rule_states_of
 from app.results.store.sinks import (
     add_sink,
     all_sinks,
@@ -29,10 +30,10 @@ from app.results.store.sinks import (
     remove_sink,
     sinks_of,
 )
-from app.results.store.tables import rows, rule_events, sinks
+from app.results.store.tables import rows, rule_events, rule_states, rules, sinks
 
 
 def forget_producers(conn: Connection, uids: Collection[str]) -> None:
     """All that is kept of them."""
-    for table in (rows, rule_events, sinks):
+    for table in (rows, rules, rule_states, rule_events, sinks):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))

@@ -43,6 +43,8 @@ def add_rule_event(conn: Connection, uid: str, event: RuleEvent, stored_at: str)
         "at": event.at,
         "stored_at": stored_at,
         "objects": json_text(list(event.objects)),
+        "node": event.node,
+        "source": event.source,
     }
     insert = sa.insert(rule_events).values(**values).returning(rule_events.c.event_id)
     return replace(event, event_id=int(conn.execute(insert).scalar_one()))
@@ -84,15 +86,18 @@ def get_rule_event(conn: Connection, uid: str, event_id: int) -> RuleEvent | Non
     return _event_of(row) if row else None
 
 
-def events_without_picture(conn: Connection, uid: str, *, stored_since: str, since: str, limit: int) -> list[RuleEvent]:
-    """Events that still wait for a picture, the newest first.
+def events_without_picture(
+    conn: Connection, uid: str, *, node: str, source: str, stored_since: str, since: str, limit: int
+) -> list[RuleEvent]:
+    """Events of an origin that still wait for a picture, the newest first.
 
     Args:
         stored_since: by the web's clock.
         since: by the node's clock.
     """
     c = rule_events.c
-    conditions = (c.uid == uid, c.picture_at.is_(None), c.stored_at >= stored_since, c.at >= since)
+    origin = (c.uid == uid, c.node == node, c.source == source)
+    conditions = (*origin, c.picture_at.is_(None), c.stored_at >= stored_since, c.at >= since)
     query = sa.select(rule_events).where(*conditions).order_by(c.event_id.desc()).limit(limit)
     return [_event_of(row) for row in conn.execute(query)]
 
@@ -122,6 +127,7 @@ def _forgotten(conn: Connection, condition: sa.ColumnElement[bool]) -> list[tupl
 
 
 def _event_of(row: Any) -> RuleEvent:
+    origin = {"node": row.node, "source": row.source}
     return RuleEvent(
-        row.rule, row.n_loop, row.at, json.loads(row.objects), row.zone, row.event_id, picture_at=row.picture_at
+        row.rule, row.n_loop, row.at, json.loads(row.objects), row.zone, row.event_id, row.picture_at, **origin
     )

@@ -32,9 +32,27 @@ rule_events = sa.Table(
     sa.Column("stored_at", TIME, nullable=False),
     sa.Column("picture_at", TIME),
     sa.Column("objects", sa.Text, nullable=False),
+    sa.Column("node", sa.String(63), nullable=False, server_default=""),
+    sa.Column("source", sa.String(63), nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
 """See RuleEvent. No event_id is given out twice: receivers tell events by it."""
+rules = sa.Table(
+    "result_rules",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("rule_set", sa.Text, nullable=False),
+)
+"""See RuleSet."""
+rule_states = sa.Table(
+    "result_rule_states",
+    metadata,
+    sa.Column("uid", UID, primary_key=True),
+    sa.Column("node", sa.String(63), primary_key=True),
+    sa.Column("source", sa.String(63), primary_key=True),
+    sa.Column("state", sa.Text, nullable=False),
+)
+"""See EvaluationState: one for each origin of rows. node, source: as in the rows; empty where there is only one."""
 sinks = sa.Table(
     "result_sinks",
     metadata,

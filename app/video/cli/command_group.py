@@ -1,22 +1,18 @@
-"""The group of the commands about video, and how each of them reaches the web, reads a file and prints a record."""
+"""The group of the commands about video, and how each of them reaches the web and prints a record."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import token, url_of
-from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
     from app.video.client import VideoClient
 
-MAX_FILE_BYTES = 1 << 20
 Json = dict[str, Any]
 Uid = Annotated[str, typer.Argument(metavar="JOB", help="Its uid, as GLOBAL_ID_1.SUB_ID_1.")]
 commands = typer.Typer(
@@ -35,20 +31,6 @@ def path_of(uid: str) -> str:
     from app.video.client import path_of
 
     return path_of(uid)
-
-
-def read_json(file: str) -> Json:
-    """The JSON object in a file; - is stdin. Raises BadRequest."""
-    try:
-        text = sys.stdin.read(MAX_FILE_BYTES + 1) if file == "-" else Path(file).read_text(encoding="utf-8")
-        document = json.loads(text)
-    except OSError as error:
-        raise BadRequest(f"cannot read {file}: {error.strerror or error}", hint="Name a file that is there.") from error
-    except ValueError as error:
-        raise BadRequest(f"{file} is no JSON: {error}", hint="It is to be one JSON object.") from error
-    if not isinstance(document, dict):
-        raise BadRequest(f"{file} has no JSON object", hint="It is to begin with {.")
-    return document
 
 
 def print_record(record: Any, *, as_json: bool, text: str) -> None:

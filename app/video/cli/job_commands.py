@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
+from app.kit.cli.json_file import read_json
 from app.kit.cli.service_options import AsJson, Limit, Url
 from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest
@@ -20,7 +21,6 @@ from app.video.cli.command_group import (
     commands,
     number_or_text,
     print_record,
-    read_json,
 )
 
 RENAMED = {"node_addr": "node", "user_constraint": "constraint"}

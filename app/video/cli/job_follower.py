@@ -1,10 +1,10 @@
-"""Follows a job at a terminal until it has ended, and the events of its rules."""
+"""Follows a job at a terminal until it has ended."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -75,27 +75,3 @@ def exit_of(record: Record) -> Exit:
 
 def as_line(record: Record) -> str:
     return json.dumps(record)
-
-
-EVERY_S = 2.0
-"""Between two requests."""
-AT_ONCE = 200
-
-
-def followed_events(client: VideoClient, job: str, *, rule: str = "", cursor: int = 0) -> Iterator[list[Record]]:
-    """Without an end.
-
-    Args:
-        rule: Of this rule alone; empty: of all.
-        cursor: The event_id of the last one that is known.
-
-    Yields:
-        What has come since, oldest first; nothing after a pause in which nothing came.
-    """
-    while True:
-        events = client.rule_events(job, rule=rule, limit=AT_ONCE, order="asc", cursor=cursor)["events"]
-        if events:
-            cursor = events[-1]["event_id"]
-        else:
-            time.sleep(EVERY_S)
-        yield events

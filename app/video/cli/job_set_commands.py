@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.command import EPILOG
+from app.kit.cli.json_file import read_json
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest
 from app.kit.text.labels import labels_in, text_of
@@ -18,7 +19,6 @@ from app.video.cli.command_group import (
     commands,
     number_or_text,
     print_record,
-    read_json,
 )
 
 sets = typer.Typer(help="A job on every video of the nodes with certain labels.", no_args_is_help=True, epilog=EPILOG)

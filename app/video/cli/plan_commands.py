@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from app.kit.cli.json_file import read_json
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, print_record, read_json
+from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, print_record
 
 
 @commands.command()

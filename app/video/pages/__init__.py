@@ -5,26 +5,17 @@ Order matters: the fixed paths, as /ui/video/new, come before /ui/video/{uid}.
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.routing import BaseRoute
 
-from app.results.model.producer import Producer
 from app.results.pages import routes
 from app.video.pages.actions import ROUTES as ACTIONS
 from app.video.pages.job import ROUTES as JOB
-from app.video.pages.job import job_of
+from app.video.pages.job import producer_in
 from app.video.pages.job_list import ROUTES as LISTING
 from app.video.pages.job_sets import ROUTES as SETS
 from app.video.pages.new import ROUTES as NEW
-from app.video.pages.rules import ROUTES as RULES
 from app.video.pages.stages import ROUTES as STAGES
 from app.video.pages.what_if import ROUTES as WHAT_IF
-from app.video.service.producers import producer_of_job
 
-
-def _producer_of(request: Request) -> Producer:
-    return producer_of_job(job_of(request))
-
-
-RESULTS = routes("/ui/video/{uid}", _producer_of)
-ROUTES: list[BaseRoute] = [*LISTING, *NEW, *SETS, *STAGES, *WHAT_IF, *ACTIONS, *RULES, *RESULTS, *JOB]
+RESULTS = routes("/ui/video/{uid}", producer_in)
+ROUTES: list[BaseRoute] = [*LISTING, *NEW, *SETS, *STAGES, *WHAT_IF, *ACTIONS, *RESULTS, *JOB]

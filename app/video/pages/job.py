@@ -19,6 +19,9 @@ from app.kit.web.line_plot import Plot, over_time, round_up, time_plot, values_o
 from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
+from app.results.access import results_of
+from app.results.model.producer import Producer
+from app.results.newest_picture import newest_picture
 from app.results.store import RuleEventFilter
 from app.video.access import video_of
 from app.video.errors import NoPicture
@@ -28,6 +31,7 @@ from app.video.pages.job_list import CHANNEL, facts_of_videos, url_of
 from app.video.pages.view_models import DecisionView, PlanChange, number, quality_of
 from app.video.scheduling.registry import policies
 from app.video.service import SeriesPoint
+from app.video.service.producers import producer_of_job
 
 SHOWN_EVENTS = 50
 SHOWN_RULE_EVENTS = 8
@@ -35,10 +39,6 @@ SHOWN_DECISIONS = 40
 READ_DECISIONS = 300
 REDRAWN_S = 10
 """The fragment is drawn again after this time even if nothing was reported: the node may have become silent."""
-NO_PICTURE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 160 90"><rect width="160" height="90" fill="#87918a" '
-    'fill-opacity=".18"/><path d="M66 31v28l26-14z" fill="#87918a" fill-opacity=".6"/></svg>'
-)
 
 
 def job_page(request: Request) -> Response:
@@ -70,12 +70,10 @@ async def events(request: Request) -> Response:
 
 def snapshot(request: Request) -> Response:
     """The newest picture that came without being watched; a blank one while there is none."""
-    headers = {"Cache-Control": "private, no-cache", "Content-Security-Policy": "default-src 'none'; sandbox"}
     try:
-        picture = video_of(request).pictures.snapshot(user_of(request), request.path_params["uid"])
+        return newest_picture(video_of(request).pictures.snapshot(user_of(request), request.path_params["uid"]))
     except NoPicture:
-        return Response(NO_PICTURE, media_type="image/svg+xml", headers=headers)
-    return Response(picture, media_type="image/jpeg", headers=headers)
+        return newest_picture(None)
 
 
 def job_of(request: Request) -> VideoJob:
@@ -83,12 +81,18 @@ def job_of(request: Request) -> VideoJob:
     return video_of(request).jobs.get(user_of(request), request.path_params["uid"])
 
 
+def producer_in(request: Request) -> Producer:
+    """The job, as those who keep results see it. Raises VideoJobNotFound."""
+    return producer_of_job(job_of(request))
+
+
 def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
     video, user = video_of(request), user_of(request)
     view = view_models.view_of(job)
     series = video.reports.series(job.uid)
     job_events = video.jobs.events(user, job.uid)[::-1][:SHOWN_EVENTS]
-    seen = video.rules.events(user, job.uid, RuleEventFilter(), limit=SHOWN_RULE_EVENTS).events
+    rules, producer = results_of(request).rules, producer_of_job(job)
+    seen = rules.events(producer, RuleEventFilter(), limit=SHOWN_RULE_EVENTS).events
     log = video.jobs.decisions(user, job.uid, limit=READ_DECISIONS)
     decisions = view_models.decisions_of(log)[:SHOWN_DECISIONS]
     marks = marks_of(series, decisions)

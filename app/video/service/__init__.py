@@ -12,7 +12,6 @@ from app.video.service.pictures import Pictures
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports, SeriesPoint, plots_in
 from app.video.service.resources import NodeVideos, Resources
-from app.video.service.rules import JobRules, RuleEventPage, Rules
 from app.video.service.snapshots import Snapshots
 from app.video.store import DecisionRecord, JobEvent
 
@@ -25,6 +24,5 @@ class Video:
     resources: Resources
     planning: Planner
     reports: Reports
-    rules: Rules
     pictures: Pictures
     controller: Controller

@@ -19,7 +19,6 @@ from app.video.service.node_changes import NodeSnapshot, changes_of
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports
 from app.video.service.resources import Resources
-from app.video.service.rules import Rules
 from app.video.service.stage_deployment import StageDeployment
 from app.video.store import StoredJob
 
@@ -43,7 +42,6 @@ class Controller:
         resources: Resources,
         planning: Planner,
         reports: Reports,
-        rules: Rules,
         nodes: Nodes,
         *,
         processes: int,
@@ -55,7 +53,6 @@ class Controller:
         self.resources = resources
         self.planning = planning
         self.reports = reports
-        self.rules = rules
         self.nodes = nodes
         self.deployment = StageDeployment(database, resources, processes=processes)
         self.keep_days = keep_days
@@ -131,7 +128,6 @@ class Controller:
         with self.database.read() as conn:
             uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
-        self.rules.forget_old(now)
 
     def _withdraw(self, uid: str, stored: StoredJob | None) -> None:
         with self.database.write() as conn:

@@ -22,8 +22,9 @@ def producer_of_job(job: VideoJob) -> Producer:
         f"/api/v2/video/jobs/{job.uid}",
         f"/ui/video/{job.uid}",
         "video",
+        f"/ui/video/{job.uid}/snapshot",
+        f"video:{job.uid}",
         {"job": job.uid, "node": job.node, "video_id": job.video_id},
-        has_events=True,
         is_over=job.state is JobState.DONE,
     )
 

@@ -17,13 +17,15 @@ from app.kit.redis.time_series import TimeSeries
 from app.kit.sql import Database
 from app.results import store as result_store
 from app.results.model.frame_result import FrameRecord, moment_of
+from app.results.model.rule_evaluation import size_in
+from app.results.service import Rules
 from app.video import store
 from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
 from app.video.model.reader import Reader
 from app.video.model.report import JobReport, Measurement
 from app.video.service.counters import ENDED, count_result
 from app.video.service.jobs import Jobs, job_not_found
-from app.video.service.rules import Rules
+from app.video.service.producers import producer_of_job
 from app.video.store import StoredJob
 
 SERIES = 720
@@ -162,7 +164,8 @@ class Reports:
         store.change(conn, job.uid, **columns)
         records = [FrameRecord(row["n_loop"], moment_of(row, now), row) for row in added]
         result_store.add_rows(conn, job.uid, records)
-        self.rules.judge(conn, stored, records, now)
+        size = size_in(stored.generator_output)
+        self.rules.judge(conn, producer_of_job(job), records, size=size, by_pts=not job.realtime, now=now)
         if report.flags is not None:
             store.change_flags(conn, job, {*report.flags, *({OFFLINE} & set(job.flags))}, at=at)
         store.put_measurements(conn, report.profile)

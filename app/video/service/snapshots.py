@@ -6,7 +6,7 @@ from app.kit.objects import ObjectMissing, ObjectStore
 
 
 class Snapshots:
-    """The newest picture of each job, and one of each event for which one arrived in time."""
+    """The newest picture of each job."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -15,31 +15,15 @@ class Snapshots:
         self._objects.put(_key(uid), [jpeg], content_type="image/jpeg")
 
     def get(self, uid: str) -> bytes | None:
-        return self._read(_key(uid))
-
-    def put_of_event(self, uid: str, event_id: int, jpeg: bytes) -> None:
-        self._objects.put(_key_of_event(uid, event_id), [jpeg], content_type="image/jpeg")
-
-    def get_of_event(self, uid: str, event_id: int) -> bytes | None:
-        return self._read(_key_of_event(uid, event_id))
-
-    def forget_of_event(self, uid: str, event_id: int) -> None:
-        self._objects.delete(_key_of_event(uid, event_id))
-
-    def forget(self, uid: str) -> None:
-        """With those of its events."""
-        self._objects.delete_prefix(f"video/{uid}/")
-
-    def _read(self, key: str) -> bytes | None:
         try:
-            return b"".join(self._objects.read(key))
+            return b"".join(self._objects.read(_key(uid)))
         except ObjectMissing:
             return None
+
+    def forget(self, uid: str) -> None:
+        """With the pictures of its events."""
+        self._objects.delete_prefix(f"video/{uid}/")
 
 
 def _key(uid: str) -> str:
     return f"video/{uid}/snapshot.jpg"
-
-
-def _key_of_event(uid: str, event_id: int) -> str:
-    return f"video/{uid}/events/{event_id}.jpg"

@@ -25,14 +25,10 @@ from app.video.store.jobs import (
     enter,
     forget,
     get,
-    get_rules,
     lock,
     next_number,
-    notification_of,
     open_uids,
     page,
-    put_rule_state,
-    put_rules,
     unended,
 )
 from app.video.store.stages import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
-from app.kit.sql.rows import insert_into, upsert
+from app.kit.sql.rows import insert_into
 from app.kit.text.plain_text import json_text
 from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
-from app.video.model.rule import RULE_SET, RuleSet
-from app.video.model.rule_evaluation import EvaluationState
 from app.video.store.history import add_event
-from app.video.store.tables import JSON, StoredJob, columns_of, decisions, events, job_of_row, jobs, numbers, rules
+from app.video.store.tables import JSON, StoredJob, columns_of, decisions, events, job_of_row, jobs, numbers
 
 IS_UNENDED = jobs.c.state != JobState.DONE.value
 
@@ -100,7 +97,7 @@ def enter(
     add_event(conn, stored.job.uid, at, type=state, message=message)
     if state is JobState.DONE:
         facts = {"ending": ending.value if ending else "", "reason": message}
-        publish(conn, notification_of(stored.job, "video.ended", at, facts))
+        publish(conn, _notification_of(stored.job, "video.ended", at, facts))
 
 
 def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at: str) -> None:
@@ -113,26 +110,22 @@ def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at:
     change(conn, job.uid, flags=sorted(flags))
     if flags and not job.flags:
         facts = {"flags": sorted(flags), "reason": ", ".join(sorted(flags))}
-        publish(conn, notification_of(job, "video.alert", at, facts))
+        publish(conn, _notification_of(job, "video.alert", at, facts))
     elif job.flags and not flags:
-        publish(conn, notification_of(job, "video.clear", at, {"flags": []}))
+        publish(conn, _notification_of(job, "video.clear", at, {"flags": []}))
 
 
-def notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any], tail: str = "") -> Event:
-    """What users are told of.
-
-    Args:
-        tail: what tells it from others of its kind; empty: its time does.
-    """
+def _notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any]) -> Event:
+    """What users are told of."""
     subject = f"video:{job.uid}"
     data = {"uid": job.uid, "node": job.node, "video_id": job.video_id, **facts}
-    event_id = f"{subject}:{kind}" if kind == "video.ended" else f"{subject}:{kind}:{tail or at}"
+    event_id = f"{subject}:{kind}" if kind == "video.ended" else f"{subject}:{kind}:{at}"
     return Event(event_id, kind, job.owner, subject, job.uid, at, f"/ui/video/{job.uid}", data)
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
     forget_producers(conn, uids)
-    for table in (events, decisions, rules, jobs):
+    for table in (events, decisions, jobs):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 
@@ -201,26 +194,3 @@ def count_by_state(conn: Connection) -> dict[str, int]:
 def _one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
     row = conn.execute(query).first() if uid.isprintable() else None
     return job_of_row(row) if row else None
-
-
-def get_rules(conn: Connection, uid: str) -> tuple[RuleSet, EvaluationState] | None:
-    """None if a job never had any."""
-    row = conn.execute(sa.select(rules).where(rules.c.uid == uid)).first()
-    if row is None:
-        return None
-    return RULE_SET.read(json.loads(row.rule_set)), EvaluationState.from_json(json.loads(row.state))
-
-
-def put_rules(conn: Connection, uid: str, rule_set: RuleSet, state: EvaluationState) -> None:
-    """Store a job's rules.
-
-    Args:
-        uid: of the job.
-        state: from which judging goes on.
-    """
-    values = {"uid": uid, "rule_set": json_text(RULE_SET.write(rule_set)), "state": json_text(state.to_json())}
-    upsert(conn, rules, values)
-
-
-def put_rule_state(conn: Connection, uid: str, state: EvaluationState) -> None:
-    conn.execute(sa.update(rules).where(rules.c.uid == uid).values(state=json_text(state.to_json())))

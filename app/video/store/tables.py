@@ -101,14 +101,6 @@ events = sa.Table(
     sa.Column("message", sa.Text, nullable=False),
 )
 """See JobEvent."""
-rules = sa.Table(
-    "video_rules",
-    metadata,
-    sa.Column("uid", UID, primary_key=True),
-    sa.Column("rule_set", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-)
-"""See RuleSet and EvaluationState."""
 decisions = sa.Table(
     "video_decisions",
     metadata,

@@ -9,9 +9,9 @@ import numpy as np
 from app.bootstrap.container import Container
 from app.inference.picture_codec import encode
 from app.kit.clock import now
+from app.results.model.rule import Direction, Rule, RuleSet, Zone
 from app.results.model.sink import SinkContent, SinkKind
 from app.video.model.job import Ending
-from app.video.model.rule import Direction, Rule, RuleSet, Zone
 from app.video.service.producers import producer_of_job
 from tests.harness.video.records import EDGE, ended_video, result, running_video, waiting_video
 
@@ -45,10 +45,10 @@ def _set_rules(container: Container, uid: str) -> None:
     gate = Zone("gate", ((0.3, 0.2), (0.35, 0.9)))
     loiter = Rule("loiterer", zone="door", label="person", min_score=0.5, frames=1, cooldown_s=300)
     out = Rule("out", zone="gate", direction=Direction.LEFT, cooldown_s=0)
-    video.rules.put(USER, uid, RuleSet((door, gate), (loiter, out)))
     boxes = {"bbox": [[300, 60, 380, 230]], "labels": ["person"], "scores": [0.91], "size": [480, 270]}
     address = "mqtts://mill:secret@93.184.215.14/cameras/door"
     producer = producer_of_job(video.jobs.get(USER, uid))
+    container.results.rules.put(producer, RuleSet((door, gate), (loiter, out)))
     container.results.sinks.add(producer, SinkKind.MQTT, SinkContent.ROWS, address, now=now())
     row = {**result(51), "at": now().timestamp(), **boxes}
     video.reports.take({"job_uid": uid, "seq": 51, "results": [row]}, node=EDGE, user="", now=now())

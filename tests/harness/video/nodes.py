@@ -15,11 +15,14 @@ from app.bootstrap.container import Container
 from app.kit.clock import now as clock
 from app.kit.clock import to_text
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
+from app.results.model.producer import Producer
+from app.results.service import Rules
 from app.video.model.job import JOBS, SERVICES, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.plan import Plan
 from app.video.scheduling.policy_messages import Decision, PlanningInput
 from app.video.service import Controller, Jobs, Planner, Reports, Submission, Video
+from app.video.service.producers import producer_of_job
 from tests.harness.api import small_model
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, MODELS, VIDEOS, dag
 
@@ -83,6 +86,14 @@ class Env:
     @property
     def reports(self) -> Reports:
         return self.video.reports
+
+    @property
+    def rules(self) -> Rules:
+        return self.container.results.rules
+
+    def producer(self, uid: str) -> Producer:
+        """The job, as those who keep results see it."""
+        return producer_of_job(self.jobs.get(USER, uid))
 
     @property
     def controller(self) -> Controller:

@@ -97,6 +97,8 @@ def test_one_document_runs_on_every_node_of_its_labels(deployment: JointDeployme
 
     for node in EDGES[:2]:
         label(deployment, node, BERLIN)
+    rules = {"rules": [{"name": "seen", "cooldown_s": 3600}]}
+    assert deployment.http.put(f"{SERVICES}/default/fleet/rules", json=rules).status_code == 200
     record = deployment.reaches("fleet", "Serving")
     assert current(record)[2] == "2 of 2 edge nodes run."
     assert (record["resource"]["status"]["active"], list(edges(record))) == (3, ["cam0", "cam1"])
@@ -108,6 +110,8 @@ def test_one_document_runs_on_every_node_of_its_labels(deployment: JointDeployme
         lambda rows: {row["row"]["node"] for row in rows} == {"cam0", "cam1"},
     )
     assert len({row["n_loop"] for row in rows}) == len(rows), "numbers are of the service"
+    events = deployment.http.get(f"{SERVICES}/default/fleet/rule-events").json()["events"]
+    assert sorted(event["node"] for event in events) == ["cam0", "cam1"], "each node's rows are judged for themselves"
 
     label(deployment, "cam2", BERLIN)
     record = deployment.when("fleet", lambda record: "SourceUnavailable (1): cam2. " in current(record)[2])

@@ -73,7 +73,7 @@ def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, d
     deployment.until(lambda: not any(map(is_alive, pids)))
 
 
-def test_each_answer_is_a_row_once_also_when_the_worker_is_killed(
+def test_each_answer_is_a_row_and_judged_once_also_when_the_worker_is_killed(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
     place = "/api/v2/services/default/rows"
@@ -87,6 +87,10 @@ def test_each_answer_is_a_row_once_also_when_the_worker_is_killed(
 
     deployment.apply(digits_service("rows", parameters={"collect": "datasets/hard"}))
     pid = worker(deployment.reaches("rows", "Serving"), "edge")["pid"]
+    rules = {"rules": [{"name": "zero", "label": "0", "cooldown_s": 3600}]}
+    assert deployment.http.put(f"{place}/rules", json=rules).status_code == 200
+    sink = {"kind": "file", "address": "datasets/events", "content": "events"}
+    assert deployment.http.post(f"{place}/sinks", json=sink).status_code == 201
     answers = deployment.ask("rows", digits[:30])
     kept = rows(30)
     assert [one["row"]["sample"] for one in kept] == [answer["id"] for answer in answers]
@@ -104,6 +108,19 @@ def test_each_answer_is_a_row_once_also_when_the_worker_is_killed(
     def collected() -> Any:
         answer = deployment.http.get("/api/v2/files/content", params={"path": "datasets/hard/annotations.json"})
         return answer.json() if answer.status_code == 200 else None
+
+    (event,) = deployment.http.get(f"{place}/rule-events").json()["events"]
+    zeros = [one["n_loop"] for one in kept if one["row"]["labels"] == ["0"]]
+    assert (event["rule"], event["text"], event["n_loop"]) == ("zero", "0", zeros[0])
+
+    def delivered() -> Any:
+        files = deployment.http.get("/api/v2/files", params={"path": "datasets/events"}).json().get("entries", [])
+        path = f"datasets/events/{files[0]['name']}" if files else ""
+        return deployment.http.get("/api/v2/files/content", params={"path": path}).json() if path else None
+
+    message = deployment.until(delivered)
+    assert (message["type"], message["data"]["service"]) == ("modelmill.joint.event", "default/rows")
+    assert message["data"]["rule"] == "zero"
 
     dataset = deployment.until(collected)
     assert dataset["images"][0]["file_name"] == "images/000001.png"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.results.model.rule import Rule, RuleSet
 from app.video.model.job import VideoJob
-from app.video.model.rule import Rule, RuleSet
 from tests.harness.users import Within, within
 from tests.harness.valkey import Valkey
 from tests.harness.video.environments import container, env
-from tests.harness.video.nodes import USER, Env
+from tests.harness.video.nodes import Env
 from tests.harness.video.sinks import Receiver, take
 from tests.harness.video.web import settings_in
 
@@ -36,6 +36,6 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Iter
 def job(env: Env) -> VideoJob:
     """With a rule, and a row before there is any sink."""
     made = env.running()
-    env.video.rules.put(USER, made.uid, RuleSet((), (Rule("come", cooldown_s=0),)))
+    env.rules.put(env.producer(made.uid), RuleSet((), (Rule("come", cooldown_s=0),)))
     take(env, made.uid, 1)
     return made

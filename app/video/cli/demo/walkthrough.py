@@ -15,11 +15,11 @@ from typing import Any
 from rich.console import Console
 
 from app.kit.cli.command import Exit, signals_end
+from app.results.rule_commands import followed_events
 from app.video.cli.demo.broker import TOPIC, Broker, broker_in, received
 from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import EDGE, running_nodes, videos_of
 from app.video.cli.demo.show import CLIP, await_edge, face_dag, make_sample
-from app.video.cli.job_follower import followed_events
 from app.video.client import VideoClient, path_of
 
 PATIENCE_S = 180.0
@@ -92,7 +92,7 @@ def _walked_through(say: Say, stack: ExitStack, *, port: int, is_once: bool, ope
     say(f"Look at it: {page}   Its rules and events: {page}/rules   Ctrl-C ends everything.")
     if opens and not is_once and has_display():
         webbrowser.open(page)
-    events = followed_events(client, uid) if messages is None else arrived(messages)
+    events = followed_events(client, path_of(uid)) if messages is None else arrived(messages)
     if not _shown(say, events, PATIENCE_S if is_once else None):
         say(f"Not every rule has made an event in {PATIENCE_S:.0f} s. {_state(client.job(uid))}")
         return Exit.FAILED
@@ -112,7 +112,7 @@ def submit(client: VideoClient, broker: Broker | None = None, *, node: str = EDG
     """
     job = {"node": node, "name": name, "video_id": 0, "restart_policy": "eos", "dag": face_dag()}
     uid = str(client.submit(job)["uid"])
-    client.put_rules(uid, RULES)
+    client.put_rules(path_of(uid), RULES)
     if broker:
         client.add_sink(path_of(uid), "mqtt", broker.address, "events")
     return uid

@@ -26,6 +26,8 @@ from app.kit.cli.command import CannotStart
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.results.model.frame_result import FrameRecord
+from app.results.model.rule import RULE_SET, check_rules
+from app.results.model.rule_evaluation import EvaluationState, evaluate
 from app.video.cli.demo import broker, sample_clip
 from app.video.cli.demo.catalogue import RECIPES, SAMPLE, files_in
 from app.video.cli.demo.deployment import DemoDeployment, Ports, running_deployment, videos_of
@@ -33,8 +35,6 @@ from app.video.cli.demo.relays import Relay, running_relays
 from app.video.cli.demo.show import CLIP, _what_next, addresses, job, make_sample
 from app.video.cli.demo.walkthrough import RULES, _where_to
 from app.video.model.dag import read_dag
-from app.video.model.rule import RULE_SET, check_rules
-from app.video.model.rule_evaluation import EvaluationState, evaluate
 from tests.harness.ports import free_port
 
 PORTS = Ports(5000, 5001, 5002, 5100, 5101, 5500)

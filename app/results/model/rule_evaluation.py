@@ -1,4 +1,4 @@
-"""Evaluates a job's rules on its rows as they arrive. Pure: state in, state and events out.
+"""Evaluates the rules of a producer on its rows as they arrive. Pure: state in, state and events out.
 
 It runs in the web server, in the transaction that stores the rows, and not at the edge: rows arrive there in order,
 each once, including those that a node kept while it was disconnected. So each row is evaluated once, with the current
@@ -17,8 +17,8 @@ from typing import Any
 from app.kit.clock import from_text
 from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord, objects_in
-from app.video.model.rule import Direction, Rule, RuleSet, Zone
-from app.video.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
+from app.results.model.rule import Direction, Rule, RuleSet, Zone
+from app.results.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
 
 REARM_S = 2.0
 """A rule that does not hold for a shorter time has not ceased to hold: a detector misses an object occasionally."""
@@ -28,6 +28,8 @@ MOST_BACK_S = 1.0
 """A clock that goes further back is another one: the evaluation starts again."""
 NO_BOXES = "no_boxes"
 NO_SIZE = "no_size"
+Origin = tuple[str, str]
+"""Node and source of rows; empty where a producer has only one."""
 Size = tuple[float, float]
 """Width and height of the source, pixels."""
 
@@ -50,7 +52,7 @@ class RuleState:
 
 @dataclass(frozen=True)
 class EvaluationState:
-    """The state of all rules of a job."""
+    """The state of all rules for the rows of one origin: objects are followed within one picture."""
 
     at: float | None = None
     """Of the last row, in seconds."""
@@ -107,7 +109,7 @@ def evaluate(
         problem = NO_BOXES if "bbox" not in record.row else "" if row_size is not None else NO_SIZE
         objects = _objects_of(record, row_size) if row_size is not None else []
         state = replace(state, problem=problem)
-        state, held = _judged(rule_set, state, objects, last_at, is_new=not record.row.get("tracked"))
+        state, held = _judged(rule_set, state, objects, last_at, record)
         events += [_event_of(rule, rule_set.zone_of(rule), record, matching) for rule, matching in held]
     return state, events
 
@@ -120,10 +122,10 @@ def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
 
 
 def _judged(
-    rule_set: RuleSet, state: EvaluationState, objects: list[SeenObject], last_at: float, *, is_new: bool
+    rule_set: RuleSet, state: EvaluationState, objects: list[SeenObject], last_at: float, record: FrameRecord
 ) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
-    """is_new: a stage has processed the frame; otherwise its boxes were carried over."""
     at = state.at or 0.0
+    is_new = not record.row.get("tracked")  # a stage has processed the frame; otherwise its boxes were carried over
     paired, lost = advance(state.tracks, objects, at, last_at, state.next_track)
     tracked = [replace(one, track=_placed(one.track, rule_set.zones, at)) for one in paired]
     rules, held = dict[str, RuleState](), list[tuple[Rule, list[Tracked]]]()
@@ -136,6 +138,7 @@ def _judged(
         else:
             due, fires = _counted(rule, before, len(matching) >= rule.at_least, at, is_new=is_new)
         fires = fires and (due.told_at is None or at - due.told_at >= rule.cooldown_s)
+        fires = fires and (rule.schedule is None or rule.schedule.covers(from_text(record.at)))
         rules[rule.name] = replace(due, is_told=True, told_at=at) if fires else due
         if fires:
             held.append((rule, matching))
@@ -225,4 +228,5 @@ def _event_of(rule: Rule, zone: Zone | None, record: FrameRecord, matching: list
         }
         for one in matching
     ]
-    return RuleEvent(rule.name, record.n_loop, record.at, objects, rule.zone)
+    node, source = record.origin
+    return RuleEvent(rule.name, record.n_loop, record.at, objects, rule.zone, node=node, source=source)

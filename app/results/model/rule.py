@@ -1,4 +1,4 @@
-"""Rules of a job: what of its detections makes an event, and where in its picture. Pure.
+"""Rules of a producer: what of its detections makes an event, where in its picture, and when. Pure.
 
 Places are in relative coordinates: 0, 0 is the upper left corner, 1, 1 the lower right one, so that a zone stays where
 it is when the size of the picture changes.
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.kit.text.json_form import JsonForm
-from app.video.errors import BadRule
+from app.results.errors import BadRule
+from app.results.model.schedule import Schedule
 
 Point = tuple[float, float]
 LINE = 2
@@ -73,7 +74,11 @@ class Rule:
 
     name: str
     zone: str = ""
-    """Name of one of the job's zones; empty: the whole picture."""
+    """Name of one of its zones; empty: the whole picture."""
+    node: str = ""
+    """Only what this node has answered; empty: any."""
+    source: str = ""
+    """Only what comes from this source; empty: any."""
     label: str = ""
     """Only this class; empty: any."""
     min_score: float = 0.0
@@ -88,11 +93,17 @@ class Rule:
     """Number of consecutive processed frames in which it holds."""
     cooldown_s: float = 60.0
     """Minimum time until the next event, in seconds."""
+    schedule: Schedule | None = None
+    """When there are events; None: always."""
+
+    def covers(self, node: str, source: str) -> bool:
+        """Whether it applies to what comes from there."""
+        return self.node in ("", node) and self.source in ("", source)
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules of a job, with the zones that they name."""
+    """All rules of a producer, with the zones that they name."""
 
     zones: tuple[Zone, ...] = ()
     rules: tuple[Rule, ...] = ()
@@ -100,6 +111,10 @@ class RuleSet:
     def zone_of(self, rule: Rule) -> Zone | None:
         """None: the whole picture."""
         return next((zone for zone in self.zones if zone.name == rule.zone), None) if rule.zone else None
+
+    def of(self, node: str, source: str) -> RuleSet:
+        """Without the rules that do not apply to what comes from there."""
+        return RuleSet(self.zones, tuple(rule for rule in self.rules if rule.covers(node, source)))
 
     def with_zone(self, zone: Zone) -> RuleSet:
         """Replaces one of the same name."""
@@ -140,18 +155,20 @@ def _check_rule(rule: Rule, rule_set: RuleSet) -> None:
     place, zone = f"rules.{rule.name}", rule_set.zone_of(rule)
     if rule.zone and zone is None:
         known = ", ".join(one.name for one in rule_set.zones) or "none"
-        raise _problem(place, f"there is no zone {rule.zone!r}", f"Zones of this job: {known}.")
+        raise _problem(place, f"there is no zone {rule.zone!r}", f"Its zones: {known}.")
     if zone is not None and zone.is_line:
         if rule.dwell_s or rule.at_least > 1 or rule.frames > 1:
             hint = "Leave dwell_s, at_least and frames out, or take an area."
             raise _problem(place, f"{zone.name} is a line: an object crosses it, and does not stay on it", hint)
     elif rule.direction is not Direction.ANY:
         raise _problem(place, "only a line is crossed in a direction", "Leave direction out, or take a line.")
+    if rule.schedule is not None and rule.schedule.problem:
+        raise _problem(f"{place}.schedule", rule.schedule.problem, "Give days, start, end and timezone.")
 
 
 def _check_number(things: Sequence[object], most: int, place: str) -> None:
     if len(things) > most:
-        raise _problem(place, f"are {len(things)}; a job has at most {most}", "Remove one.")
+        raise _problem(place, f"are {len(things)}; there are at most {most}", "Remove one.")
 
 
 def _check_names(place: str, names: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.video.model.rule import RULE_SET, Direction, RuleSet, Zone
+from app.results.model.rule import RULE_SET, Direction, RuleSet, Zone
 
 YARD = Zone("yard", ((0.2, 0.2), (0.8, 0.2), (0.8, 0.8), (0.5, 0.5), (0.2, 0.8)))
 GATE = Zone("gate", ((0.5, 0.2), (0.5, 0.8)))

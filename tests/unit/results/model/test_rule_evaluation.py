@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from app.kit.clock import to_text
+from app.results.errors import BadRule
 from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord
-from app.video.errors import BadRule
-from app.video.model.rule import MOST_RULES, RULE_SET, Direction, Rule, RuleSet, Zone, check_rules
-from app.video.model.rule_evaluation import NO_BOXES, NO_SIZE, EvaluationState, evaluate
+from app.results.model.rule import MOST_RULES, RULE_SET, Direction, Rule, RuleSet, Zone, check_rules
+from app.results.model.rule_evaluation import NO_BOXES, NO_SIZE, EvaluationState, evaluate
+from app.results.model.schedule import Schedule, Weekday
 
 SIZE = (1000.0, 500.0)
 DOOR = Zone("door", ((0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (0.5, 1.0)))
@@ -68,6 +69,18 @@ def test_the_cool_down_holds_events_back_and_tells_of_what_lasts() -> None:
     assert frames(rule, [row(1, IN), row(5), row(9, IN), row(10, IN), row(11, IN)]) == [1]
     rows = [row(1, IN), row(5), *(row(n, IN) for n in range(9, 30))]
     assert frames(rule, rows) == [1, 21], "who came while it was cooling down and has stayed"
+
+
+def test_outside_of_its_schedule_a_rule_makes_no_event_and_at_its_start_one_of_what_is_there() -> None:
+    """The rows are of a Tuesday, from midnight in UTC."""
+    rows = [row(n, IN, at=n * 30) for n in range(1, 8)]
+    night = Schedule((Weekday.TUESDAY,), "00:02", "00:03")
+    assert frames(Rule("a", zone="door", schedule=night), rows) == [4]
+    assert frames(Rule("a", zone="door", schedule=Schedule((Weekday.MONDAY,), "08:00", "18:00")), rows) == []
+    steps = [row(n, NEAR + (n % 2) * 100, at=n * 60) for n in range(1, 5)]
+    over = Rule("over", zone="gate", cooldown_s=0, schedule=night)
+    assert frames(Rule("over", zone="gate", cooldown_s=0), steps) == [2, 3, 4]
+    assert frames(over, steps) == [2]
 
 
 def test_class_score_and_number_count() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from app.video.model.rule import Point
+from app.results.model.rule import Point
 
 KEPT_S = 2.0
 """How long an object that is not detected keeps its track, in seconds."""

@@ -1,4 +1,4 @@
-"""Rules, zones and events of a job as the JSON API takes and gives them."""
+"""Rules, zones and events of a producer as the JSON API takes and gives them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, field_vali
 from app.kit.clock import to_text, within_our_calendar
 from app.kit.web.strict import Strict
 from app.results.model.event import RuleEvent
-from app.results.store import RuleEventFilter
-from app.video.model.rule import (
+from app.results.model.rule import (
     LEAST_POINTS,
     MOST_POINTS,
     MOST_RULES,
@@ -21,12 +20,17 @@ from app.video.model.rule import (
     RuleSet,
     Zone,
 )
-from app.video.schemas import NAME, TEXT
-from app.video.service import JobRules, RuleEventPage
+from app.results.model.schedule import TIME_OF_DAY, WEEK, Schedule, Weekday
+from app.results.schemas import TEXT
+from app.results.service import ProducerRules, RuleEventPage
+from app.results.store import RuleEventFilter
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Name = Annotated[str, Field(pattern=NAME)]
+Origin = Annotated[str, Field(max_length=63, pattern=TEXT)]
+TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
 
 
 class ZoneBody(Strict):
@@ -43,12 +47,32 @@ class ZoneBody(Strict):
         return Zone(self.name, tuple((x, y) for x, y in self.points))
 
 
+class ScheduleBody(Strict):
+    """When a rule makes events. A period that ends before it starts ends on the next day."""
+
+    days: Annotated[list[Weekday], Field(min_length=1, max_length=7)] = Field(default_factory=lambda: list(WEEK))
+    """Days on which the period starts."""
+    start: TimeOfDay = "00:00"
+    """As 22:30."""
+    end: TimeOfDay = "00:00"
+    """Excluded; as the start: 24 hours later."""
+    timezone: Annotated[str, Field(min_length=1, max_length=64, pattern=TEXT)] = "UTC"
+    """As Europe/Berlin."""
+
+    def schedule(self) -> Schedule:
+        return Schedule(tuple(day for day in WEEK if day in self.days), self.start, self.end, self.timezone)
+
+
 class RuleBody(Strict):
     """What makes an event. With a line as its zone: an object crosses it. Else: objects are there."""
 
     name: Name
     zone: Annotated[str, Field(pattern=f"{NAME}|^$")] = ""
     """Name of a zone; empty: the whole picture."""
+    node: Origin = ""
+    """Of a service on many nodes: only what this one answers; empty: any."""
+    source: Origin = ""
+    """Of a service with many sources: only what comes from this one; empty: any."""
     label: Annotated[str, Field(max_length=100, pattern=TEXT)] = ""
     """Objects of this class; empty: of any."""
     min_score: Share = 0.0
@@ -63,13 +87,16 @@ class RuleBody(Strict):
     """In so many processed frames one after the other. Not with a line."""
     cooldown_s: Seconds = 60.0
     """After an event none for so long."""
+    schedule: ScheduleBody | None = None
+    """When it makes events; null: always."""
 
     def rule(self) -> Rule:
-        return Rule(**self.model_dump())
+        schedule = self.schedule.schedule() if self.schedule else None
+        return Rule(**{**self.model_dump(exclude={"schedule"}), "schedule": schedule})
 
 
 class RulesBody(Strict):
-    """All zones and rules of a job."""
+    """All zones and rules of a producer."""
 
     zones: Annotated[list[ZoneBody], Field(max_length=MOST_ZONES)] = Field(default_factory=list)
     rules: Annotated[list[RuleBody], Field(max_length=MOST_RULES)] = Field(default_factory=list)
@@ -82,11 +109,11 @@ class RulesAnswer(BaseModel):
     zones: list[dict[str, Any]]
     rules: list[dict[str, Any]]
     problem: Literal["", "no_boxes", "no_size"]
-    """Why no rule can hold now: its stages give no boxes; the size of the source is not known."""
+    """Why no rule can hold now: its rows have no boxes; the size of the source is not known."""
 
 
 class RuleEventQuery(Strict):
-    """Which events of a job."""
+    """Which events of a producer."""
 
     rule: Annotated[str, Field(max_length=64, pattern=TEXT)] = ""
     since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
@@ -118,9 +145,13 @@ class RuleEventAnswer(BaseModel):
     at: str
     """When it was answered, by the node's clock."""
     objects: list[dict[str, Any]]
-    """{label, score, bbox in pixels of the source, track: id in the job, direction where a line was crossed}"""
+    """{label, score, bbox in pixels of the source, track: its id, direction where a line was crossed}"""
     text: str
     """What was seen, in a line."""
+    node: str
+    """Of a service on many nodes: the one that answered the frame."""
+    source: str
+    """Of a service with many sources: the one of the frame."""
     picture_at: str | None
     """When the picture came that is kept of it; null: there is none."""
     links: dict[str, str]
@@ -131,12 +162,12 @@ class RuleEventsAnswer(BaseModel):
     next_cursor: int | None
 
 
-def rules_answer(rules: JobRules) -> RulesAnswer:
+def rules_answer(rules: ProducerRules) -> RulesAnswer:
     return RulesAnswer.model_validate({**RULE_SET.write(rules.rule_set), "problem": rules.problem})
 
 
 def rule_events_answer(place: str, page: RuleEventPage) -> RuleEventsAnswer:
-    """place: of the job."""
+    """place: of the producer."""
     return RuleEventsAnswer(events=[_event_answer(place, event) for event in page.events], next_cursor=page.cursor)
 
 

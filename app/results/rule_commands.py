@@ -1,0 +1,95 @@
+"""The commands about rules and their events: `add_rule_commands` adds them to those of a kind of producers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.kit.cli.json_file import read_json
+from app.kit.cli.service_options import AsJson, Url
+
+if TYPE_CHECKING:
+    from app.results.client import ResultsClient
+
+EVERY_S = 2.0
+"""Between two requests."""
+AT_ONCE = 200
+Record = dict[str, Any]
+ClientOf = Callable[[typer.Context, "str | None"], Any]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="Of the job its uid; of the service [NAMESPACE/]NAME.")]
+WHY = {"no_boxes": "its rows have no boxes", "no_size": "the size of the source is not known"}
+
+
+def add_rule_commands(commands: typer.Typer, place_of: Callable[[str], str], client_of: ClientOf) -> None:
+    """Add `rules` and `rule-events` to the commands of a kind of producers. Arguments as of add_result_commands."""
+
+    @commands.command()
+    def rules(
+        context: typer.Context,
+        named: Named,
+        file: Annotated[
+            str | None,
+            typer.Argument(metavar="[FILE]", help="Zones and rules as JSON, in place of those it has; - is stdin."),
+        ] = None,
+        url: Url = None,
+    ) -> None:
+        """What of its detections makes an event, as JSON; with a FILE other rules from now on."""
+        with client_of(context, url) as client:
+            place = place_of(named)
+            kept = client.put_rules(place, read_json(file)) if file else client.rules(place)
+        problem = kept.pop("problem")
+        typer.echo(json.dumps(kept, indent=2))
+        if problem and kept["rules"]:
+            typer.echo(f"No rule can hold now: {WHY[problem]}.", err=True)
+
+    @commands.command("rule-events")
+    def rule_events(
+        context: typer.Context,
+        named: Named,
+        rule: Annotated[str, typer.Option("--rule", metavar="NAME", help="Of this rule alone.")] = "",
+        limit: Annotated[int, typer.Option(min=1, max=500, help="How many, the newest.")] = 20,
+        follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more. Ctrl-C ends it.")] = False,
+        as_json: AsJson = False,
+        url: Url = None,
+    ) -> None:
+        """When its rules held, oldest first."""
+        with client_of(context, url) as client:
+            place = place_of(named)
+            newest = client.rule_events(place, rule=rule, limit=limit)["events"][::-1]
+            _print(newest, as_json=as_json)
+            if not newest and not follow and not as_json:
+                typer.echo("There are no events.")
+            if follow:
+                cursor = newest[-1]["event_id"] if newest else 0
+                for events in followed_events(client, place, rule=rule, cursor=cursor):
+                    _print(events, as_json=as_json)
+
+
+def followed_events(client: ResultsClient, place: str, *, rule: str = "", cursor: int = 0) -> Iterator[list[Record]]:
+    """Without an end.
+
+    Args:
+        place: Of the producer in the API.
+        rule: Of this rule alone; empty: of all.
+        cursor: The event_id of the last one that is known.
+
+    Yields:
+        What has come since, oldest first; nothing after a pause in which nothing came.
+    """
+    while True:
+        events = client.rule_events(place, rule=rule, limit=AT_ONCE, order="asc", cursor=cursor)["events"]
+        if events:
+            cursor = events[-1]["event_id"]
+        else:
+            time.sleep(EVERY_S)
+        yield events
+
+
+def _print(events: list[Record], *, as_json: bool) -> None:
+    for event in events:
+        line = f"{event['at']}  {event['rule']}  {event['text']}  (frame {event['n_loop']})"
+        typer.echo(json.dumps(event) if as_json else line)

@@ -1,0 +1,61 @@
+"""One suite over both databases: rules of producers, and how far they are evaluated."""
+
+from __future__ import annotations
+
+import json
+
+import sqlalchemy as sa
+
+from app.bootstrap.accounts import MIGRATIONS
+from app.kit.sql import Database, migrations
+from app.results import store
+from app.results.model.event import RuleEvent
+from app.results.model.rule import RULE_SET, Rule, RuleSet
+from app.results.model.rule_evaluation import EvaluationState, RuleState
+from app.results.store import RuleEventFilter
+from tests.harness.databases import database, empty, postgres, url
+
+__all__ = ["database", "empty", "postgres", "url"]
+RULES = RuleSet(rules=(Rule("come", cooldown_s=300),))
+STATE = EvaluationState(7.0, rules={"come": RuleState(held_at=7.0, told_at=5.0)}, next_track=4)
+AT = "2026-11-27T10:00:00.000Z"
+
+
+def test_states_are_of_an_origin_and_go_with_the_producer(database: Database) -> None:
+    with database.write() as conn:
+        store.put_rules(conn, "a", RULES)
+        for origin, at in ((("n", "x"), 1.0), (("n", "y"), 2.0), (("n", "x"), 3.0)):
+            store.put_rule_state(conn, "a", origin, EvaluationState(at))
+        event = store.add_rule_event(conn, "a", RuleEvent("come", 1, AT, [], node="n", source="x"), AT)
+    with database.write() as conn:
+        assert store.get_rules(conn, "a") == RULES
+        assert {origin: state.at for origin, state in store.rule_states_of(conn, "a").items()} == {
+            ("n", "x"): 3.0,
+            ("n", "y"): 2.0,
+        }
+        assert store.rule_state_of(conn, "a", ("m", "")) == EvaluationState()
+        since = {"stored_since": AT, "since": AT, "limit": 9}
+        assert store.events_without_picture(conn, "a", node="n", source="y", **since) == []
+        assert store.events_without_picture(conn, "a", node="n", source="x", **since) == [event]
+        store.forget_producers(conn, ["a"])
+        assert store.get_rules(conn, "a") is None
+        assert store.rule_states_of(conn, "a") == {}
+        assert store.rule_events_of(conn, "a", RuleEventFilter(), limit=9) == []
+
+
+def test_rules_of_video_jobs_keep_their_state_over_the_migration_and_back(empty: Database) -> None:
+    migrations.move(empty, MIGRATIONS, "0036")
+    former = sa.table("video_rules", *(sa.column(name) for name in ("uid", "rule_set", "state")))
+    texts = {"rule_set": json.dumps(RULE_SET.write(RULES)), "state": json.dumps(STATE.to_json())}
+    with empty.write() as conn:
+        conn.execute(sa.insert(former).values(uid="a", **texts))
+    migrations.upgrade(empty, MIGRATIONS)
+    with empty.write() as conn:
+        assert store.get_rules(conn, "a") == RULES
+        assert store.rule_state_of(conn, "a", ("", "")) == STATE
+        store.put_rules(conn, "b", RULES)  # without a row yet
+        store.put_rule_state(conn, "a", ("n", "x"), EvaluationState(1.0))
+    migrations.move(empty, MIGRATIONS, "0036")
+    with empty.read() as conn:
+        states = {row.uid: EvaluationState.from_json(json.loads(row.state)) for row in conn.execute(sa.select(former))}
+    assert states == {"a": STATE, "b": EvaluationState()}
