@@ -200,6 +200,7 @@ def _page(
         labels=sorted({label for record in newest for label in labels_in(record.row)}),
         origins=_origins(newest, values),
         week=[day.value for day in WEEK],
+        has_schedule=any(values[name] for name in (*WEEK, *TIMES)),
         values=values,
         problems=problems or {},
         events=page.events,

@@ -68,6 +68,7 @@ PAGES = {
     "fleet": "/ui/services/default/fleet",
     "new service": "/ui/services/new",
     "results of a service": "/ui/services/default/gate/results",
+    "rules of a service": "/ui/services/default/gate/rules?edit=at-night",
     "sinks of a service": "/ui/services/default/gate/sinks",
     "drift of a service": "/ui/services/default/gate/drift",
     "change of a service": "/ui/services/default/gate/edit",

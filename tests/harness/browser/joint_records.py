@@ -20,6 +20,8 @@ from app.joint_inference.service.reports import RowReport
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.clock import now, to_text
 from app.nodes.model import DiscoveredCamera, NodeReport, Side, WorkerReport, WorkerState, WorkKey
+from app.results.model.rule import Rule, RuleSet, Zone
+from app.results.model.schedule import Schedule, Weekday
 from app.results.model.sink import SinkContent, SinkKind
 from tests.harness.joint.deployment import resource
 
@@ -134,7 +136,11 @@ def _add_fleet(container: Container, at: datetime) -> None:
 
 
 def _add_results(container: Container, service: Service, at: datetime) -> None:
-    """Rows of a minute, and a sink of them that nothing has reached yet."""
+    """Rules, rows of a minute, and a sink of them that nothing has reached yet."""
+    door = Zone("door", ((0.1, 0.1), (0.5, 0.1), (0.5, 0.9), (0.1, 0.9)))
+    night = Schedule((Weekday.FRIDAY, Weekday.SATURDAY), "22:00", "06:00", "Asia/Taipei")
+    rules = (Rule("somebody", zone="door", label="face", cooldown_s=20), Rule("at-night", at_least=2, schedule=night))
+    container.results.rules.put(producer_of_service(service), RuleSet((door,), rules))
     rows: list[dict[str, Any]] = [
         {
             "at": at.timestamp() + number,
