@@ -156,7 +156,6 @@ def _page(
     return render(
         request,
         template,
-        error.status if error else 200,
         area="nodes",
         error=error,
         is_owner=is_owner,
@@ -182,7 +181,6 @@ def new(request: Request, fields: NodeForm | None = None, error: ModelmillError 
     return render(
         request,
         "nodes/new.html",
-        error.status if error else 200,
         area="nodes",
         form=fields or NodeForm(),
         sides=list(Side),
@@ -215,9 +213,7 @@ def replace_token(request: Request) -> Response:
 def confirm_removal(request: Request, error: ModelmillError | None = None) -> Response:
     require_admin(request)
     node = nodes_of(request).get(request.path_params["name"])
-    return render(
-        request, "nodes/confirm_removal.html", error.status if error else 200, area="nodes", node=node, error=error
-    )
+    return render(request, "nodes/confirm_removal.html", area="nodes", node=node, error=error)
 
 
 def remove(request: Request) -> Response:

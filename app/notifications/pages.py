@@ -105,7 +105,6 @@ def _page(
     return render(
         request,
         "notifications/notifications.html",
-        error.status if error else 200,
         area="account",
         targets=targets,
         addresses={target.target_id: shown_address(target) for target in targets},

@@ -135,8 +135,7 @@ def _pareto(rows: Sequence[RowAnswer]) -> ParetoView:
 
 def _new(request: Request, given: SweepForm, error: ModelmillError | None = None) -> Response:
     jobs = _bases(request)
-    status = error.status if error else 200
-    return render(request, "sweeps/new.html", status, area="sweeps", jobs=jobs, given=given, error=error)
+    return render(request, "sweeps/new.html", area="sweeps", jobs=jobs, given=given, error=error)
 
 
 def _bases(request: Request) -> list[JobRecord]:

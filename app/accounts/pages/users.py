@@ -37,7 +37,6 @@ def users(request: Request, error: ModelmillError | None = None, name: str = "")
     return render(
         request,
         "accounts/users.html",
-        error.status if error else 200,
         area="users",
         users=page,
         text=text,
@@ -80,7 +79,6 @@ def user_page(request: Request, error: ModelmillError | None = None) -> Response
     return render(
         request,
         "accounts/user.html",
-        error.status if error else 200,
         area="users",
         user=user,
         tokens=accounts.tokens.of(name),
@@ -147,7 +145,6 @@ def confirm_deletion(request: Request, error: ModelmillError | None = None) -> R
     return render(
         request,
         "accounts/user_delete.html",
-        error.status if error else 200,
         area="users",
         user=user,
         error=error,

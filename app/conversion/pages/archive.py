@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import archive_of
@@ -21,7 +21,7 @@ from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
-from app.kit.web.zip_stream import zip_stream
+from app.kit.web.zip_stream import zip_answer
 from app.settings import settings_of
 
 PAGE_JOBS = 40
@@ -109,11 +109,7 @@ def all_files(request: Request) -> Response:
     archived = archive_of(request)
     record = archived.get(request.path_params["job_id"], user_of(request)).record
     members = ((name, archived.read(artifact)) for name, artifact in sorted(record.artifacts.items()))
-    headers = {
-        "Content-Disposition": f'attachment; filename="modelmill-{record.job_id[:8]}.zip"',
-        "Cache-Control": "private, no-store",
-    }
-    return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)
+    return zip_answer(members, f"modelmill-{record.job_id[:8]}.zip")
 
 
 ROUTES = [

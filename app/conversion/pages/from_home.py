@@ -69,7 +69,6 @@ def _page(request: Request, choice: FolderQuery, error: ModelmillError | None = 
     return render(
         request,
         "conversion/from_data.html",
-        error.status if error else 200,
         area="data",
         error=error,
         model=home.path_of(model),

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
@@ -34,7 +34,7 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import reload_page
 from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
-from app.kit.web.zip_stream import zip_stream
+from app.kit.web.zip_stream import zip_answer
 from app.settings import settings_of
 
 FAILURE_LINES = 12
@@ -173,11 +173,7 @@ def all_files(request: Request) -> Response:
     jobs = conversion_of(request).jobs
     record = jobs.get(request.path_params["job_id"], user_of(request))
     members = ((name, jobs.read(artifact)) for name, artifact in sorted(record.artifacts.items()))
-    headers = {
-        "Content-Disposition": f'attachment; filename="modelmill-{record.job_id[:8]}.zip"',
-        "Cache-Control": "private, no-store",
-    }
-    return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)
+    return zip_answer(members, f"modelmill-{record.job_id[:8]}.zip")
 
 
 @with_fields(1024, "An action")

@@ -117,7 +117,6 @@ def folder_page(
     return render(
         request,
         "homes/folder.html",
-        error.status if error else 200,
         area="data",
         location=location,
         rows=rows,

@@ -94,7 +94,6 @@ def move_page(request: Request, error: ModelmillError | None = None, sent: schem
     return render(
         request,
         "homes/move.html",
-        error.status if error else 200,
         area="data",
         error=error,
         row=row_of(home, HomePath(source), tree.info(source)),

@@ -54,7 +54,6 @@ def overview(request: Request, error: ModelmillError | None = None, part: str = 
     return render(
         request,
         "homes/data.html",
-        error.status if error else 200,
         area="data",
         error=error,
         part=part,

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from app.kit.clock import now
+from app.kit.errors import ModelmillError
 from app.kit.files.data_files import data_folder
 from app.kit.web import coded_texts, formatting, written_texts
 from app.kit.web.languages import ENGLISH, NAMES, language_of, locale_of, translations
@@ -33,8 +34,18 @@ GZIP_LEVEL, GZIP_LEAST_BYTES = 5, 1024
 """A job's page of 65 kB becomes 10 kB in less than a millisecond; higher levels gain little."""
 
 
-def render(request: Request, template: str, status_code: int = 200, **context: Any) -> HTMLResponse:
-    """Renders the template. Its language follows the request, so the response varies by language."""
+def render(request: Request, template: str, status_code: int | None = None, **context: Any) -> HTMLResponse:
+    """Renders the template. Its language follows the request, so the response varies by language.
+
+    Args:
+        request: the request.
+        template: its name.
+        status_code: default: that of the context's `error`, else 200.
+        context: what the template is given.
+    """
+    if status_code is None:
+        error = context.get("error")
+        status_code = error.status if isinstance(error, ModelmillError) else 200
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     caller, menu = getattr(request.state, "caller", None), partial(menu_for, request)

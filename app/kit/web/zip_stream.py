@@ -6,6 +6,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from typing import IO, cast
 
+from starlette.responses import Response, StreamingResponse
+
 DATE = (2000, 1, 1, 0, 0, 0)
 """Constant, so that the same files make the same zip; not the earliest date, which marks numpy's .npz."""
 
@@ -38,3 +40,9 @@ def zip_stream(members: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes
                     member.write(chunk)
                     yield outbox.take()
     yield outbox.take()
+
+
+def zip_answer(members: Iterable[tuple[str, Iterable[bytes]]], name: str) -> Response:
+    """The zip as a download under this name, which browsers do not keep."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
+    return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)

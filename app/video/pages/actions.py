@@ -128,7 +128,6 @@ def _delete_page(request: Request, error: ModelmillError | None) -> Response:
     return render(
         request,
         "video/delete.html",
-        error.status if error else 200,
         area="video",
         view=view_models.view_of(job),
         job=job,

@@ -62,7 +62,6 @@ def _page(request: Request, values: Mapping[str, str], error: ModelmillError | N
     return render(
         request,
         "video/job_sets.html",
-        error.status if error else 200,
         area="video",
         sets=sets,
         values=values,

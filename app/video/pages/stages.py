@@ -104,9 +104,7 @@ def _remove_page(request: Request, error: ModelmillError | None) -> Response:
     name = request.path_params["name"]
     if name not in {spec.name for spec, _ in video_of(request).catalogue.all()}:
         raise StageNotFound(f"There is no stage {name!r}.")
-    return render(
-        request, "video/stage_remove.html", error.status if error else 200, area="video", name=name, error=error
-    )
+    return render(request, "video/stage_remove.html", area="video", name=name, error=error)
 
 
 @with_fields(MAX_BYTES, "A choice")
