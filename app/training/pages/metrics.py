@@ -57,6 +57,8 @@ class CurvePlot:
     best: Point | None
     unit: str
     """Of the x axis: steps, s, min or h."""
+    is_line: bool
+    """Whether a line has two points or more; a single point is shown as a number alone."""
 
 
 def groups_of(curves: Mapping[str, Curve]) -> list[str]:
@@ -116,7 +118,7 @@ def _plot(name: str, lines: Sequence[Curve | None], *, by_time: bool, weight: fl
     drawn_lines = tuple(Line(f"task-{kind}", path_of(line, x, y)) for kind, line in sorted(points.items()))
     series: list[tuple[str, Series]] = [(f"task-{kind}", [*line]) for kind, line in sorted(points.items())]
     plot = Plot(ticks(x), ticks(y), drawn_lines, tuple(dots), series=tuple(series))
-    return CurvePlot(name, plot, own[len(own) - 1], best, unit)
+    return CurvePlot(name, plot, own[len(own) - 1], best, unit, any(len(line) > 1 for line in points.values()))
 
 
 def _points(curve: Curve, *, by_time: bool, per_unit: float, weight: float) -> list[tuple[float, float]]:
