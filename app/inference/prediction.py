@@ -159,6 +159,18 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Batching:
+    """How pictures that wait at the same time are computed together."""
+
+    most: int = 1
+    """Pictures in one call; 1: each alone."""
+    wait_s: float = 0.0
+    """How long one may wait for others."""
+    calls: int = 1
+    """Calls at the same time."""
+
+
+@dataclass(frozen=True)
 class PredictorOptions:
     score_threshold: float = 0.6
     """Boxes below it are not results."""
@@ -169,6 +181,8 @@ class PredictorOptions:
     threads: int = 1
     provider: ExecutionProvider = ExecutionProvider.AUTO
     """For models that onnxruntime runs, except those in int8 of the host toolchain, which are made for the CPU."""
+    batching: Batching = Batching()
+    """For a model whose batch dimension is free, and that answers alike; any other computes each picture alone."""
     decoder: Decoder = Decoder.AUTO
     """Overrides the card's."""
     preprocess: Mapping[str, Any] = field(default_factory=dict)

@@ -15,10 +15,20 @@ from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import Box, Decoder, ExecutionProvider, ModelCard, Picture, Prediction, PredictorOptions
+from app.inference.prediction import (
+    Batching,
+    Box,
+    Decoder,
+    ExecutionProvider,
+    ModelCard,
+    Picture,
+    Prediction,
+    PredictorOptions,
+)
 from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
+from app.inference.runtimes.batching import BatchingRuntime, answers_alike
 
 MOST_SHOWN = 20
 """Number of class names in an error."""
@@ -179,7 +189,10 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     if seen is not family:
         preparer = _preparer(runtime, layout, seen, card, options)
     labels = card.labels or usual_labels(seen.name, ports[0].shape)
-    return Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
+    runtime, why = _batched(runtime, preparer, options.batching)
+    predictor = Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
+    predictor.why = "; ".join(filter(None, (predictor.why, why)))
+    return predictor
 
 
 def _preparer(
@@ -208,6 +221,19 @@ def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[An
         return dict(runtime.run(array))
     except InferenceFailed as error:
         raise ModelUnusable(error.message, hint=error.hint, detail=error.detail) from error
+
+
+def _batched(runtime: Runtime, preparer: Preprocessor, batching: Batching) -> tuple[Runtime, str]:
+    """Returns the runtime, with micro-batching where it is chosen and possible, and why it is not."""
+    if batching.most == 1:
+        return runtime, ""
+    if runtime.input.shape[0] is not None:
+        return runtime, "one picture at a time: the batch dimension is fixed"
+    noise = np.random.default_rng(0)
+    pictures = [noise.integers(0, 256, preparer.layout.size[::-1], np.uint8) for _ in range(batching.most)]
+    if answers_alike(runtime, [preparer.prepare(picture)[0] for picture in pictures]):
+        return BatchingRuntime(runtime, batching), ""
+    return runtime, "one picture at a time: several at once get other answers"
 
 
 def _ports(outputs: tuple[Tensor, ...]) -> list[OutputSpec]:

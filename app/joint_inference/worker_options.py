@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
-from app.inference.prediction import Decoder, ExecutionProvider, PredictorOptions
+from app.inference.prediction import Batching, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
@@ -96,7 +96,13 @@ def worker_options(role: Role, parameters: Mapping[str, str]) -> EdgeOptions | C
 
 def cloud_options(parameters: Mapping[str, str]) -> CloudOptions:
     reader = ParameterReader(parameters)
-    return CloudOptions(_predictor(reader), _labels(reader))
+    predictor = _predictor(reader)
+    batching = Batching(
+        reader.whole("batch", 1, least=1, most=64),
+        reader.number("batch_wait_ms", 5, least=0, most=1000) / 1000,
+        calls=predictor.threads,
+    )
+    return CloudOptions(replace(predictor, batching=batching), _labels(reader))
 
 
 def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:

@@ -20,6 +20,7 @@ NAMES = (
     "slow_clients",
     "rest",
     "search",
+    "batching",
 )
 WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost")
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -243,6 +244,22 @@ def stream_of(digits: Digits, folder: Path, *, easy: int, hard: int) -> str:
     file = folder / "frames.npz"
     np.savez(file, x=np.stack([frames[at] for at in order])[..., None])
     return str(file)
+
+
+def test_pictures_that_wait_together_get_the_answers_of_single_calls(
+    here: Site, both: Site, digits: Digits
+) -> None:
+    """Of a big model with micro-batching, beside one without."""
+    here.start(Role.CLOUD, cloud={"batch": "8", "batch_wait_ms": "50"})
+    assert "up to 8 at once" in here.http.get(f"{here.cloud_url}/{SERVICE}").json()["runtime"]
+    pictures = [png(picture) for picture in (*digits[0][:16], *digits[1][:16])]
+
+    def answer(site_: Site, picture: bytes) -> list[float]:
+        return list(site_.ask_cloud(picture).json()["probabilities"])
+
+    with ThreadPoolExecutor(16) as pool:
+        batched = list(pool.map(lambda picture: answer(here, picture), pictures))
+    assert batched == [answer(both, picture) for picture in pictures]
 
 
 PATIENT = {"deadline_ms": "60000", "queue_size": "200"}

@@ -30,6 +30,7 @@ from app.kit.web.multipart import Part
 
 WAITING_PER_THREAD = 16
 """More pictures than this are refused, since their edges would give up before their turn."""
+MOST_THREADS = 128
 LIMITS = {"meta": MAX_TEXT_BYTES, "picture": MAX_PICTURE_BYTES}
 
 
@@ -41,16 +42,21 @@ class CloudServer:
         service: name, the first part of the path.
         model: name of the big model.
         secret: that edges send.
-        threads: pictures computed at the same time.
+        threads: calls of the model at the same time.
+        batch: pictures in a call, at most.
     """
 
-    def __init__(self, predictor: Predictor, *, service: str, model: str, secret: str, threads: int) -> None:
+    def __init__(
+        self, predictor: Predictor, *, service: str, model: str, secret: str, threads: int, batch: int = 1
+    ) -> None:
         self.predictor = predictor
         self.service = service
         self.model = model
         self._secret = secret
-        self._limit = threads * WAITING_PER_THREAD
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="picture")
+        self._limit = threads * max(WAITING_PER_THREAD, 2 * batch)
+        # A picture that waits for others has a thread; as many prepare the pictures of the next call.
+        pool = threads if batch == 1 else min(2 * threads * batch, MOST_THREADS)
+        self._threads = ThreadPoolExecutor(pool, thread_name_prefix="picture")
         self._under_way = 0
         self._answered = 0
         self.app = Starlette(
@@ -113,7 +119,12 @@ def run(work: Work) -> None:
     predictor = open_predictor(card, work.model, work.twin, replace(options.predictor, threads=1))
     predictor.refuse_guess()
     server = CloudServer(
-        predictor, service=work.service, model=card.name, secret=work.content.secret, threads=options.predictor.threads
+        predictor,
+        service=work.service,
+        model=card.name,
+        secret=work.content.secret,
+        threads=options.predictor.threads,
+        batch=options.predictor.batching.most,
     )
     listening = listen(work.host, work.port)  # before it reports itself as running
     report = {"status": RUNNING, "detail": {"runtime": predictor.runtime, "why": predictor.why, **model_of(work)}}

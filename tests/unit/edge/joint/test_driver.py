@@ -110,7 +110,8 @@ def test_a_bundled_worker_is_run_with_what_it_must_know(tmp_path: Path) -> None:
 def test_a_worker_has_the_nodes_provider_unless_it_has_its_own(tmp_path: Path) -> None:
     place_ = replace(place(tmp_path), provider=ExecutionProvider.OPENVINO)
     plain, own = order(script=BUILTIN), order(script=BUILTIN)
-    own.content["resource"]["spec"]["edgeWorker"]["workerSpec"]["parameters"].append({"key": "provider", "value": "cpu"})
+    worker = own.content["resource"]["spec"]["edgeWorker"]
+    worker["workerSpec"]["parameters"].append({"key": "provider", "value": "cpu"})
     programs = [JointDriver(Cameras()).program(one, place_) for one in (plain, own)]
     assert programs[0].environment == programs[1].environment
     assert Work.read(Path(programs[1].environment["MODELMILL_WORK"])).parameters["provider"] == "cpu"
