@@ -168,6 +168,7 @@ def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, st
     assert code == "BAD_SOURCE" and "torch.export.save" in words
 
 
+@pytest.mark.exhaustive  # fetched ones are converted above, and uploaded ones of TFLite below
 def test_an_exported_program_that_is_uploaded_becomes_an_onnx_whatever_it_is_called(
     told: Container, tmp_path: Path
 ) -> None:
@@ -195,7 +196,7 @@ def test_a_tflite_model_that_is_uploaded_is_converted_or_says_what_to_install(to
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["float", "int8"])
+@pytest.mark.parametrize("name", [pytest.param("float", marks=pytest.mark.exhaustive), "int8"])
 def test_a_tflite_model_becomes_a_float_onnx(told: Container, hub: tuple[Hub, str], name: str) -> None:
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("tf2onnx")

@@ -114,7 +114,7 @@ def test_what_holds_the_goal_in_8_bits_at_once_costs_a_single_candidate(tmp_path
     assert [one["tensors_16"] for one in report["search"]["candidates"]] == [0]
 
 
-@pytest.mark.parametrize("resize", ["stretch", "letterbox"])
+@pytest.mark.parametrize("resize", [pytest.param("stretch", marks=pytest.mark.exhaustive), "letterbox"])
 def test_boxes_are_held_against_labels_in_pixels_of_the_pictures(tmp_path: Path, resize: str) -> None:
     """The labels are what a node says of the pictures with the float model, so that one is right and int8 nearly is."""
     name, preprocess = "face_yunet_n_320_320", {"color": "BGR", "scale": 1, "resize": resize}

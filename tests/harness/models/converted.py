@@ -13,7 +13,9 @@ from app.conversion.options import Options
 from tests.harness.models.host import run_all, work_folder
 
 FACES = "face_rfb_320"
-OPTIONS = Options.model_validate({"preprocess": {"scale": 1, "mean": [127], "std": [128]}})
+OPTIONS = Options.model_validate(
+    {"preprocess": {"scale": 1, "mean": [127], "std": [128]}, "quantization": {"goal": "none"}}
+)
 
 
 def converted_faces(folders: pytest.TempPathFactory, data: Path) -> Path:
