@@ -39,21 +39,21 @@ from app.video.model.plan import Encoder, Plan, StagePlace
 from app.video.model.stage_call import Call, Encoded, KeyframeNeeded, PictureNotKept
 
 REMOTE_S = (5.0, 30.0)
-"""Least and most that another node is given to answer."""
+"""The shortest and the longest time limit, in seconds, for the answer of another node."""
 EXTRA_S = 10.0
-"""What the node's own host is given beyond the stage's own limit: for the frames before, and for opening the model."""
+"""Seconds that the node's own host gets beyond the stage's time limit, for earlier frames and opening the model."""
 TRIES = 3
 ENCODED: Mapping[Type, str] = {Type.IMAGE: "image", Type.CLIP: "clip"}
 
 
 class Executor:
-    """Takes frames through the DAG. For any number of threads, a frame each.
+    """Runs the DAG on frames. Any number of threads may use it, one frame each.
 
     Args:
-        uid: of the job.
-        needs: of the DAG: what each stage takes.
-        stages: of the DAG, for their time limits.
-        router: says which host computes a stage.
+        uid: the id of the job.
+        needs: the values that each stage of the DAG takes.
+        stages: the stages of the DAG, for their time limits.
+        router: selects the host of a stage.
         client: calls hosts.
         uplinks: send pictures as one H264 stream to each host.
     """
@@ -69,7 +69,7 @@ class Executor:
     ) -> None:
         self.uid, self.needs, self.router, self.client, self.uplinks = uid, needs, router, client, uplinks
         self.hi_s = 1.0
-        """Seconds that a frame may take, as the constraint says now."""
+        """Seconds that a frame may take according to the current constraint."""
         self._limits = {stage.name: timeout_of(stage.parameters) + EXTRA_S for stage in stages}
         self._siblings = ThreadPoolExecutor(16, thread_name_prefix="stage")
 
@@ -81,11 +81,11 @@ class Executor:
     ) -> Outcome:
         """
         Args:
-            frame: Is processed.
-            plan: In force for the whole of it.
-            size: In which its picture is sent.
-            name: Under which hosts keep its pictures.
-            only: These stages, which must need no others; None: all.
+            frame: the frame to process.
+            plan: applies to the whole run.
+            size: the size in which the picture is sent.
+            name: the name under which hosts keep its pictures.
+            only: runs these stages, which must not depend on others; None: all.
 
         Raises:
             FrameFailed: It got no result.
@@ -158,16 +158,16 @@ class Executor:
     def call(
         self, context: FrameContext, stage: str, model_id: int, host: StageHost, inputs: Mapping[str, Any]
     ) -> StageAnswer:
-        """Have a stage computed for a frame.
+        """Computes a stage for a frame on its host.
 
         Args:
-            context: of the frame, with what its stages have made so far.
-            model_id: which of the stage's models, 0 the smallest.
-            inputs: what the DAG hands the stage: pictures are cut, scaled and encoded as the host needs them, all else
-                is JSON.
+            context: the frame, with the outputs of its earlier stages.
+            model_id: which of the stage's models; 0 is the smallest.
+            inputs: the inputs of the stage in the DAG: pictures are cropped, scaled and encoded as the host needs them;
+                all other inputs are JSON.
 
         Raises:
-            HostAway, HostNotReady: Nothing was computed; another host may.
+            HostAway, HostNotReady: Nothing was computed; another host may compute it.
             StageFailed: The stage itself failed.
         """
         pictures = {name: value for name, value in inputs.items() if isinstance(value, OutgoingPictures)}
@@ -185,7 +185,7 @@ class Executor:
     def _of_picture(
         self, context: FrameContext, call: Call, host: StageHost, name: str, picture: OutgoingPictures, timeout_s: float
     ) -> StageAnswer:
-        """The picture goes to a host once; a later call names it."""
+        """Sends the picture to a host once; later calls refer to it by name."""
         transfer = picture.transfer(host.node, name)
         if not transfer.claim():
             transfer.sent.wait(timeout_s)
@@ -209,7 +209,7 @@ class Executor:
         timeout_s: float,
         sent: Callable[[], None],
     ) -> StageAnswer:
-        """As a packet, which the next may follow before it has been answered; as JPEG where H264 fails."""
+        """Sends the picture as a packet, which the next one may follow before the answer; as JPEG if H264 fails."""
         encoder, lost = self.uplinks.encoder(host.node, name), 0
         for _ in range(TRIES):
             with ExitStack() as turn:
@@ -247,7 +247,7 @@ class Executor:
         return min(most, max(least, 4 * self.hi_s))
 
     def _read(self, stage: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs that were asked for. Raises FrameFailed for one that is missing, and for a damaged picture."""
+        """Returns the requested outputs. Raises FrameFailed for a missing output or a damaged picture."""
         kind = self.needs.kinds[stage]
         missing = [name for name in self.needs.outputs[stage] if name not in outputs]
         if missing:
@@ -268,7 +268,7 @@ def _with(call: Call, pictures: Mapping[str, tuple[Encoded, ...]]) -> Call:
 
 
 def _awaited(running: dict[Future[None], str]) -> set[str]:
-    """The stages that have ended. Raises what one of them raised."""
+    """Returns the stages that have ended. Raises what one of them raised."""
     ended, _ = wait(running, return_when=FIRST_COMPLETED)
     stages = {running.pop(future): future for future in ended}
     for future in stages.values():

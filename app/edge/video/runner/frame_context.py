@@ -25,37 +25,37 @@ DRAWN = "image"
 
 @dataclass(frozen=True)
 class DagRequirements:
-    """What of a DAG's answers is worth asking for."""
+    """The outputs of a DAG's stages that are requested."""
 
     dag: Dag
     kinds: Mapping[str, StageKind]
-    """Of each stage."""
+    """The kind of each stage."""
     outputs: Mapping[str, frozenset[str]]
-    """Of each stage those to be asked for, at least one."""
+    """The outputs requested from each stage, at least one."""
     drawn: frozenset[str]
-    """Stages whose picture is drawn here."""
+    """Stages whose picture is drawn in this process."""
     tracked: str
     """The stage whose boxes are tracked between processed frames; empty: there is none."""
 
     @property
     def picture(self) -> Reference:
-        """The generator's picture."""
+        """Returns the reference of the generator's picture."""
         outputs = GENERATORS[self.dag.generator].outputs
         return Reference(self.dag.generator, next(name for name, kind in outputs.items() if kind is Type.IMAGE))
 
     @property
     def image(self) -> Reference | None:
-        """The picture that is to be shown."""
+        """Returns the reference of the picture to show."""
         return self.dag.inputs.get(RENDER, {}).get("image")
 
     @property
     def count(self) -> Reference | None:
-        """The numbers that are to be shown."""
+        """Returns the reference of the numbers to show."""
         return self.dag.inputs.get(RENDER, {}).get("count")
 
 
 def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
-    """kinds: of each stage of the DAG."""
+    """Determines the requirements. `kinds` has the kind of each stage of the DAG."""
     drawn = frozenset(stage for stage in dag.stages if kinds[stage].draws)
     read: dict[str, set[str]] = {stage: set() for stage in dag.stages}
     for inputs in dag.inputs.values():
@@ -68,9 +68,9 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
 
 
 def _outputs(kind: StageKind, read: set[str]) -> frozenset[str]:
-    """Drawing needs all outputs; what is compared and tracked is read here."""
+    """Returns the outputs to request: drawing needs all, and comparison and tracking read theirs here."""
     outputs = read | {name for name in (kind.compared, kind.tracks) if name}
-    if kind.tracks:  # a box is told with its class and score
+    if kind.tracks:  # a box is reported with its class and score
         outputs |= {name for name, type_ in kind.outputs.items() if type_ in (Type.LABELS, Type.SCORES)}
     if kind.draws:
         if DRAWN in outputs:
@@ -89,22 +89,22 @@ class CapturedFrame:
     """A frame that the generator has taken from the source."""
 
     n_loop: int
-    """Counts the frames of the stream, those omitted among them."""
+    """The number of the frame in the stream, counting omitted frames."""
     picture: Picture
     at: float | None
-    """Its time in the source, seconds; None if it has none."""
+    """Its time in the source, in seconds; None if it has none."""
     captured: float
-    """When it was taken, of the monotonic clock."""
+    """When it was captured, in monotonic seconds."""
     tracked: bool = False
-    """It is not processed: its boxes are those of the last processed frame, moved."""
+    """It is not processed: its boxes are the moved boxes of the last processed frame."""
     clip: tuple[Picture, ...] = ()
-    """Of a ClipGenerator's frame all pictures of the clip, its own first."""
+    """For a frame of a ClipGenerator: all pictures of the clip, its own first."""
     source: Picture | None = None
-    """The whole picture, of which `picture` is a part; None: it is the whole."""
+    """The whole picture if `picture` is a part of it; None: `picture` is the whole."""
     crop: Crop | None = None
-    """Where in `source` the picture lies."""
+    """The position of the picture in `source`."""
     still: bool = False
-    """Nothing has moved since the last processed frame, whose answers hold on; `tracked` is True, too."""
+    """Nothing has moved since the last processed frame, so its answers still apply; `tracked` is True, too."""
 
     @property
     def source_size(self) -> Size:
@@ -112,7 +112,7 @@ class CapturedFrame:
 
 
 class FrameFailed(Exception):
-    """A frame that got no result. is_fault: of the stage, not of a host that is not there just now."""
+    """A frame got no result. `is_fault` is True if the stage failed, and False if a host is unreachable."""
 
     def __init__(self, stage: str, reason: str, *, is_fault: bool = True) -> None:
         super().__init__(f"{stage}: {reason}")
@@ -121,30 +121,30 @@ class FrameFailed(Exception):
 
 @dataclass(frozen=True)
 class Timing:
-    """Of a stage's call."""
+    """The timing of a call of a stage."""
 
     node: str
     delay_s: float
-    """From the call to its answer."""
+    """Seconds from the call to its answer."""
     server_s: float
-    """Computing, as the host says."""
+    """Seconds of computing, reported by the host."""
     queue_s: float
-    """Waiting, there and here."""
+    """Seconds of waiting, on the host and in this process."""
     way_s: float = 0.0
-    """On the network."""
+    """Seconds on the network."""
     sent: int = 0
-    """Bytes of its body, when it went to another node."""
+    """Size of the request's body in bytes, if it went to another node."""
     is_fallback: bool = False
-    """It ran elsewhere than planned."""
+    """The stage ran on another host than planned."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the stages have answered for a frame."""
+    """The answers of the stages for a frame."""
 
     plan: Plan
     size: Size
-    """Of the picture that was sent."""
+    """The size of the sent picture."""
     values: Values
     """Boxes in pixels of `size`."""
     timings: Mapping[str, Timing]
@@ -152,15 +152,15 @@ class Outcome:
 
 @dataclass
 class FrameContext:
-    """A frame on its way through the DAG. For any number of threads."""
+    """A frame on its way through the DAG. Any number of threads may use it."""
 
     needs: DagRequirements
     plan: Plan
-    """In force for the whole of it."""
+    """The plan, which applies to the whole frame."""
     name: str
-    """Of the frame, under which hosts keep its pictures."""
+    """The name under which hosts keep the frame's pictures."""
     size: Size
-    """Of the picture that is sent."""
+    """The size of the picture that is sent."""
     values: dict[Reference, Any] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -169,7 +169,7 @@ class FrameContext:
         return {name: self.value(reference) for name, reference in self.needs.dag.inputs.get(stage, {}).items()}
 
     def value(self, reference: Reference) -> Any:
-        """A picture that can be drawn here is drawn when it is first asked for."""
+        """Returns the value. A picture that can be drawn here is drawn at the first request."""
         with self._lock:
             if reference not in self.values and reference.source in self.needs.drawn and reference.field == DRAWN:
                 picture = render(self.needs, self.values, reference, None, self.size)
@@ -187,14 +187,14 @@ class FrameContext:
 
 
 def render(needs: DagRequirements, values: Values, image: Reference, source: Picture | None, size: Size) -> Picture:
-    """The picture that a reference names, with the answers drawn on it.
+    """Returns the referenced picture with the answers drawn on it.
 
     Args:
-        needs: Of the DAG.
-        values: Boxes in pixels of `size`.
-        image: The reference.
-        source: Drawn on, in its own pixels, instead of the picture that was sent; None: that one.
-        size: Of the picture that was sent.
+        needs: the requirements of the DAG.
+        values: the answers; boxes are in pixels of `size`.
+        image: the reference.
+        source: the picture to draw on, in its own pixels; None: the sent picture.
+        size: the size of the sent picture.
     """
     if image == needs.picture and source is not None:
         return source
@@ -212,7 +212,7 @@ def render(needs: DagRequirements, values: Values, image: Reference, source: Pic
 
 
 def counts_of(needs: DagRequirements, values: Values) -> dict[str, Any]:
-    """The numbers that are to be shown; empty if there are none."""
+    """Returns the numbers to show; empty if there are none."""
     counts = values.get(needs.count) if needs.count is not None else None
     return dict(counts) if isinstance(counts, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""Pictures on their way to the hosts of the stages: raw on the same machine, JPEG or H264 to others."""
+"""The transport of pictures to the stage hosts: raw on the same machine, as JPEG or H264 to others."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KEYFRAME_EVERY = 250
 
 
 class OutgoingPictures:
-    """One picture of a frame, or the several of a clip. Its JPEG is made once, when it is needed. For any number of
-    threads."""
+    """One picture of a frame, or the pictures of a clip. The JPEG is made once, when it is needed. Any number of
+    threads may use it."""
 
     def __init__(self, name: str, *pictures: Picture) -> None:
-        """name: under which a host may keep it."""
+        """Creates it. `name` is the name under which a host may keep it."""
         self.name = name
         self.pictures = pictures
         self._jpeg: tuple[Encoded, ...] | None = None
@@ -48,22 +48,22 @@ class OutgoingPictures:
             return self._jpeg
 
     def transfer(self, host: str, field: str) -> Transfer:
-        """To that host, under that name of an input."""
+        """Returns its transfer to this host, for the input with this name."""
         with self._lock:
             return self._transfers.setdefault(f"{host} {field}", Transfer())
 
 
 class Transfer:
-    """Of a picture to a host: one call sends it, all others name it once it is on its way."""
+    """The transfer of a picture to a host: one call sends it; all others refer to it by name once it is on its way."""
 
     def __init__(self) -> None:
         self.sent = threading.Event()
-        """It is on its way, or could not be sent."""
+        """Set when it is on its way, or could not be sent."""
         self._is_claimed = False
         self._lock = threading.Lock()
 
     def claim(self) -> bool:
-        """True for the first, who is to send the picture."""
+        """Returns True to the first caller, who has to send the picture."""
         with self._lock:
             was_claimed, self._is_claimed = self._is_claimed, True
             return not was_claimed
@@ -78,22 +78,29 @@ def _raw(picture: Picture) -> Encoded:
 
 
 class H264Encoder:
-    """The H264 of a job to one host: packets in order, each one frame."""
+    """The H264 stream of a job to one host: packets in order, one frame each."""
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
-        """Held from making a packet until it is on its way."""
+        """Held from the encoding of a packet until it is on its way."""
         self._context: Any = None
         self._size: Size = (0, 0)
         self._count = 0
         self.seq = 0
-        """Of the last packet."""
+        """The number of the last packet."""
         self._begun = 0
-        """The seq of the last keyframe that was asked for."""
+        """The number of the last requested keyframe."""
 
     def packet(self, picture: Picture, *, lost: int = 0) -> Encoded:
-        """lost: the seq of one that could not be decoded: a keyframe is made, unless there has been one since. Raises
-        RuntimeError where it cannot be encoded."""
+        """Encodes a picture.
+
+        Args:
+            picture: the picture.
+            lost: the number of a packet that could not be decoded: a keyframe is made, unless there was one since.
+
+        Raises:
+            RuntimeError: It cannot be encoded.
+        """
         if self._context is None or self._begun <= lost or self._size != size_of(picture):
             self._context, self._size, self._count = _encoder(size_of(picture)), size_of(picture), 0
             self._begun = self.seq + 1
@@ -137,7 +144,7 @@ class H264Uplinks:
 
     def __init__(self, *, h264: bool | None = None) -> None:
         self.h264 = has_h264() if h264 is None else h264
-        """Can this node encode it?"""
+        """Whether this node can encode it."""
         self._refused: set[str] = set()
         self._encoders: dict[tuple[str, str], H264Encoder] = {}
         self._lock = threading.Lock()
@@ -146,17 +153,17 @@ class H264Uplinks:
         return self.h264 and host not in self._refused
 
     def refused(self, host: str) -> None:
-        """It has no decoder."""
+        """Records that this host has no decoder."""
         self._refused.add(host)
 
     def encoder(self, host: str, field: str) -> H264Encoder:
-        """A host has a decoder for each name of an input."""
+        """Returns the encoder: a host has a decoder for each input."""
         with self._lock:
             return self._encoders.setdefault((host, field), H264Encoder())
 
 
 def jpeg_bytes(picture: Picture, quality: int = QUALITY) -> bytes:
-    """Always JPEG, also of a small picture."""
+    """Returns a JPEG, also for a small picture."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=quality)
     return file.getvalue()

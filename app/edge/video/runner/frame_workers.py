@@ -26,10 +26,10 @@ class FrameQueue(Generic[Item]):
     """A short queue between one thread that reads frames and several that work on them."""
 
     def __init__(self, *, leaky: bool, room: int = ROOM) -> None:
-        """leaky: when it is full, its oldest item is dropped; else `put` waits."""
+        """Creates an empty queue. If it is full, a leaky one drops its oldest item; otherwise `put` waits."""
         self.leaky, self.room = leaky, room
         self.dropped = 0
-        """Number of items."""
+        """Number of dropped items."""
         self._items: deque[Item] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -42,7 +42,7 @@ class FrameQueue(Generic[Item]):
         return len(self._items) >= self.room
 
     def put(self, item: Item) -> None:
-        """A closed queue ignores it."""
+        """Adds an item; a closed queue ignores it."""
         with self._changed:
             if self.leaky and self.is_full:
                 self._items.popleft()
@@ -53,7 +53,7 @@ class FrameQueue(Generic[Item]):
             self._changed.notify_all()
 
     def take(self) -> Item | None:
-        """Waits for an item; None: the queue is closed and empty."""
+        """Waits for an item. None: the queue is closed and empty."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._is_closed)
             item = self._items.popleft() if self._items else None
@@ -72,8 +72,8 @@ class ReorderBuffer(Generic[Result]):
     def __init__(self, give: Callable[[Result], None], *, ahead: int = 32) -> None:
         """
         Args:
-            give: Told of each result.
-            ahead: So many tickets may be unsettled before `ticket` waits.
+            give: called with each result.
+            ahead: the number of unsettled tickets from which `ticket` waits.
         """
         self._give, self._ahead = give, ahead
         self._settled: dict[int, Result] = {}
@@ -106,14 +106,14 @@ class ReorderBuffer(Generic[Result]):
 
 
 class ConcurrencyLimit:
-    """How many frames are worked on at once.
+    """The number of frames that are processed at once.
 
-    Of a live job no more than help: where frames wait at the hosts of the stages there is one fewer, else one more.
+    For a live job it adapts: one fewer if frames wait at the stage hosts, otherwise one more.
     """
 
     LEAST, MOST = 1, 4
     HIGH, LOW = 0.3, 0.1
-    """Share of waiting in a frame's time."""
+    """Shares of a frame's time that it waits."""
 
     def __init__(self, *, realtime: bool) -> None:
         self._realtime = realtime
@@ -133,7 +133,7 @@ class ConcurrencyLimit:
             self._changed.notify_all()
 
     def measured(self, waited_s: float, took_s: float) -> None:
-        """Of a frame: seconds that it waited at hosts, and took in all."""
+        """Records a frame: the seconds that it waited at hosts, and that it took in total."""
         if not self._realtime or took_s <= 0:
             return
         with self._changed:
@@ -151,30 +151,30 @@ class ConcurrencyLimit:
 
 MOST_IN_A_ROW = 20
 MOST_S = 30.0
-"""Failures, and seconds of failures, that end a job."""
+"""The number of failures, and the seconds of failures, that end a job."""
 NOTED_S = 60.0
-"""Between two notes on one stage."""
+"""Seconds between two notes about one stage."""
 
 
 class FailureBudget:
-    """Counts frames that got no result. For one thread."""
+    """Counts frames that got no result. Only one thread may use it."""
 
     def __init__(self, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """note: told of a stage's first failure, and of later ones after a while."""
+        """Creates it. `note` is called with a stage's first failure, and with later ones after NOTED_S."""
         self._note, self._clock = note, clock
         self._row = 0
         self._since = 0.0
         self._noted: dict[str, float] = {}
         self.frames = 0
-        """That failed."""
+        """The number of failed frames."""
         self.last = ""
-        """Reason of the last of them."""
+        """The reason of the last failure."""
 
     def good(self) -> None:
         self._row = 0
 
     def failed(self, failure: FrameFailed) -> str:
-        """Why the job is to be ended; empty: it goes on, as always when the stage is not at fault."""
+        """Returns why the job has to end; empty: it continues, as it always does if the stage is not at fault."""
         self.frames += 1
         self.last = str(failure)
         now = self._clock()
@@ -192,25 +192,25 @@ class FailureBudget:
 
 
 YOUNG_S = 1.0
-"""A live frame whose hosts are not there just now is tried again until it is that old; another until it is done."""
+"""Seconds: a live frame whose hosts are unreachable is retried until it is this old; other frames until success."""
 PAUSE_S = 0.2
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FrameResult:
-    """What became of a frame."""
+    """The result of a frame."""
 
     frame: CapturedFrame
     began: float
-    """When work on it started, of the monotonic clock."""
+    """When its processing started, in monotonic seconds."""
     outcome: Outcome | None = None
-    """None of a tracked frame, and of one that failed."""
+    """None for a tracked frame and for a failed one."""
     failure: FrameFailed | None = None
 
 
 class FrameWorkers:
-    """Threads that work on frames, a few at once."""
+    """Threads that process frames, a few at once."""
 
     def __init__(
         self,
@@ -224,12 +224,12 @@ class FrameWorkers:
     ) -> None:
         """
         Args:
-            queue: Of the frames.
-            executor: Runs the DAG on a frame.
-            plan: In force now.
-            give: Told of each frame, in order, one at a time.
-            realtime: Frames of a live job get old.
-            on_over: Called when there are no more.
+            queue: the frames.
+            executor: runs the DAG on a frame.
+            plan: returns the current plan.
+            give: called with each frame, in order, one at a time.
+            realtime: whether frames become outdated, as those of a live job.
+            on_over: called after the last frame.
         """
         self._queue, self._executor, self._plan, self._give = queue, executor, plan, give
         self._realtime, self._on_over = realtime, on_over
@@ -248,7 +248,7 @@ class FrameWorkers:
             thread.start()
 
     def close(self) -> None:
-        """Frames in progress are let go."""
+        """Abandons frames in progress."""
         self._stopping.set()
         self._queue.close()
 
@@ -262,7 +262,7 @@ class FrameWorkers:
             self._on_over()
 
     def _work(self) -> bool:
-        """On one frame. False: there are no more."""
+        """Processes one frame. False: there are no more."""
         self._limit.enter()
         try:
             with self._taking:

@@ -32,19 +32,19 @@ from app.video.model.kinds import CLIP, StageKind
 from app.video.model.plan import Encoder, Plan, VideoConf
 
 PATIENCE_S = 5.0
-"""How long the job's end waits for each of its threads."""
+"""Seconds that the job's end waits for each of its threads."""
 logger = logging.getLogger(__name__)
 
 
 class JobRunner:
-    """Its parts are built in the order in which they need each other; none runs before `start`."""
+    """Runs one job. Its parts are created in the order of their dependencies; none runs before `start`."""
 
     def __init__(self, work: RunnerWork, path: Path, kinds: Mapping[str, StageKind] | None = None) -> None:
         """
         Args:
-            work: What is to be done.
-            path: Of the file with the work, which is read again when it changes.
-            kinds: Those of this node, by name; None: all that are installed.
+            work: the work of the job.
+            path: the file with the work, which is read again when it changes.
+            kinds: the kinds of this node, by name; None: all installed ones.
         """
         content = work.content
         self.work, self.uid = work, content.uid
@@ -68,7 +68,7 @@ class JobRunner:
             sleep=self._stopping.wait,
         )
 
-        # what is known of them, and goes to the agent
+        # metrics and reports for the agent
         self._agent = AgentClient(work.agent_url, self.uid)
         self.metrics = PlanMetrics(self._left_out)
         self._reporter = Reporter(self.uid, self._agent, self._checkpoint, plan_result=self.metrics.result)
@@ -128,7 +128,7 @@ class JobRunner:
 
     @property
     def hi_s(self) -> float:
-        """Seconds that a frame may take, as the constraint says now."""
+        """Seconds that a frame may take according to the current constraint."""
         return self.work.content.constraint.hi
 
     def start(self) -> None:
@@ -147,7 +147,7 @@ class JobRunner:
             thread.start()
 
     def close(self) -> None:
-        """Reports the results so far, if the agent is there."""
+        """Reports the results so far, if the agent is reachable."""
         self._stopping.set()
         self._started.set()
         self._workers.close()
@@ -174,7 +174,7 @@ class JobRunner:
         }
 
     def flags(self) -> list[str]:
-        """degraded: a stage runs elsewhere than planned; no_signal: the source gives no pictures."""
+        """Returns `degraded` if a stage is not on its planned host, `no_signal` if the source gives no pictures."""
         places = self.plan.flow_mapping.values() if self.plan else ()
         routes = [self._router.route(place) for place in places]
         is_degraded = any(route is None or not route.is_planned for route in routes)
@@ -249,7 +249,7 @@ class JobRunner:
             self._reader.run()
 
     def _take(self, result: FrameResult) -> None:
-        """In the order of the frames, one at a time."""
+        """Takes results in the order of the frames, one at a time."""
         if result.failure is not None:
             self._failed(result.failure)
             return
@@ -280,7 +280,7 @@ class JobRunner:
         self._reporter.step(self.flags(), self._outage.silent_s)
 
     def _end(self, ending: Ending, reason: str) -> None:
-        """The first reason counts."""
+        """Ends the job. The first reason counts."""
         if self._ending is None:
             self._ending = (ending, reason)
 
@@ -306,7 +306,7 @@ class JobRunner:
 
 
 def _kinds_of(work: RunnerWork, available: Mapping[str, StageKind]) -> dict[str, StageKind]:
-    """Of each stage of the DAG. Raises BadStage for a kind that this node does not have."""
+    """Returns the kind of each stage of the DAG. Raises BadStage for a kind that this node does not have."""
     named = {stage.name: stage.kind for stage in work.content.stages}
     missing = [name for name in work.content.dag.stages if named.get(name, "") not in available]
     if missing:

@@ -17,14 +17,14 @@ from app.video.model.report import PlanResult
 MOST_KEPT = 2000
 STOPPED_S = 2.0
 SMOOTH = 0.3
-"""Weight of the newest in what is kept over windows."""
+"""The weight of the newest value in averages over windows."""
 LEAST_WAY_BYTES = 2000
-"""Smaller bodies say nothing of a network's bandwidth."""
+"""Bodies with fewer bytes do not tell a network's bandwidth."""
 
 
 @dataclass(frozen=True)
 class FrameCounts:
-    """Frames that were not processed, since the runner started."""
+    """The frames that were not processed since the runner started."""
 
     skipped: int = 0
     dropped: int = 0
@@ -46,10 +46,10 @@ class _Sums:
 
 
 class PlanMetrics:
-    """For any number of threads."""
+    """The metrics of the current plan. Any number of threads may use it."""
 
     def __init__(self, left_out: Callable[[], FrameCounts], clock: Callable[[], float] = time.monotonic) -> None:
-        """left_out: frames that were not processed, as it is now; asked at once, too."""
+        """Creates it. `left_out` returns the current counts of unprocessed frames; it is called at once, too."""
         self._left_out, self._clock = left_out, clock
         self._lock = threading.Lock()
         self._seq = -1
@@ -60,14 +60,14 @@ class PlanMetrics:
         self.processed_in_all = 0
 
     def begin(self, seq: int) -> None:
-        """A plan is in force from now on; the quality of the last one does not count for it."""
+        """Starts a new plan; the quality of the previous one does not count for it."""
         with self._lock:
             self._seq = seq
             self._quality = {}
             self._begin_window()
 
     def pause(self) -> None:
-        """There is nothing to be processed: earlier figures do not hold any more."""
+        """Records that there is nothing to process: earlier figures are no longer valid."""
         with self._lock:
             self._is_paused = True
 
@@ -85,7 +85,7 @@ class PlanMetrics:
         return self._sums.frames
 
     def processed(self, outcome: Outcome, e2e_s: float, hi_s: float) -> None:
-        """Counts a frame, unless its plan is no longer in force."""
+        """Counts a frame, unless its plan has been replaced."""
         with self._lock:
             self.processed_in_all += 1
             if outcome.plan.seq != self._seq:
@@ -108,11 +108,11 @@ class PlanMetrics:
             self._sums.tracked += 1
 
     def compared(self, metric: Metric, stage: str, value: float, seq: int) -> None:
-        """Note how a stage's answers compare with those of its best model. What belongs to an earlier plan is dropped.
+        """Records how a stage's answers compare with those of its best model. Values of an earlier plan are dropped.
 
         Args:
-            value: 0..1.
-            seq: of the plan that the frame was computed under.
+            value: from 0 to 1.
+            seq: the number of the plan with which the frame was computed.
         """
         with self._lock:
             if seq != self._seq:
@@ -126,7 +126,8 @@ class PlanMetrics:
             return float(np.percentile(seconds, 95)) if seconds else None
 
     def result(self) -> PlanResult | None:
-        """None while not one frame of the plan has been processed in the window; of a pause, that there were none."""
+        """Returns the result; None if no frame of the plan was processed in the window. A pause has a result without
+        frames."""
         with self._lock:
             if self._is_paused:
                 return PlanResult(delay={}, fps=0.0, frames=0, plan_seq=self._seq)
@@ -162,7 +163,7 @@ class PlanMetrics:
         return result
 
     def _until(self, sums: _Sums) -> float:
-        """The last frame; of frames that have stopped coming, now."""
+        """Returns the time of the last frame; now if frames have stopped coming."""
         now = self._clock()
         return sums.last if now - sums.last < STOPPED_S else now
 

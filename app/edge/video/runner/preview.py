@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PreviewScene:
-    """What can be drawn."""
+    """The values of a frame that can be drawn."""
 
     frame: CapturedFrame
     values: Values
@@ -47,7 +47,7 @@ class PreviewPicture:
 
 
 class PreviewStream:
-    """From the thread that draws to viewers in an event loop: each gets the newest picture there is."""
+    """Passes pictures from the drawing thread to viewers in an event loop: each gets the newest picture."""
 
     def __init__(self) -> None:
         self.newest: PreviewPicture | None = None
@@ -57,13 +57,13 @@ class PreviewStream:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def put(self, picture: PreviewPicture) -> None:
-        """By any thread."""
+        """Publishes a picture. Any thread may call it."""
         self.newest = picture
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake)
 
     async def newer_than(self, number: int, timeout_s: float) -> PreviewPicture | None:
-        """None: there was none in that time."""
+        """Waits for a picture after this number; None if there was none in that time."""
         self._loop = asyncio.get_running_loop()
         deadline = self._loop.time() + timeout_s
         while self.newest is None or self.newest.number <= number:
@@ -88,9 +88,9 @@ class PreviewRenderer:
     def __init__(self, needs: DagRequirements, live: PreviewStream, snapshot: Callable[[bytes], None]) -> None:
         """
         Args:
-            needs: Of the DAG.
-            live: Gets the pictures, while it has viewers.
-            snapshot: Given a JPEG, SNAPSHOT_WIDTH wide at most, when one is due.
+            needs: the requirements of the DAG.
+            live: gets the pictures while it has viewers.
+            snapshot: called with a JPEG, at most SNAPSHOT_WIDTH wide, when one is due.
         """
         self.needs, self.live = needs, live
         self._snapshot = snapshot
@@ -119,7 +119,7 @@ class PreviewRenderer:
             self._changed.notify_all()
 
     def due(self) -> None:
-        """The next scene is to be sent as a snapshot."""
+        """Requests that the next scene is sent as a snapshot."""
         with self._changed:
             self._is_due = True
             self._changed.notify_all()
@@ -166,14 +166,14 @@ class PreviewRenderer:
             self._snapshot(jpeg_bytes(resized(picture, (round(width * ratio), max(1, round(height * ratio))))))
 
     def _image(self) -> Reference:
-        """Without Render the picture is the generator's."""
+        """Returns the picture to show: the generator's if the DAG has no Render."""
         return self.needs.image or self.needs.picture
 
 
 MOST_VIEWERS = 20
 FIRST_S = 5.0
 AGAIN_S = 5.0
-"""Without a newer picture the last is sent once more after that time: a viewer sees that the job is alive."""
+"""Seconds without a newer picture after which the last one is sent again: a viewer sees that the job is alive."""
 BOUNDARY = "frame"
 
 
@@ -185,14 +185,14 @@ def application(
     is_ready: Callable[[], bool],
     health: Callable[[], Mapping[str, Any]],
 ) -> Starlette:
-    """What a runner serves.
+    """Creates the ASGI application of a runner.
 
     Args:
-        uid: Of its job.
-        secret: The bearer token that viewers show, as it is now.
-        live: The job's pictures.
-        is_ready: Is there anything to be drawn?
-        health: What GET /healthz answers.
+        uid: the id of its job.
+        secret: returns the current bearer token of viewers.
+        live: the job's pictures.
+        is_ready: returns whether there is anything to draw.
+        health: returns the answer to GET /healthz.
     """
 
     async def healthz(_: Request) -> Response:
@@ -214,7 +214,7 @@ def application(
 
 
 async def _parts(live: PreviewStream) -> AsyncIterator[bytes]:
-    """The newest picture, then each newer one; a slow viewer misses those between."""
+    """Yields the newest picture, then each newer one; a slow viewer misses some."""
     live.viewers += 1
     try:
         live.on_viewer()

@@ -1,4 +1,4 @@
-"""Measures each stage with each model and size on each host, by frames of the job's own video."""
+"""Measures each stage with each model and size on each host, on frames of the job's own video."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from app.video.model.report import Measurement, model_of
 
 FRAMES = 12
 STEP = 5
-"""Only each fifth of the source's frames is used, so that they differ."""
+"""Only every fifth frame of the source is used, so that the frames differ."""
 MOST_TRIES = 120
 PAUSE_S = 0.5
 logger = logging.getLogger(__name__)
@@ -36,11 +36,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ProfileSample:
-    """A frame by which stages are measured."""
+    """A frame on which stages are measured."""
 
     frame: CapturedFrame
     golden: Outcome
-    """Answers of the biggest models at full size."""
+    """The answers of the biggest models at full size."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class ProfileCase:
 
 
 class Profiler:
-    """Measures each case by frames of the job's own video.
+    """Measures each case on frames of the job's own video.
 
     Args:
-        report: told of rows, each a Measurement as JSON, and of the progress, 0..1.
-        stopping: set when it is to end.
-        frames: how many each case is measured by.
+        report: called with rows, each a Measurement as JSON, and with the progress from 0 to 1.
+        stopping: set when it has to end.
+        frames: the number of frames on which each case is measured.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Profiler:
         self._frames = frames
 
     def run(self) -> None:
-        """Raises SourceUnusable, Unavailable when no host runs the stages."""
+        """Measures all cases. Raises SourceUnusable, and Unavailable if no host runs the stages."""
         samples = self._samples()
         cases = list(self._cases(size_of(samples[0].frame.picture)))
         for place, case in enumerate(cases):
@@ -94,7 +94,7 @@ class Profiler:
         return [ProfileSample(frame, self._golden(frame)) for frame in frames]
 
     def _golden(self, frame: CapturedFrame) -> Outcome:
-        """Waits for hosts that are not there yet. Raises Unavailable after a while."""
+        """Returns the reference answers. Waits for unreachable hosts; raises Unavailable after a while."""
         plan = Plan(0, VideoConf(), {})
         why = ""
         for _ in range(MOST_TRIES):
@@ -109,7 +109,7 @@ class Profiler:
         raise Unavailable(f"The stages cannot be run: {why}.", hint="Look at the host of the stages.")
 
     def _cases(self, source: tuple[int, int]) -> Iterator[ProfileCase]:
-        """Sizes above the source's own are those of the one before."""
+        """Yields the cases. Sizes above the source's own would repeat the previous one."""
         needs = self._executor.needs
         stages = {stage.name: stage for stage in self._work.content.stages}
         for host in self._executor.router.hosts:
@@ -123,7 +123,7 @@ class Profiler:
                             yield ProfileCase(name, model_id, model, resolution, host)
 
     def _measured(self, case: ProfileCase, samples: Sequence[ProfileSample]) -> Measurement | None:
-        """None if the host answered none of them."""
+        """Measures a case; None if the host answered none of the samples."""
         delays, sizes, scores = [], [], []
         for sample in samples:
             if self._stopping.is_set():
@@ -151,7 +151,7 @@ class Profiler:
         )
 
     def _compute(self, case: ProfileCase, sample: ProfileSample) -> tuple[float, int, float | None]:
-        """Seconds of computing, bytes as JPEG, quality."""
+        """Returns seconds of computing, size in bytes as JPEG, and quality."""
         needs, golden = self._executor.needs, sample.golden
         size = fitted(size_of(sample.frame.picture), case.resolution)
         name = f"profile-{sample.frame.n_loop}-{case.resolution}-{case.stage}-{case.model_id}"
@@ -168,7 +168,7 @@ class Profiler:
         return answer.server_s or answer.delay_s, count, as_quality(*result) if result else None
 
     def _inputs(self, stage: str, sample: ProfileSample, size: tuple[int, int]) -> dict[Reference, Any]:
-        """The golden answers of all other stages, as if they had been given at that size."""
+        """Returns the reference answers of all other stages, as if they were computed at this size."""
         needs, ratio = self._executor.needs, ratio_of(sample.golden.size, size)
         values: dict[Reference, Any] = {}
         for reference, value in sample.golden.values.items():
@@ -186,7 +186,7 @@ class Profiler:
 
 
 def _models(stage: Stage) -> list[tuple[int, str]]:
-    """model_id and the name of its files; empty for a stage without a model."""
+    """Returns model_id and the name of its files; the name is empty for a stage without a model."""
     if not stage.variants:
         return [(0, "")]
     return [(number, model_of(cards)) for number, cards in enumerate(stage.variants)]

@@ -36,7 +36,7 @@ def overlap(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def pairs(boxes: Boxes, golden: Boxes) -> list[tuple[int, int]]:
-    """Indexes of the boxes that belong to each other, by greatest overlap, each box once."""
+    """Returns the indices of matching boxes, by greatest overlap, each box once."""
     ranked = sorted(
         ((overlap(one, other), i, j) for i, one in enumerate(boxes) for j, other in enumerate(golden)), reverse=True
     )
@@ -53,14 +53,14 @@ def pairs(boxes: Boxes, golden: Boxes) -> list[tuple[int, int]]:
 
 
 def f1(boxes: Boxes, golden: Boxes) -> float:
-    """Of boxes that overlap by half; 1.0 if neither has any."""
+    """Returns the F1 score, with boxes matching if they overlap by half; 1.0 if there are no boxes on either side."""
     if not boxes and not golden:
         return 1.0
     return 2 * len(pairs(boxes, golden)) / (len(boxes) + len(golden))
 
 
 def mae(values: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
-    """Mean absolute error of poses that belong to each other, degrees; None if none do."""
+    """Returns the mean absolute error of matched poses, in degrees; None if none match."""
     errors = [
         np.abs(np.subtract(values[i], golden[j])).mean() for i, j in matched if i < len(values) and j < len(golden)
     ]
@@ -73,14 +73,14 @@ def scored(
     """Compares the answers of a stage.
 
     Args:
-        needs: Of the DAG.
-        stage: Its name.
-        found: Answers under the plan.
-        golden: Answers of the biggest models.
-        to_golden: From pixels of the plan's picture to those of the golden.
+        needs: the requirements of the DAG.
+        stage: the name of the stage.
+        found: the answers under the plan.
+        golden: the answers of the biggest models.
+        to_golden: the ratio from pixels of the plan's picture to those of the reference.
 
     Returns:
-        The metric and its value; None if the stage is not compared, or has nothing that could be.
+        The metric and its value; None if the stage is not compared, or has nothing to compare.
     """
     kind = needs.kinds[stage]
     if kind.metric is Metric.NONE or not kind.compared:
@@ -98,12 +98,12 @@ def scored(
 
 
 def as_quality(metric: Metric, value: float) -> float:
-    """0..1; 1 is as good as golden."""
+    """Returns the quality from 0 to 1; 1 is as good as the reference."""
     return value if metric is Metric.IOU else max(0.0, 1 - value / WORST_DEGREES)
 
 
 def _boxes_of(needs: DagRequirements, stage: str) -> Reference | None:
-    """What the stage's poses belong to."""
+    """Returns the boxes to which the stage's poses belong."""
     kind = needs.kinds[stage]
     inputs = needs.dag.inputs.get(stage, {})
     named = [inputs[name] for name, type_ in kind.inputs.items() if type_ is Type.BOXES and name in inputs]
@@ -118,7 +118,7 @@ def _area(box: Sequence[float]) -> float:
 EVERY_FRAMES = 50
 EVERY_S = 5.0
 SHARE = 0.02
-"""Of the time, at most, that golden frames are in progress: on a slow link the frames of the plan wait behind them."""
+"""The maximum share of time for reference frames: on a slow link, the plan's frames wait behind them."""
 MOST_PAUSE_S = 30.0
 RESOLUTION = "1080p"
 logger = logging.getLogger(__name__)
@@ -126,14 +126,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A processed frame that is to be compared."""
+    """A processed frame to compare."""
 
     frame: CapturedFrame
     outcome: Outcome
 
 
 class ReferenceSampler:
-    """A thread that compares the first frame, and each EVERY_FRAMES-th after it; more seldom where that takes long."""
+    """A thread that compares the first frame and every EVERY_FRAMES-th one after it; fewer if comparing takes long."""
 
     def __init__(
         self,
@@ -144,10 +144,10 @@ class ReferenceSampler:
     ) -> None:
         """
         Args:
-            executor: Runs the DAG on a frame.
-            compared: Told of each comparison: metric, stage, value, seq of the plan.
-            is_busy: Do so many frames wait that no comparison should begin?
-            clock: Seconds that never go back.
+            executor: runs the DAG on a frame.
+            compared: called with each comparison: metric, stage, value, number of the plan.
+            is_busy: returns whether too many frames wait to begin a comparison.
+            clock: monotonic seconds.
         """
         self._executor, self._compared, self._is_busy, self._clock = executor, compared, is_busy, clock
         self._seen = 0
@@ -164,7 +164,7 @@ class ReferenceSampler:
             self._thread.start()
 
     def offer(self, frame: CapturedFrame, outcome: Outcome) -> bool:
-        """A frame that has been processed. True: it will be compared."""
+        """Offers a processed frame. True: it will be compared."""
         with self._changed:
             self._seen += 1
             now = self._clock()
@@ -192,7 +192,7 @@ class ReferenceSampler:
             self.sample(candidate)
 
     def sample(self, candidate: Candidate) -> None:
-        """Compares a frame, logs what goes wrong, and notes when the next is due."""
+        """Compares a frame, logs failures, and determines when the next one is due."""
         began = self._clock()
         try:
             self.compare(candidate)
@@ -218,7 +218,8 @@ class ReferenceSampler:
 
 
 def golden_plan(executor: Executor, plan: Plan) -> Plan:
-    """The biggest models at full size, on a cloud host that is there, else on the node's own. Raises FrameFailed."""
+    """Returns a plan with the biggest models at full size, on a reachable cloud host or else the node's own. Raises
+    FrameFailed."""
     host = golden_host(executor)
     if host is None:
         raise FrameFailed("golden", "there is no host", is_fault=False)
@@ -235,7 +236,7 @@ def golden_host(executor: Executor) -> StageHost | None:
 
 
 def closure(executor: Executor, stages: frozenset[str]) -> frozenset[str]:
-    """These, and all that they wait for."""
+    """Returns these stages and all that they depend on."""
     before: Mapping[str, frozenset[str]] = executor.needs.dag.before
     closed: set[str] = set()
     left = list(stages)

@@ -29,18 +29,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Checkpoint:
-    """What a runner must still know after it has been started again."""
+    """The state of a runner that survives a restart."""
 
     seq: int = 0
-    """Of the last report."""
+    """The number of the last report."""
     n_loop: int = 0
-    """Of the last frame in a report."""
+    """The number of the last reported frame."""
     asked: int = 0
-    """Number of requests for a plan."""
+    """The number of requests for a plan."""
     ending: str = ""
-    """Of a job that is over."""
+    """The ending of a job that is over."""
     reason: str = ""
-    """Of its ending."""
+    """The reason of the ending."""
 
 
 class CheckpointFile:
@@ -52,7 +52,7 @@ class CheckpointFile:
         self.state = self._read()
 
     def write(self) -> None:
-        """What cannot be written is logged: the job goes on."""
+        """Writes the file. A failure is logged, and the job continues."""
         with self._lock:
             try:
                 write_whole(self._path, json.dumps(asdict(self.state)), mode=SHARED)
@@ -69,7 +69,7 @@ class CheckpointFile:
             return Checkpoint()
         except (OSError, ValueError, KeyError, TypeError) as error:
             logger.warning("%s is damaged and begun anew: %s", self._path, error)
-            seconds = int(time.time())  # greater than all that was counted before
+            seconds = int(time.time())  # greater than all earlier numbers
             return Checkpoint(seconds, seconds, seconds)
 
 
@@ -77,11 +77,11 @@ EVERY_S = 1.0
 AT_LEAST_EVERY_S = 5.0
 TIMEOUT_S = 3.0
 MOST_RESULTS = 5000
-"""Unsent ones beyond it are lost, oldest first."""
+"""Maximum number of unsent results; beyond it the oldest are lost."""
 IN_ONE = 500
-"""Results in a report, at most."""
+"""Maximum number of results in a report."""
 MOST_CHARACTERS = 1 << 17
-"""Of the results in a report: half of what the web takes; a result may come after that is as long."""
+"""Maximum length of a report's results: half of what the web accepts, for another result of this length may follow."""
 
 
 class AgentClient:
@@ -94,7 +94,7 @@ class AgentClient:
         self._is_away = False
 
     def send(self, path: str, body: bytes, content_type: str = "application/json") -> bool:
-        """Has it arrived? What the agent refuses has arrived."""
+        """Sends a report. Returns whether it has arrived; one that the agent refuses has arrived."""
         if not self._url:
             return True
         try:
@@ -122,13 +122,13 @@ class AgentClient:
 
 
 class Reporter:
-    """Gathers what is to be reported, and sends it. For any number of threads; `step` is for one.
+    """Collects reports and sends them. Any number of threads may use it; `step` is for one.
 
     Args:
-        uid: of the job.
-        checkpoint: what is sent is noted there, for a restart.
-        plan_result: how the plan in force does; asked when a report is made.
-        clock: in seconds, steady.
+        uid: the id of the job.
+        checkpoint: records what was sent, for a restart.
+        plan_result: returns the result of the current plan; called for each report.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Reporter:
             self._results.append(dict(row))
 
     def note(self, text: str) -> None:
-        """Something for the job's events."""
+        """Adds an entry to the job's events."""
         logger.info("%s", text)
         with self._lock:
             self._notes.append(text[:500])
@@ -170,19 +170,19 @@ class Reporter:
             self._progress = progress
 
     def end(self, ending: str, reason: str) -> None:
-        """Reported once, after all results."""
+        """Sets the ending, which is reported once, after all results."""
         with self._lock:
             self._ending = (ending, reason)
 
     def step(self, flags: Sequence[str], silent_s: float | None) -> bool:
-        """Sends what is new.
+        """Sends new results and events.
 
         Args:
-            flags: Of the job, as they are now.
-            silent_s: Seconds since the source's last picture; None: they come.
+            flags: the current flags of the job.
+            silent_s: seconds since the source's last picture; None: pictures arrive.
 
         Returns:
-            Is all sent? False: the agent is unreachable, or there is more to be sent at once.
+            Whether everything is sent. False: the agent is unreachable, or there is more to send at once.
         """
         if self._unsent is None:
             self._unsent = self._composed(flags, silent_s)
@@ -208,12 +208,12 @@ class Reporter:
         return json.dumps(report).encode()
 
     def _has_changed(self, flags: Sequence[str]) -> bool:
-        """Each second while there are results; else now and then, which shows that the runner is alive."""
+        """Whether a report is due: each second while there are results, otherwise occasionally as a sign of life."""
         unsent = self._results or self._notes or self._profile or self._ending
         return bool(unsent) or flags != self._last_flags or self._clock() - self._last_at >= AT_LEAST_EVERY_S
 
     def _taken(self) -> list[dict[str, Any]]:
-        """The oldest, as many as a report can hold."""
+        """Returns the oldest results, as many as fit into a report."""
         taken: list[dict[str, Any]] = []
         characters = 0
         while self._results and len(taken) < IN_ONE and characters < MOST_CHARACTERS:
@@ -246,7 +246,7 @@ class PlanRequester:
     START_S, LEAST_S, LATE_S, FRAMES = 5.0, 1.0, 2.0, 10
 
     def __init__(self, send: Callable[[str], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        """send: given the reason; True when the request has arrived."""
+        """Creates it. `send` is called with the reason, and returns whether the request has arrived."""
         self._send, self._clock = send, clock
         self._at = -self.START_S
         self._checked_at = clock()
@@ -259,10 +259,10 @@ class PlanRequester:
     def step(self, *, has_plan: bool, frames: int, p95: float | None, hi_s: float) -> None:
         """
         Args:
-            has_plan: Is a plan in force?
-            frames: Processed since the last request.
-            p95: Of their seconds, from end to end; None: there are none.
-            hi_s: Seconds above which a frame violates the constraint.
+            has_plan: whether there is a current plan.
+            frames: the number of frames processed since the last request.
+            p95: the 95th percentile of their seconds from end to end; None: there are none.
+            hi_s: the seconds above which a frame violates the constraint.
         """
         now = self._clock()
         why = self._why(now, has_plan=has_plan, frames=frames, p95=p95, hi_s=hi_s)
@@ -300,12 +300,12 @@ def plan_request(
     number: int,
     newest: Mapping[str, Any] | None,
 ) -> PlanRequest:
-    """The request for a new plan.
+    """Returns the request for a new plan.
 
     Args:
-        result: how the last plan went; None: there was none yet.
-        why: a word for what gave rise to it.
-        number: of this request; it grows by one each time.
+        result: the result of the last plan; None: there was none yet.
+        why: the cause of the request, a word.
+        number: the number of this request; it increases by one each time.
         newest: facts about the newest frame; None or empty: no frame yet.
     """
     request = PlanRequest(

@@ -1,4 +1,4 @@
-"""Sizes of pictures, and boxes that move with them."""
+"""Sizes of pictures, and boxes that are scaled with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.video.model.plan import RESOLUTIONS
 Size = tuple[int, int]
 """Width and height."""
 Ratio = tuple[float, float]
-"""By which x and y are multiplied."""
+"""The factors of x and y."""
 SAME: Ratio = (1.0, 1.0)
 
 
@@ -24,10 +24,10 @@ def size_of(picture: Picture) -> Size:
 
 
 def fitted(source: Size, resolution: str, *, even: bool = False) -> Size:
-    """The largest size of the source's own shape that fits into the resolution; never larger than the source.
+    """Returns the largest size with the source's aspect ratio that fits into the resolution, at most the source.
 
     Args:
-        even: both sides, as H264 needs them.
+        even: makes both sides even, as H264 requires.
     """
     width, height = RESOLUTIONS[resolution]
     ratio = min(1.0, width / source[0], height / source[1])
@@ -43,7 +43,7 @@ def resized(picture: Picture, size: Size) -> Picture:
 
 
 def in_colour(picture: Picture) -> Picture:
-    """H×W×3 of a gray one, too."""
+    """Returns the picture as H×W×3, also a gray one."""
     return picture if picture.ndim == 3 else np.repeat(picture[:, :, None], 3, axis=2)
 
 
@@ -52,13 +52,13 @@ def ratio_of(source: Size, target: Size) -> Ratio:
 
 
 def moved_boxes(boxes: Any, ratio: Ratio) -> list[list[float]]:
-    """[[x1, y1, x2, y2], …], each corner moved."""
+    """Returns [[x1, y1, x2, y2], …] with each corner scaled."""
     x, y = ratio
     return [[box[0] * x, box[1] * y, box[2] * x, box[3] * y] for box in boxes or ()]
 
 
 def moved(values: Mapping[str, Any], types: Mapping[str, Type], ratio: Ratio) -> dict[str, Any]:
-    """The values, boxes among them moved."""
+    """Returns the values with their boxes scaled."""
     if ratio == SAME:
         return dict(values)
     return {

@@ -1,6 +1,6 @@
 """The results of processed and tracked frames: rows, scenes to draw, figures.
 
-Between processed frames boxes are tracked: each is searched near its last place, on a small gray picture.
+Between processed frames, boxes are tracked: each is searched near its last position on a small gray picture.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from app.video.model.dag import Reference
 from app.video.model.kinds import Type
 
 GREY_SIDE = 320
-"""Of the longer side of the gray picture, pixels."""
+"""The longer side of the gray picture, in pixels."""
 LEAST_SIDE = 16
 CERTAIN = 0.08
-"""Height of the correlation's peak below which a box stays where it was."""
+"""Height of the correlation's peak below which a box is not moved."""
 Grey = npt.NDArray[np.float32]
 
 
 def grey_of(picture: Picture) -> Grey:
-    """Small; its longer side at most GREY_SIDE."""
+    """Returns a small gray picture; its longer side is at most GREY_SIDE."""
     size = size_of(picture)
     ratio = min(1.0, GREY_SIDE / max(size))
     small = max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
@@ -44,7 +44,7 @@ def grey_of(picture: Picture) -> Grey:
 
 
 class Tracker:
-    """Moves boxes from frame to frame, by phase correlation. For one thread."""
+    """Moves boxes from frame to frame by phase correlation. Only one thread may use it."""
 
     def __init__(self) -> None:
         self._picture: Picture | None = None
@@ -54,16 +54,16 @@ class Tracker:
 
     @property
     def boxes(self) -> list[list[float]]:
-        """Where they are in the last picture, in pixels of the size that they began with."""
+        """Returns the boxes in the last picture, in pixels of the size given to `begin`."""
         return self._boxes
 
     def begin(self, picture: Picture, boxes: Sequence[Sequence[float]], size: Size) -> None:
-        """boxes: of the picture, in pixels of `size`."""
+        """Starts with the boxes of a picture, in pixels of `size`."""
         self._picture, self._grey = picture, None
         self._boxes, self._size = [list(box) for box in boxes], size
 
     def follow(self, picture: Picture) -> list[list[float]]:
-        """Where the boxes are in this picture, the next one."""
+        """Returns the boxes in the next picture."""
         if self._picture is None or not self._boxes:
             return self._boxes
         before = grey_of(self._picture) if self._grey is None else self._grey
@@ -87,13 +87,13 @@ def _followed(before: Grey, now: Grey, box: Sequence[float]) -> list[float]:
 
 
 def _span(low: float, high: float, end: int) -> tuple[int, int]:
-    """Half as large again as the box, within the picture."""
+    """Returns the range to search: half as large again as the box, within the picture."""
     middle, half = (low + high) / 2, max(LEAST_SIDE, (high - low) * 1.5) / 2
     return max(0, int(middle - half)), max(0, min(end, int(np.ceil(middle + half))))
 
 
 def _shift(before: Grey, now: Grey) -> tuple[float, float]:
-    """The x and y by which the patch has moved, by phase correlation; 0, 0 if that cannot be told."""
+    """Returns the x and y by which the patch has moved, by phase correlation; 0, 0 if it is unclear."""
     window = np.outer(np.hanning(before.shape[0]), np.hanning(before.shape[1])).astype(np.float32)
     spectra = [np.fft.rfft2((patch - patch.mean()) * window) for patch in (before, now)]
     cross = spectra[1] * np.conj(spectra[0])
@@ -105,7 +105,7 @@ def _shift(before: Grey, now: Grey) -> tuple[float, float]:
 
 
 def _place(values: Any, at: int) -> float:
-    """Of the peak, between its neighbors; the values are periodic."""
+    """Returns the position of the peak between its neighbors; the values are periodic."""
     length = len(values)
     left, middle, right = (float(values[(at + step) % length]) for step in (-1, 0, 1))
     bend = left - 2 * middle + right
@@ -114,15 +114,15 @@ def _place(values: Any, at: int) -> float:
 
 
 class FrameResults:
-    """What becomes of each frame. For one thread at a time.
+    """Turns the result of each frame into rows and figures. One thread at a time may use it.
 
     Args:
-        realtime: A frame's time starts when it is taken; else when work on it starts.
-        source_fps: Frames a second of the source; 0 while it does not say.
+        realtime: whether a frame's time starts when it is captured; otherwise when its processing starts.
+        source_fps: frames per second of the source; 0 while unknown.
 
     Attributes:
-        newest: Of the last frame {seq, bytes, objects}, with width and height of what is processed of it, and the fps
-            of the source: what the policies are told as generator_output.
+        newest: {seq, bytes, objects} of the last frame, with width and height of its processed part, and the fps of the
+            source: the generator_output for policies.
     """
 
     def __init__(
@@ -143,10 +143,11 @@ class FrameResults:
         self._tracker = Tracker()
 
     def take(self, result: FrameResult, hi_s: float) -> None:
-        """In the order of the frames.
+        """Takes results in the order of the frames.
 
         Args:
-            hi_s: above it a frame violates the constraint.
+            result: the next one.
+            hi_s: the seconds above which a frame violates the constraint.
         """
         if result.outcome is not None:
             self._processed(result, result.outcome, hi_s)
@@ -165,7 +166,7 @@ class FrameResults:
         self._sampler.offer(frame, outcome)
 
     def _tracked(self, result: FrameResult) -> None:
-        """A tracked frame before the first that was processed has nothing to carry on."""
+        """Handles a tracked frame; one before the first processed frame has no boxes to track."""
         if self._last is None:
             return
         outcome = self._last
@@ -217,7 +218,7 @@ class FrameResults:
         self._renderer.show(PreviewScene(frame, outcome.values, outcome.size))
 
     def _classes_of(self, outcome: Outcome, count: int) -> dict[str, Any]:
-        """What the stage of the boxes says of each."""
+        """Returns the classes that the boxes' stage reports."""
         stated: dict[str, Any] = {}
         for field, type_ in self._needs.kinds[self._needs.tracked].outputs.items():
             values = outcome.values.get(Reference(self._needs.tracked, field))

@@ -29,31 +29,31 @@ from app.video.model.job import Ending, RestartPolicy
 from app.video.model.plan import VideoConf
 
 STILL_ROW_S = 1.0
-"""While nothing moves, one frame is given in this time: its objects are still there."""
+"""Seconds: while nothing moves, one frame is passed on per interval, because its objects are still there."""
 
 
 class JobSource:
-    """The video of a job, to be opened again and again."""
+    """The video of a job, which can be opened repeatedly."""
 
     def __init__(self, source: str) -> None:
-        """source: path or URL."""
+        """Creates it. `source` is a path or URL."""
         self._source = source
         self.is_live = is_live(source)
         self._opened: VideoSource | None = None
 
     def open(self) -> VideoSource:
-        """Raises SourceUnusable."""
+        """Opens the video. Raises SourceUnusable."""
         self._opened = open_video_source(self._source)[0]
         return self._opened
 
     @property
     def fps(self) -> float:
-        """Frames a second of the source itself; 0 while it does not say."""
+        """Returns the frames per second of the source itself; 0 while unknown."""
         return self._opened.fps if self._opened is not None else 0.0
 
 
 class Generator:
-    """Chooses frames of a source, as the plan in force says. For one thread."""
+    """Chooses frames of a source according to the current plan. Only one thread may use it."""
 
     def __init__(
         self,
@@ -69,24 +69,24 @@ class Generator:
     ) -> None:
         """
         Args:
-            conf: What is to be done now; asked at each frame.
-            clips: Gather the frames of a cycle before its first is given.
-            realtime: Give each frame at its own time.
-            live: The source comes by itself and does not wait.
-            n_loop: Of the last frame before this runner.
-            gate: Which part of a frame is given, and when a frame that would be processed is still.
-            clock: Seconds that never go back.
-            sleep: Waits so many seconds, or until the job is ended.
+            conf: returns the current configuration; called for each frame.
+            clips: whether the frames of a cycle are collected before its first is passed on.
+            realtime: whether each frame is passed on at its own time.
+            live: whether the source delivers frames by itself and does not wait.
+            n_loop: the number of the last frame before this runner.
+            gate: which part of a frame is passed on, and when a frame counts as still.
+            clock: monotonic seconds.
+            sleep: waits for this many seconds, or until the job is ended.
         """
         self.n_loop = n_loop
         self.skipped = 0
-        """Frames omitted."""
+        """Number of omitted frames."""
         self.still = 0
-        """Frames that were not processed because nothing had moved."""
+        """Number of frames that were not processed because nothing had moved."""
         self.damaged = 0
-        """Frames that could not be read."""
+        """Number of frames that could not be read."""
         self.why_damaged = ""
-        """Of the last of them."""
+        """The reason for the last of them."""
         self._conf, self._clips, self._realtime, self._clock = conf, clips, realtime, clock
         self._now = conf()
         self._gate, self._time = gate, clock()
@@ -98,7 +98,7 @@ class Generator:
         self._is_timed = True
 
     def one_pass(self, source: VideoSource) -> Iterator[CapturedFrame]:
-        """Raises SourceUnusable where the source is gone, is cut off, or gave not one frame."""
+        """Yields the frames. Raises SourceUnusable if the source is gone, is cut off, or gave no frame at all."""
         if self._is_timed:
             self._pace.begin()
         self._place, count = 0, 0
@@ -178,7 +178,7 @@ class Generator:
             yield frame
 
     def _gives_still(self, place: int) -> bool:
-        """Counts a frame in which nothing moves. Is it to be given?"""
+        """Counts a frame in which nothing moves. Returns whether it is passed on."""
         if place:
             self.skipped += 1
             return False
@@ -203,26 +203,26 @@ class Generator:
 
 
 NO_SIGNAL = "no_signal"
-"""Flag of a job in such a time."""
+"""The flag of a job during an outage."""
 
 
 class Outage:
-    """A time in which the source gives no picture and is opened again and again. While it lasts nothing is measured.
+    """A time in which the source gives no picture and is opened repeatedly. Nothing is measured during it.
 
-    For one thread; silent_s and flags for any.
+    Only one thread may use it; any may read silent_s and flags.
     """
 
     def __init__(
         self, metrics: PlanMetrics, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """note: told of its begin and end, for the job's events."""
+        """Creates it. `note` is called with its begin and end, for the job's events."""
         self._metrics, self._note, self._clock = metrics, note, clock
         self._last = clock()
         self._lasts = False
 
     @property
     def silent_s(self) -> float | None:
-        """Since the last picture; None: they come."""
+        """Returns the seconds since the last picture; None: pictures arrive."""
         return self._clock() - self._last if self._lasts else None
 
     @property
@@ -230,7 +230,7 @@ class Outage:
         return [NO_SIGNAL] if self._lasts else []
 
     def failed(self, why: str) -> None:
-        """The source was to be read, and was not."""
+        """Records that the source could not be read."""
         if self._lasts:
             return
         self._lasts = True
@@ -238,7 +238,7 @@ class Outage:
         self._note(f"No signal: {why}. The source is opened again until it is back.")
 
     def frame(self) -> None:
-        """There is a picture."""
+        """Records that there is a picture."""
         now = self._clock()
         if self._lasts:
             self._lasts = False
@@ -248,16 +248,16 @@ class Outage:
 
 
 PAUSES_S = (1.0, 2.0, 5.0, 10.0)
-"""Before a source that failed is opened again; the last of them from then on."""
+"""Seconds before a failed source is opened again; the last value is repeated."""
 AFTER_END = frozenset({RestartPolicy.EOS, RestartPolicy.ALWAYS})
 AFTER_DAMAGE = frozenset({RestartPolicy.ERROR, RestartPolicy.ALWAYS})
 logger = logging.getLogger(__name__)
 
 
 class SourceReader:
-    """Reads the source into the queue, pass after pass, as the restart policy says.
+    """Reads the source into the queue, pass after pass, according to the restart policy.
 
-    The end of a stream is never meant: with any policy but `never` it is opened again.
+    The end of a stream is never intended: with any policy but `never` it is opened again.
     """
 
     def __init__(
@@ -275,15 +275,15 @@ class SourceReader:
     ) -> None:
         """
         Args:
-            generator: Chooses the frames.
-            source: Opened for each pass.
-            queue: Closed after the last frame.
-            policy: Whether the source is opened again after its end, and after a fault.
-            outage: Told of frames, and of a source that gives none.
-            note: Told what was damaged, for the job's events.
-            over: Told how and why the source has ended, once all frames are in the queue.
-            stopping: Set when the job is ended.
-            pauses_s: Before a source that failed is opened again; the last of them from then on.
+            generator: chooses the frames.
+            source: opened for each pass.
+            queue: closed after the last frame.
+            policy: whether the source is opened again after its end, and after a fault.
+            outage: is informed of frames, and of a source that gives none.
+            note: called with damage, for the job's events.
+            over: called with how and why the source has ended, once all frames are in the queue.
+            stopping: set when the job is ended.
+            pauses_s: seconds before a failed source is opened again; the last value is repeated.
         """
         self._generator, self._source, self._queue, self._policy = generator, source, queue, policy
         self._outage, self._live = outage, source.is_live
@@ -317,7 +317,7 @@ class SourceReader:
             self._note_damage()
 
     def _note_damage(self) -> None:
-        """Of single frames: the first, and then each time that there are twice as many."""
+        """Notes damage of single frames: the first, and then each time that the number has doubled."""
         damaged = self._generator.damaged
         if damaged > 2 * self._damaged or (damaged and not self._damaged):
             self._damaged = damaged
@@ -330,7 +330,7 @@ class SourceReader:
             return False
         if self._live or self._failed:
             self._outage.failed(why)
-        else:  # the start of a file may be whole, and is there at once
+        else:  # the start of a file may be intact, and is available at once
             self._note(f"The source is opened again: {why}")
         pause_s = self._pauses_s[min(self._failed, len(self._pauses_s) - 1)]
         self._failed += 1

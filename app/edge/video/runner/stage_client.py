@@ -27,17 +27,17 @@ from app.video.model.stage_call import Call, KeyframeNeeded, PictureNotKept, pac
 
 PROBE_S = 1.0
 MOST_REST_S = 30.0
-"""The longest time in which a host is not probed that answers to probes, and then fails again and again."""
+"""Maximum seconds in which a host that answers probes but fails repeatedly is not probed."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class StageRoute:
-    """Where a stage is called now."""
+    """The host on which a stage is called."""
 
     host: StageHost
     is_planned: bool
-    """It is where the plan wants it."""
+    """Whether it is the planned host."""
 
 
 def _breaker() -> CircuitBreaker:
@@ -45,7 +45,7 @@ def _breaker() -> CircuitBreaker:
 
 
 class StageRouter:
-    """Chooses the hosts of stages. For any number of threads."""
+    """Chooses the hosts of stages. Any number of threads may use it."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class StageRouter:
     ) -> None:
         """
         Args:
-            node: The job's own.
-            hosts: Those that the job may use.
-            is_there: Probes a host that is unreachable.
-            on_change: Called when a host has gone or come back, with its node and whether it is there.
-            clock: Seconds that never go back.
+            node: the job's own node.
+            hosts: the hosts that the job may use.
+            is_there: probes an unreachable host.
+            on_change: called with a node and whether its host is reachable, when that changes.
+            clock: monotonic seconds.
         """
         self.node = node
         self._hosts = {host.node: host for host in hosts}
@@ -69,10 +69,9 @@ class StageRouter:
         self._clock = clock
         self._away: set[str] = set()
         self._missed: set[str] = set()
-        """Reported to be away, and not yet known at another address."""
+        """Nodes whose host is reported as unreachable and not yet known at another address."""
         self._breakers: dict[str, CircuitBreaker] = {}
-        """By node. A host that fails once is probed at once; one that fails again after a probe is left alone for a
-        while."""
+        """By node. A host that fails once is probed at once; one that fails again after a probe rests for a while."""
         self._lock = threading.Lock()
 
     @property
@@ -88,7 +87,7 @@ class StageRouter:
         return host.node == self.node
 
     def update(self, hosts: Sequence[StageHost]) -> None:
-        """A host at another address is not away until it is found so."""
+        """Replaces the hosts. A host at another address counts as reachable until it fails."""
         with self._lock:
             fresh = {host.node: host for host in hosts}
             same = {node for node, host in fresh.items() if host == self._hosts.get(node)}
@@ -102,7 +101,7 @@ class StageRouter:
             self._on_change(node, True)
 
     def route(self, place: StagePlace) -> StageRoute | None:
-        """None: neither the planned host nor the node's own is known."""
+        """Returns where to call a stage; None: neither the planned host nor the node's own is known."""
         planned = self.planned(place)
         if planned is not None and (planned.node not in self._away or self.is_local(planned)):
             return StageRoute(planned, is_planned=True)
@@ -115,7 +114,7 @@ class StageRouter:
             return next((host for host in self._hosts.values() if host.ip == place.node_ip), None)
 
     def failed(self, host: StageHost, why: str) -> None:
-        """It is ignored until it answers again. The node's own is always tried: there is no other."""
+        """Ignores a host until it answers again. The node's own host is always tried, because there is no other."""
         with self._lock:
             if self.is_local(host) or host.node in self._away or self._hosts.get(host.node) != host:
                 return
@@ -133,7 +132,7 @@ class StageRouter:
             return frozenset(self._away)
 
     def probe(self) -> None:
-        """Probes the hosts that are unreachable. To be called every PROBE_S."""
+        """Probes the unreachable hosts. Call it every PROBE_S."""
         for node in self.away:
             host, breaker = self._hosts.get(node), self._breakers.get(node)
             is_open = breaker is not None and breaker.left_s(self._clock()) > 0
@@ -148,54 +147,54 @@ class StageRouter:
 CONNECT_S = 2.0
 CODES: Mapping[str, type[ModelmillError]] = {error.code: error for error in (KeyframeNeeded, PictureNotKept, NoDecoder)}
 NOT_READY = frozenset({401, 403, 404, 429, 502, 503, 504})
-"""The host is there, but does not serve this stage to the job now."""
+"""Statuses of a host that is reachable but does not serve this stage to the job now."""
 OF_STAGE = frozenset({StageHung.code, StageDied.code, StagePaused.code})
-"""Among them those that are the stage's own fault."""
+"""Codes of those that are the stage's own fault."""
 
 
 class HostAway(Exception):
-    """It cannot be reached, or does not answer in time."""
+    """The host cannot be reached, or does not answer in time."""
 
     def __init__(self, message: str, *, was_slow: bool = False) -> None:
-        """was_slow: it took the call and gave no answer."""
+        """Creates it. `was_slow`: the host accepted the call and gave no answer."""
         super().__init__(message)
         self.was_slow = was_slow
 
 
 class HostNotReady(Exception):
-    """It is there, but does not serve the stage now."""
+    """The host is reachable, but does not serve the stage now."""
 
 
 class StageFailed(Exception):
-    """The stage itself has refused, or failed on, this frame."""
+    """The stage itself refused this frame, or failed on it."""
 
 
 @dataclass(frozen=True)
 class StageAnswer:
-    """What a host has answered to a call."""
+    """The answer of a host to a call."""
 
     outputs: Mapping[str, Any]
     delay_s: float
-    """From the call to the answer, network included."""
+    """Seconds from the call to the answer, including the network."""
     server_s: float
-    """Of computing, as the host says."""
+    """Seconds of computing, reported by the host."""
     queue_s: float
-    """Of waiting, at the host and here until it could be sent."""
+    """Seconds of waiting, at the host and before it could be sent."""
     sent: int
-    """Bytes of the body."""
+    """Size of the body in bytes."""
     way_s: float = 0.0
-    """Of the delay what the host has not used."""
+    """The part of the delay that the host did not use, in seconds."""
 
 
 class StageClient:
-    """Calls stages over HTTP. For any number of threads.
+    """Calls stages over HTTP. Any number of threads may use it.
 
-    To one host go no more calls at once than it lets a job have waiting: it would refuse them, and a graph's siblings
-    make many.
+    A host gets no more concurrent calls than a job may have waiting there: it would refuse them, and the parallel
+    stages of a graph make many.
     """
 
     def __init__(self, tls: Sequence[str] = ()) -> None:
-        """tls: paths of this node's credentials, for links to encrypted hosts; empty: it has none."""
+        """Creates it. `tls` has the paths of this node's credentials, for encrypted hosts; empty: it has none."""
         self._tls = tuple(tls)
         self._credentials = Credentials.from_json(tls)
         self._slots: dict[str, threading.Semaphore] = {}
@@ -204,7 +203,7 @@ class StageClient:
         self._is_closed = False
 
     def use(self, tls: Sequence[str]) -> None:
-        """From now on these credentials, if they are others; those in use are read again where they were replaced."""
+        """Uses these credentials from now on, if they differ; the same files are read again if they were replaced."""
         if self._tls != tuple(tls):
             self._tls, self._credentials = tuple(tls), Credentials.from_json(tls)
         elif self._credentials is not None:
@@ -213,16 +212,16 @@ class StageClient:
     def call(
         self, host: StageHost, call: Call, timeout_s: float, sent: Callable[[], None] = lambda: None
     ) -> StageAnswer:
-        """Call a host and wait for its answer.
+        """Calls a host and waits for its answer.
 
         Args:
-            timeout_s: for connecting, sending and the answer together.
+            timeout_s: seconds for connecting, sending and the answer together.
             sent: called when the whole request is on its way.
 
         Raises:
             HostAway, HostNotReady: Nothing was computed.
             StageFailed: The stage itself failed.
-            PictureNotKept: The host has no picture of this name any more: send it whole.
+            PictureNotKept: The host no longer has a picture of this name: send it whole.
             KeyframeNeeded: The host cannot decode a video stream from here on.
             NoDecoder: The host cannot decode videos at all.
         """
@@ -236,7 +235,7 @@ class StageClient:
         return _read(status, data, time.perf_counter() - began, began - called, len(body), host)
 
     def is_there(self, host: StageHost, timeout_s: float = CONNECT_S) -> bool:
-        """Does the host answer at all?"""
+        """Returns whether the host answers at all."""
         try:
             self._exchanged(host, "GET", "/healthz", b"", {"authorization": f"Bearer {host.secret}"}, timeout_s)
         except HostAway:
@@ -261,7 +260,7 @@ class StageClient:
         timeout_s: float,
         sent: Callable[[], None] = lambda: None,
     ) -> tuple[int, bytes]:
-        """A kept connection that the host has closed meanwhile is replaced by a fresh one, once."""
+        """Sends a request. A kept connection that the host has closed meanwhile is replaced by a new one, once."""
         url = host.url
         connection = self._kept(url)
         if connection is not None:
@@ -333,7 +332,7 @@ def _connected(host: StageHost, credentials: Credentials | None, timeout_s: floa
 
 
 def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, host: StageHost) -> StageAnswer:
-    """delay_s: of the way and the host; waited_s: before it went."""
+    """Reads the answer. `delay_s`: seconds of network and host; `waited_s`: seconds before it was sent."""
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):
@@ -357,7 +356,7 @@ def _seconds(value: object) -> float:
 
 
 def _reason(answer: Mapping[str, Any]) -> tuple[str, str]:
-    """Code and text: {"error": {code, message}}, or {"status": 1, "error": text, "code": …}."""
+    """Returns code and text of {"error": {code, message}} or {"status": 1, "error": text, "code": …}."""
     error = answer.get("error")
     if isinstance(error, dict):
         return str(error.get("code", "")), str(error.get("message", ""))[:300]
