@@ -149,8 +149,7 @@ def _axis_fits(axis: Axis, side: int, graph: GraphSignature) -> bool:
         return True
     if axis.startswith(">"):
         return side > int(axis[1:])
-    expected = _side_of(axis, graph)
-    return expected is None or side == expected
+    return side == _side_of(axis, graph)  # a side that depends on open ones cannot be a number
 
 
 def _side_of(axis: str, graph: GraphSignature) -> int | None:
@@ -178,8 +177,14 @@ class FamilyTable:
     families: tuple[FamilyRule, ...]
 
     def family_of(self, graph: GraphSignature) -> FamilyRule | None:
-        """Returns the first family that fits."""
-        return next((family for family in self.families if family.fits(graph)), None)
+        """Returns the first family that fits and takes pictures with as many channels."""
+        fitting = (family for family in self.families if family.fits(graph))
+        return next((family for family in fitting if self._takes(family, graph.channels or 3)), None)
+
+    def _takes(self, family: FamilyRule, channels: int) -> bool:
+        """Returns whether one of the family's presets has so many channels."""
+        colors = {self.presets[name].color for name in family.prepared}
+        return not colors or any((color == "GRAY") == (channels == 1) for color in colors)
 
 
 @cache

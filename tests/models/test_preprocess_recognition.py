@@ -25,6 +25,9 @@ KNOWN = {
     "det_fastestdet_352": Preprocess(color="BGR"),
     "det_yolox_nano_416": Preprocess(color="BGR", scale=1, resize="letterbox"),
 }
+DIGITS = Preprocess(color="GRAY")
+LIKELY = KNOWN | {"digits_small": DIGITS, "digits_big": DIGITS}
+"""What all were trained with, as far as it is known."""
 NOT_TOLD = ("cls_mobilenet_v2_128_dynamic_batch", "digits_small", "digits_big")
 
 
@@ -41,3 +44,10 @@ def test_where_the_graph_does_not_tell_nothing_is_sure(name: str, shared_data: P
     recognition = recognize(onnx.load(shared_data / "models" / f"{name}.onnx"))
     assert recognition is not None
     assert not recognition.is_sure
+
+
+def test_of_all_models_at_least_95_in_100_are_right_and_none_is_surely_wrong(shared_data: Path) -> None:
+    rows = {name: recognize(onnx.load(shared_data / "models" / f"{name}.onnx")) for name in LIKELY}
+    right = [name for name, one in rows.items() if one is not None and one.preprocess == LIKELY[name]]
+    assert len(right) >= 0.95 * len(rows), set(rows) - set(right)
+    assert not [name for name, one in rows.items() if one is not None and one.is_sure and name not in right]

@@ -14,6 +14,16 @@ def signature(side: int | None, *outputs: Shape, width: int | None = None, **fie
 
 
 CONV = frozenset({"Conv", "Relu"})
+FASTEST = frozenset({"Softmax", "Sigmoid", "Concat", "Conv"})
+FSA = frozenset({"Tanh", "Sigmoid", "MatMul", "Pow", "Sqrt", "Exp", "Gemm", "Conv"})
+VIT = frozenset({"Conv", "MatMul", "Softmax", "LayerNormalization"})
+TO_64 = (8, 16, 32, 64)
+
+
+def cells(side: int, values: int, *strides: int) -> list[Shape]:
+    return [(1, (-(-side // stride)) ** 2, values) for stride in strides]
+
+
 FACES_9 = tuple((1, rows, last) for last in (1, 4, 10) for rows in (12800, 3200, 800))
 KNOWN = (
     ("yolov8", "rgb_unit", "letterbox", signature(640, (1, 84, 8400))),
@@ -38,6 +48,27 @@ KNOWN = (
     ("imagenet-classifier", "rgb_imagenet", "stretch", signature(224, (1, 1000), producer="pytorch", operators=CONV)),
     ("pose-simcc", "rgb_imagenet", "stretch", signature(256, (1, 17, 384), (1, 17, 512), width=192)),
     ("ultralytics", "rgb_unit", "letterbox", signature(640, (1, 9, 9, 9), metadata={"author": "Ultralytics"})),
+    ("nanodet", "bgr_imagenet", "stretch", signature(320, *cells(320, 80, 8, 16, 32), *cells(320, 44, 8, 16, 32))),
+    ("picodet", "rgb_imagenet", "stretch", signature(320, *cells(320, 80, *TO_64), *cells(320, 32, *TO_64))),
+    ("fastestdet", "bgr_unit", "stretch", signature(352, (1, 85, 22, 22), operators=FASTEST)),
+    ("fsanet", "bgr_shift128", "stretch", signature(64, (1, 3), operators=FSA)),
+    ("mtcnn", "rgb_shift128", "stretch", signature(24, (1, 4), (1, 2))),
+    ("mtcnn", "rgb_shift128", "stretch", signature(48, (1, 4), (1, 10), (1, 2))),
+    ("blazeface", "rgb_signed", "stretch", signature(128, (1, 896, 16), (1, 896, 1))),
+    ("palm-detection", "rgb_unit", "stretch", signature(192, (1, 2016, 18), (1, 2016, 1))),
+    ("gender-age", "rgb_bytes", "stretch", signature(96, (1, 3), names=("fc1",))),
+    ("face-landmarks", "rgb_bytes", "stretch", signature(192, (1, 212), names=("fc1",))),
+    ("anti-spoofing", "bgr_bytes", "stretch", signature(80, (1, 3), operators=CONV)),
+    ("sixdrepnet", "rgb_imagenet", "stretch", signature(224, (1, 3, 3), operators=CONV)),
+    ("person-embedding", "rgb_imagenet", "stretch", signature(256, (1, 512), width=128, operators=CONV)),
+    ("detr", "rgb_imagenet", "stretch", signature(800, (1, 100, 92), (1, 100, 4))),
+    ("rt-detr", "rgb_unit", "stretch", signature(640, (1, 300, 80), (1, 300, 4))),
+    ("craft", "rgb_imagenet", "stretch", signature(640, (1, 320, 320, 2), (1, 32, 320, 320))),
+    ("lprnet", "bgr_shift128", "stretch", signature(24, (1, 68, 18), width=94)),
+    ("depth", "rgb_imagenet", "stretch", signature(518, (1, 518, 518))),
+    ("segmentation", "rgb_imagenet", "stretch", signature(512, (1, 19, 512, 512), operators=CONV | {"Resize"})),
+    ("pose-heatmap", "rgb_imagenet", "stretch", signature(256, (1, 17, 64, 48), width=192)),
+    ("vit-augreg", "rgb_imagenet", "stretch", signature(224, (1, 1000), operators=VIT)),
 )
 
 
@@ -52,6 +83,28 @@ def test_a_family_is_told_by_its_outputs(name: str, preset: str, resize: str, gr
 def test_an_output_more_or_of_another_size_is_another_model() -> None:
     assert family_table().family_of(signature(640, (1, 84, 8399))) is None
     assert family_table().family_of(signature(640, (1, 84, 8400), (1, 7, 7, 7, 7))) is None
+
+
+def test_a_number_of_cells_of_open_sides_is_no_family_of_fixed_numbers() -> None:
+    family = family_table().family_of(signature(None, (None, 22, None), first="Conv"))
+    assert family is not None and family.name == "yolov8", "22 values for each of an open number of cells"
+
+
+def test_a_classifier_of_three_classes_is_not_taken_for_what_has_three_values_too() -> None:
+    for side in (64, 96, 224):
+        family = family_table().family_of(signature(side, (1, 3), operators=CONV))
+        assert family is not None and family.name == "classifier"
+
+
+def test_a_family_of_color_pictures_is_none_for_gray_ones() -> None:
+    gray = GraphSignature(input=(1, 1, 64, None), order="NCHW", outputs=((None, 1, 8210),), names=("x.tmp_0",))
+    assert family_table().family_of(gray) is None
+    plates = GraphSignature(input=(1, 1, 32, 100), order="NCHW", outputs=((26, 1, 37),))
+    family = family_table().family_of(plates)
+    assert family is not None and family.name == "crnn"
+    faces = GraphSignature(input=(1, 1, 64, 64), order="NCHW", outputs=((1, 8),), names=("Plus692_Output_0",))
+    family = family_table().family_of(faces)
+    assert family is not None and family.name == "emotion-ferplus"
 
 
 def test_open_sides_fit_as_long_as_enough_others_tell_the_family() -> None:
