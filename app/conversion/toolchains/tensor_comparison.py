@@ -1,10 +1,10 @@
 """The distance of two tensors, also over many samples without storing them.
 
 SNR (dB) = 10 log10(sum x² / sum (x-y)²) with x the reference; onnxruntime's quantization debugger computes the
-same number. Two tensors that are equal, or nearer than SNR_CAP_DB, report SNR_CAP_DB: a mean over samples stays
-a number. A reference of zero energy is *silent*: it has no SNR unless the other is zero too.
+same number. For two tensors that are equal or closer than SNR_CAP_DB, SNR_CAP_DB is reported, so that a mean over
+samples stays finite. A reference of zero energy is *silent*: it has no SNR unless the other is zero, too.
 
-This module has the formulas and their guards. It does not handle sessions, models or files.
+This module has the formulas and their checks. It does not handle sessions, models or files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from app.conversion.errors import NotFinite
 Array = npt.NDArray[Any]
 
 SNR_CAP_DB = 120.0
-"""Below float32's own resolution (about 140 dB) and above any difference that rounding alone makes."""
+"""Below the resolution of float32 (about 140 dB), and above the SNR of any difference that is not just rounding."""
 TINY_ENERGY = 1e-25
-"""Under this float32 sums of squares underflow; they are done again in float64."""
+"""Below this, float32 sums of squares underflow and are computed again in float64."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class TensorComparison:
 
 
 def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> TensorComparison:
-    """Compare two arrays of any shape and numeric type, flattened.
+    """Compares two arrays of any shape and numeric type, flattened.
 
     Args:
-        tensor: its name, for the error's message.
-        sample: its name, likewise.
+        tensor: the name of the tensor, for error messages.
+        sample: the name of the sample, for error messages.
 
     Returns:
-        Where the shapes differ, one that has only this to say.
+        The comparison; if the shapes differ, it states only that.
 
     Raises:
-        NotFinite: Either holds a NaN or an infinity.
+        NotFinite: An array contains NaN or infinity.
     """
     if reference.shape != actual.shape:
         return TensorComparison(None, None, 0.0, same_shape=False)
@@ -71,7 +71,7 @@ def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = 
 
 
 def require_finite(array: Array, tensor: str, sample: str) -> None:
-    """Raise NotFinite, naming tensor and sample, unless every value is a finite number."""
+    """Raises NotFinite with the names of tensor and sample unless every value is finite."""
     if array.dtype.kind not in "fc" or bool(np.isfinite(array).all()):
         return
     kind = "NaN" if bool(np.isnan(array).any()) else "infinity"
@@ -84,7 +84,7 @@ def require_finite(array: Array, tensor: str, sample: str) -> None:
 
 
 def is_finite(array: Array) -> bool:
-    """Whether every value is finite; one dot product instead of a boolean array for the common case."""
+    """Returns whether every value is finite; usually by one dot product instead of a boolean array."""
     if array.dtype.kind != "f":
         return True
     flat = array.reshape(-1)
@@ -94,7 +94,7 @@ def is_finite(array: Array) -> bool:
 
 
 class Tally:
-    """One number per sample → {mean, min, p5, n}. Holds the numbers, not the tensors they came from."""
+    """One number per sample → {mean, min, p5, n}. It keeps the numbers, not their tensors."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -108,7 +108,7 @@ class Tally:
         return float(np.mean(self.values)) if self.values else None
 
     def summary(self, digits: int) -> dict[str, float | int | None]:
-        """mean, min and 5th percentile over the samples, and how many there were; None without samples."""
+        """Returns mean, min and 5th percentile over the samples, and their number; None without samples."""
         if not self.values:
             return {"mean": None, "min": None, "p5": None, "n": 0}
         return {
@@ -121,7 +121,7 @@ class Tally:
 
 @dataclass
 class TensorStatistics:
-    """What is known of one tensor after any number of samples."""
+    """The statistics of one tensor over any number of samples."""
 
     name: str
     snr_db: Tally = field(default_factory=Tally)
@@ -146,7 +146,7 @@ class TensorStatistics:
         return self.samples > 0 and self.exact == self.samples
 
     def to_dict(self) -> dict[str, Any]:
-        """{name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, only where they apply, exact, silent_samples
+        """Returns {name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, if they apply, exact, silent_samples
         and other_shape_samples (an output whose size depends on the data cannot be compared value by value)."""
         data: dict[str, Any] = {
             "name": self.name,
@@ -171,7 +171,7 @@ class OutputStatistics:
         self.by_sample: list[tuple[str, float]] = []
 
     def add(self, sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
-        """Compare every tensor of `reference` with its namesake. Raises NotFinite."""
+        """Compares every tensor of `reference` with the one of the same name. Raises NotFinite."""
         worst: float | None = None
         for name, array in reference.items():
             comparison = compare(array, actual[name], tensor=name, sample=sample)
@@ -185,19 +185,19 @@ class OutputStatistics:
         return [tensor.to_dict() for tensor in self.tensors.values()]
 
     def worst_samples(self, count: int) -> list[dict[str, Any]]:
-        """The `count` samples of lowest SNR, worst first: [{name, snr_db}]."""
+        """Returns the `count` samples with the lowest SNR, worst first: [{name, snr_db}]."""
         ordered = sorted(self.by_sample, key=lambda pair: pair[1])
         return [{"name": name, "snr_db": round(snr, 2)} for name, snr in ordered[:count]]
 
     @property
     def worst_mean_snr_db(self) -> float | None:
-        """The lowest of the tensors' mean SNR; None when no tensor has one."""
+        """Returns the lowest mean SNR of a tensor; None if no tensor has one."""
         means = [mean for tensor in self.tensors.values() if (mean := tensor.snr_db.mean) is not None]
         return min(means, default=None)
 
     @property
     def worst_snr_db(self) -> float | None:
-        """The lowest SNR of any tensor of any sample."""
+        """Returns the lowest SNR of any tensor of any sample."""
         return min((value for tensor in self.tensors.values() for value in tensor.snr_db.values), default=None)
 
     @property
@@ -210,12 +210,12 @@ class OutputStatistics:
 
 
 def snr_db(reference: Array, actual: Array) -> float | None:
-    """SNR of one pair of arrays in dB, at most SNR_CAP_DB; None when the reference is silent and the other is not."""
+    """Returns the SNR in dB, at most SNR_CAP_DB; None if the reference is silent and the other array is not."""
     return compare(reference, actual).snr_db
 
 
 def significant(value: float, digits: int = 6) -> float:
-    """Round to significant digits, so that reports stay readable."""
+    """Rounds to significant digits, so that reports stay readable."""
     return float(f"{value:.{digits}g}")
 
 
@@ -225,7 +225,7 @@ def _flat(array: Array) -> Array:
 
 
 def _sums(x: Array, y: Array) -> tuple[float, float, float, float]:
-    """sum x², sum y², sum xy, sum (x-y)²"""
+    """Returns sum x², sum y², sum xy, sum (x-y)²."""
     with np.errstate(over="ignore", invalid="ignore"):
         difference = x - y
         return float(np.dot(x, x)), float(np.dot(y, y)), float(np.dot(x, y)), float(np.dot(difference, difference))

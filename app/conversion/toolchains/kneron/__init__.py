@@ -1,7 +1,7 @@
 """The Kneron toolchain behind the contract of `base`: the vendor's `ktc`, run in the vendor's own interpreter.
 
 `toolchain` has the stages, `vendor` starts the interpreter, which runs `runner`. `report`, `failures` and `nef` read
-the results; `operators` predicts what a chip lacks. Nothing here imports the vendor's package.
+the results; `operators` predicts which operators a chip lacks. Nothing here imports the vendor's package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded on first use: who only reads a NEF file needs neither onnx nor numpy."""
+    """Loads a name on first use: code that only reads a NEF file needs neither onnx nor numpy."""
     if name != "KneronToolchain":
         raise AttributeError(name)
     from app.conversion.toolchains.kneron.toolchain import KneronToolchain

@@ -1,4 +1,4 @@
-"""The user's options as arguments of the vendor's calls (vendor manual v0.33.1), and what became of them."""
+"""The user's options as arguments of the vendor's calls (vendor manual v0.33.1), and warnings about unused ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
 IO_BITS = ("model_in_bitwidth_mode", "model_out_bitwidth_mode", "cpu_node_bitwidth_mode")
 BITS = ("datapath_bitwidth_mode", "weight_bitwidth_mode", *IO_BITS)
 NODE_BITS = 15
-"""What the vendor's quan_config calls 16 bits."""
+"""The value for 16 bits in the vendor's quan_config."""
 SWITCHES = ("opt_matmul", "replace_avgpool_with_conv", "replace_dilated_conv", "skip_check", "clear_shapes")
 
 
@@ -20,10 +20,10 @@ def config(options: KneronOptions) -> dict[str, Any]:
 
 
 def optimize(options: Options, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Arguments of the optimizer.
+    """Returns the arguments of the optimizer.
 
-    The staged graph has fixed shapes already; naming them too makes the vendor's shape inference start from them. Its
-    form `name:1,3,224,224` cannot carry a colon in a name, so such graphs are left to what is stored.
+    The staged graph already has fixed shapes; naming them as well makes the vendor's shape inference start from them.
+    The form `name:1,3,224,224` allows no colon in a name, so such graphs rely on the stored shapes.
 
     Args:
         shapes: The fixed shapes of all graph inputs.
@@ -39,7 +39,7 @@ def evaluate(options: KneronOptions) -> dict[str, Any]:
 
 
 def analysis(options: KneronOptions, threads: int) -> dict[str, Any]:
-    """Arguments that only one method reads are sent only with that method."""
+    """Returns the arguments of the analysis. Arguments that only one method reads are sent only with that method."""
     names = ["quantize_mode", "datapath_range_method", "compiler_tiling", "mode", "optimize", *BITS]
     if options.datapath_range_method == "mmse":
         names += ["percentile", "outlier_factor"]
@@ -56,18 +56,18 @@ def analysis(options: KneronOptions, threads: int) -> dict[str, Any]:
 
 
 def compile(chip: Chip, options: KneronOptions) -> dict[str, Any]:
-    """KL520 always compiles with default tiling."""
+    """Returns the arguments of the compiler. KL520 always compiles with default tiling."""
     tiling = "default" if chip is Chip.KL520 else options.compiler_tiling
     return {"weight_compress": options.weight_compress, "compiler_tiling": tiling}
 
 
 def requested_bits(options: KneronOptions) -> dict[str, str]:
-    """The bit widths as the report names their sides."""
+    """Returns the bit widths, with the report's names of their sides."""
     return {name.removesuffix("_bitwidth_mode"): getattr(options, name) for name in BITS}
 
 
 def dropped_warnings(options: KneronOptions, dropped: list[dict[str, str]]) -> list[str]:
-    """Sentences for the options that the user changed and the installed toolchain does not know."""
+    """Returns sentences for the options that the user changed and the installed toolchain does not know."""
     defaults = KneronOptions()
     return [
         f"the installed toolchain does not know {entry['argument']} of {entry['call']}; it was left out"

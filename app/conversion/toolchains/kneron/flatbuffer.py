@@ -15,15 +15,15 @@ VECTOR_LIMIT = 4096
 
 
 class Malformed(Exception):
-    """These bytes are not a FlatBuffer."""
+    """The bytes are not a FlatBuffer."""
 
 
 class BeyondEnd(Malformed):
-    """An offset or length points outside the buffer, which is something else or cut off."""
+    """An offset or length points outside the buffer: it is something else, or cut off."""
 
 
 def unpack(buffer: Buffer, layout: str, position: int) -> int:
-    """One little-endian number at `position`; layout is a `struct` letter (b B h H i I)."""
+    """Returns the little-endian number at `position`; layout is a `struct` letter (b B h H i I)."""
     size = struct.calcsize(layout)
     if position < 0 or position + size > len(buffer):
         raise BeyondEnd(f"offset {position} lies outside {len(buffer)} bytes")
@@ -40,7 +40,7 @@ class Table:
 
     @staticmethod
     def at(buffer: Buffer, position: int) -> Table:
-        """The table at `position`; raises Malformed when its vtable is not inside the buffer."""
+        """Returns the table at `position`. Raises Malformed if its vtable is not inside the buffer."""
         vtable = position - unpack(buffer, "i", position)
         size = unpack(buffer, "H", vtable)
         table_size = unpack(buffer, "H", vtable + 2)
@@ -55,7 +55,7 @@ class Table:
         return Table.at(buffer, unpack(buffer, "I", 0))
 
     def _slot(self, field: int) -> int | None:
-        """Absolute position of a field's value, or None when the field is absent."""
+        """Returns the absolute position of a field's value; None if the field is absent."""
         entry = 4 + 2 * field
         if entry + 2 > self.vtable_size:
             return None
@@ -78,7 +78,7 @@ class Table:
         return None if target is None else Table.at(self.buffer, target)
 
     def octets(self, field: int) -> Buffer | None:
-        """A vector of bytes, without a copy."""
+        """Returns a vector of bytes, without a copy."""
         target = self._target(field)
         if target is None:
             return None
@@ -92,7 +92,7 @@ class Table:
         return "" if data is None else bytes(data[:STRING_LIMIT]).decode("utf-8", "replace").strip("\0 \r\n\t")
 
     def tables(self, field: int) -> list[Table]:
-        """A vector of tables; at most VECTOR_LIMIT of them."""
+        """Returns a vector of tables, at most VECTOR_LIMIT."""
         target = self._target(field)
         if target is None:
             return []

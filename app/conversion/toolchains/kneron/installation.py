@@ -21,7 +21,7 @@ NAMES = re.compile(r"(KNERON|KTC|CONDA)_[A-Z0-9_]+")
 
 
 def places(python: Path) -> SandboxPaths:
-    """What the vendor's process needs of the machine beside the job's folder. Makes the lock that conversions share."""
+    """Returns the paths that the vendor's process needs besides the job's folder. Creates the conversions' lock."""
     with contextlib.suppress(OSError):
         os.close(os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     reads = [_prefix(python), _prefix(python.resolve()), PYTHONPATH, *_named()]

@@ -16,7 +16,7 @@ Severity = Literal["specific", "general"]
 
 @dataclass(frozen=True)
 class VendorFailure:
-    """One class of failure. cause may name groups of the pattern, e.g. {op}. general: a symptom, not a cause."""
+    """A class of failures. `cause` may name groups of the pattern, such as {op}. `general`: a symptom, not a cause."""
 
     id: str
     text: str

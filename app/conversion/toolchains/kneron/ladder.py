@@ -15,7 +15,7 @@ from app.conversion.options import Chip, KneronOptions, bitwidth_problem
 
 SIDES_16 = dict.fromkeys(("model_in_bitwidth_mode", "model_out_bitwidth_mode", "cpu_node_bitwidth_mode"), "int16")
 SNR_MODE = 2
-"""From this mode on the vendor's report has an SNR."""
+"""From this mode on, the vendor's report contains an SNR."""
 
 
 @dataclass(frozen=True)
@@ -23,30 +23,30 @@ class Rung:
     name: str
     options: KneronOptions
     changes: Mapping[str, Any]
-    """What it sets of the options, by the vendor's names."""
+    """The options that it sets, by the vendor's names."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One rung and what its run came to."""
+    """A rung and the result of its run."""
 
     rung: Rung
     snr_db: float | None = None
-    """As the vendor's report has it, of its one picture."""
+    """According to the vendor's report, for its one picture."""
     fps: float | None = None
     size_bytes: int | None = None
     failure: str = ""
     bits: Mapping[str, str] = field(default_factory=dict)
-    """Effective, by side."""
+    """The effective bit widths, by side."""
 
     @property
     def latency_ms(self) -> float | None:
-        """Of the NPU, as the vendor's evaluator expects."""
+        """Returns the latency of the NPU that the vendor's evaluator expects."""
         return round(1000 / self.fps, 3) if self.fps else None
 
 
 def rungs(chip: Chip, options: KneronOptions) -> list[Rung]:
-    """In the order in which they are tried, without those that the chip cannot do."""
+    """Returns the rungs in the order of their trials, without those that the chip does not support."""
     mmse = {"datapath_range_method": "mmse"}
     steps: list[tuple[str, dict[str, Any]]] = [
         ("int8", {}),
@@ -69,7 +69,7 @@ def _both(mode: str) -> dict[str, Any]:
 
 
 def is_enough(goal: Goal, tried: Tried) -> bool:
-    """Need no further rung be tried?"""
+    """Returns whether no further rung has to be tried."""
     if tried.failure:
         return False
     if goal.kind == "snr" and goal.threshold is not None and tried.snr_db is not None:
@@ -78,17 +78,17 @@ def is_enough(goal: Goal, tried: Tried) -> bool:
 
 
 def chosen(goal: Goal, tried: Sequence[Tried]) -> Tried | None:
-    """The first that holds the goal, else the best SNR; None if all failed."""
+    """Returns the first rung that meets the goal, else the one with the best SNR; None if all failed."""
     sound = [each for each in tried if not each.failure]
     enough = next((each for each in sound if is_enough(goal, each)), None)
     return enough or max(sound, key=lambda each: each.snr_db or float("-inf"), default=None)
 
 
 def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended_by: str) -> dict[str, Any]:
-    """The "search" part of the BIE report, in the form of the host toolchain's.
+    """Returns the "search" part of the BIE report, in the form of the host toolchain.
 
     Args:
-        tried: in the order in which they ran.
+        tried: the rungs in the order of their runs.
         ended_by: "reached", "budget" or "exhausted".
     """
     taken = chosen(goal, tried)
@@ -99,7 +99,7 @@ def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended
 
 
 def goal_report(goal: Goal, tried: Sequence[Tried], budget_s: float) -> dict[str, Any]:
-    """The "goal" part of the BIE report."""
+    """Returns the "goal" part of the BIE report."""
     taken = chosen(goal, tried)
     reason, params = _reason(goal, taken)
     return {

@@ -17,7 +17,7 @@ from app.kit.sandbox.errors import StageFailed
 
 @dataclass(frozen=True)
 class Quantized:
-    """What one run of the vendor's left: its result, its report, the BIE file and the files beside it."""
+    """The output of one vendor run: its result, its report, the BIE file and the files beside it."""
 
     result: dict[str, Any]
     measured: dict[str, Any]
@@ -25,7 +25,7 @@ class Quantized:
 
 
 Quantize = Callable[[Rung, int, Progress], Quantized]
-"""Run a rung, by its number; raises StageFailed."""
+"""Runs a rung with this number. Raises StageFailed."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class LadderResult:
 def search_ladder(
     ladder: list[Rung], goal: Goal, budget_s: float, quantize: Quantize, progress: Progress
 ) -> LadderResult:
-    """Try rung after rung. A run in progress is not cut off; none is started that would end beyond the budget, going by
-    the longest so far.
+    """Tries rung after rung. A run in progress is not interrupted; none is started that would exceed the budget if it
+    took as long as the longest so far.
 
     Args:
         ladder: from the cheapest way to quantize to the best.
         budget_s: seconds for all runs together.
         quantize: runs a rung; called with the rung, its number, and where to report progress.
-        progress: called with the share that is done, 0..1, and what is being done.
+        progress: called with the share that is done, from 0 to 1, and the current step.
 
     Raises:
-        StageFailed: What the first rung raised, where all failed.
+        StageFailed: All rungs failed; the error of the first one.
     """
     tried: list[Tried] = []
     made: dict[int, Quantized] = {}
@@ -92,7 +92,7 @@ def _measured(rung: Rung, quantized: Quantized) -> Tried:
 
 
 def _keep_best(goal: Goal, tried: list[Tried], made: dict[int, Quantized]) -> None:
-    """The files of a rung that another has beaten are let go: a BIE may be large, and the disk is not."""
+    """Removes the files of all rungs but the best, because a BIE may be large."""
     best = chosen(goal, tried)
     for number in [number for number in made if tried[number] is not best]:
         shutil.rmtree(made[number].bie.parent, ignore_errors=True)

@@ -19,7 +19,7 @@ MAGIC = 19840308
 SIZE_LIMIT = 2 << 30
 TARGETS = ("520", "720", "530", "730", "630", "540")
 SHIFTED_SINCE = (2, 2, 1)
-"""From this schema on 0 means "default" and every target number is one higher."""
+"""From this schema on, 0 means "default", and every target number is one higher."""
 ENCRYPTION = ("none", "custom key", "KN number")
 LEGACY_SETUP = 0x8EB5A462
 FW_PARTS = ("input", "output", "buffer", "command", "weight", "setup")
@@ -34,16 +34,19 @@ class NotNef(BadInput):
 
 
 class TruncatedNef(NotNef):
-    """It starts as a NEF and points beyond its end."""
+    """The file starts as a NEF and refers to bytes beyond its end."""
 
     code = "NEF_TRUNCATED"
 
 
 def probe(path: Path) -> dict[str, Any]:
-    """What the file says: chip, target, crc_ok, header_crc_ok, encryption_mode, versions, models, fw_info, kne.
+    """Returns chip, target, crc_ok, header_crc_ok, encryption_mode, versions, models, fw_info and kne.
 
-    Raises NotNef for anything that is not a NEF, TruncatedNef for the beginning of one. A NEF whose checksums are wrong
-    is described with crc_ok False.
+    A NEF with wrong checksums is described with crc_ok False.
+
+    Raises:
+        NotNef: It is not a NEF.
+        TruncatedNef: It is only the beginning of one.
     """
     size = path.stat().st_size
     if not 16 <= size <= SIZE_LIMIT:
@@ -57,7 +60,7 @@ def probe(path: Path) -> dict[str, Any]:
 
 
 def describe(data: Buffer) -> dict[str, Any]:
-    """The same for bytes in memory."""
+    """Does the same as `probe` for bytes in memory."""
     with data[:-4] as body, data[-4:] as tail:
         problem, is_cut = "", False
         try:
@@ -104,7 +107,7 @@ def _describe(body: Buffer) -> dict[str, Any]:
 
 
 def _has_header(body: Buffer) -> bool:
-    """Does it begin as a NEF?"""
+    """Returns whether it begins as a NEF."""
     try:
         header = Table.root(body).table(1)
         return header is not None and bool(_header(header)["platform"])
@@ -133,7 +136,7 @@ def _header(header: Table) -> dict[str, Any]:
 
 
 def chip_of(target: int, schema: tuple[int, ...]) -> str | None:
-    """Chip name of a target number; None for "default" or unknown numbers."""
+    """Returns the chip name of a target number; None for "default" or unknown numbers."""
     index = target - 1 if schema >= SHIFTED_SINCE else target
     return TARGETS[index] if 0 <= index < len(TARGETS) else None
 
@@ -143,7 +146,8 @@ def _model_info(table: Table) -> dict[str, Any]:
 
 
 def _fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str, Any] | None:
-    """fw_info words (all u32): n, n records, dram_end, total_size, then in newer files crc words. None: other form."""
+    """Reads the fw_info words (all u32): n, n records, dram_end, total_size, then in newer files CRC words. None:
+    another form."""
     if len(firmware) < 12 + FW_RECORD:
         return None
     count = unpack(firmware, "I", 0)
@@ -171,7 +175,7 @@ def _words(firmware: Buffer, start: int) -> tuple[int, ...]:
 
 
 def _block(models: Buffer, base: int, record: dict[str, int]) -> Buffer:
-    """Bytes of one model: from its command to the end of its setup, rounded up to 16 bytes and clipped."""
+    """Returns the bytes of one model: from its command to the end of its setup, rounded up to 16 bytes and clipped."""
     start = max(record["command_address"] - base, 0)
     end = record["setup_address"] + record["setup_size_bytes"] - base
     return models[start : start + max(0, -(-(end - start) // 16) * 16)]
@@ -189,7 +193,7 @@ def _described(record: dict[str, Any], base: int, models: Buffer, *, is_520: boo
 
 
 def _kne(models: Buffer) -> list[dict[str, Any]] | None:
-    """Model ids of the KNE inside a 730 file; None when the payload is something else, or encrypted."""
+    """Returns the model ids of the KNE inside a 730 file; None if the payload is something else, or encrypted."""
     try:
         root = Table.root(models)
         if root.number(0, "I") != MAGIC:
@@ -201,7 +205,7 @@ def _kne(models: Buffer) -> list[dict[str, Any]] | None:
 
 
 def _merge(named: list[dict[str, Any]], models: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per model: names from model_info, sizes from fw_info, joined by id."""
+    """Returns an entry per model: names from model_info and sizes from fw_info, joined by id."""
     names = {entry["id"]: entry for entry in named}
     merged = []
     for entry in models:

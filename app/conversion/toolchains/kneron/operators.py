@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # pages show the table and read no model
     import onnx
 
 FOLDED = frozenset({"Constant", "ConstantOfShape", "Dropout", "Identity", "Shape", "Size", "Squeeze", "Unsqueeze"})
-"""Gone after the vendor's optimizer, or turned into a Reshape."""
+"""Operators that the vendor's optimizer removes or turns into a Reshape."""
 
 SOFT_NOTES = {
     "Softmax": "the toolchain may split it into Exp, ReduceSum and Div",
@@ -44,14 +44,14 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def runs_on_npu(chip: Chip, operator: str) -> bool:
-    """True when the vendor lists the operator for this chip, perhaps under a condition."""
+    """Returns whether the vendor lists the operator for this chip, perhaps under a condition."""
     return _table().get(operator, {}).get(chip.value, "N").startswith("Y")
 
 
 def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[dict[str, Any]]:
-    """Operators that the chip's NPU probably cannot run, most frequent first.
+    """Returns the operators that the chip's NPU probably cannot run, most frequent first.
 
-    Each entry: {operator, count, nodes (names of the first 5), note}. Folded operators are omitted.
+    Each entry is {operator, count, nodes (names of the first 5), note}. Folded operators are omitted.
     """
     from app.conversion.toolchains import graph
 
@@ -80,7 +80,7 @@ def _note(chip: Chip, node: onnx.NodeProto) -> str:
 
 
 def _conv_note(chip: Chip, node: onnx.NodeProto) -> str:
-    """Limits of Conv: kernel at most 12 on KL520; stride at most 4 high and 16 wide on KL520 and KL720."""
+    """Checks the limits of Conv: kernel at most 12 on KL520; stride at most 4 high and 16 wide on KL520 and KL720."""
     numbers = {attribute.name: list(attribute.ints) for attribute in node.attribute}
     kernel, strides = numbers.get("kernel_shape", []), numbers.get("strides", [])
     if chip is Chip.KL520 and max(kernel, default=0) > CONV_KERNEL_LIMIT:
@@ -93,6 +93,6 @@ def _conv_note(chip: Chip, node: onnx.NodeProto) -> str:
 
 
 def source() -> str:
-    """Where the operator facts are from; named beside them."""
+    """Returns the source of the operator facts, which is shown beside them."""
     text = files("app.conversion.toolchains.kneron").joinpath("operators.json").read_text("utf-8")
     return str(json.loads(text)["source"])

@@ -35,7 +35,7 @@ BACKEND = "node backend"
 
 
 def number(value: object) -> float | None:
-    """The first number in a value; None without one."""
+    """Returns the first number in a value; None without one."""
     if isinstance(value, bool) or value is None:
         return None
     match = NUMBER.search(str(value))
@@ -43,7 +43,7 @@ def number(value: object) -> float | None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The report as {fps, itc_ms, operations, *_gb_s, ddr_*_mb, snr_db, cpu_nodes, bits, ..., other, complete}.
+    """Returns the report as {fps, itc_ms, operations, *_gb_s, ddr_*_mb, snr_db, cpu_nodes, bits, ..., other, complete}.
 
     A file that is not a JSON object gives {"complete": False}.
     """
@@ -58,7 +58,7 @@ def parse(data: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"cpu_nodes": [], "bits": {}, "other": {}}
     for key, value in data.items():
         _place(facts, key.rsplit("/", 1)[-1] if "GB/s" not in key else _bandwidth_name(key), key, value)
-    # The vendor's "GOPs" carries plain operations, e.g. 4.13823e+09 for 4.1 GOP; small numbers are taken at their word.
+    # The vendor's "GOPs" are plain operations, such as 4.13823e+09 for 4.1 GOP; small numbers are taken literally.
     operations = facts.get("operations")
     if operations is not None and operations < 1e6:
         facts["operations"] = operations * 1e9
@@ -67,7 +67,7 @@ def parse(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bandwidth_name(key: str) -> str:
-    """`kdp530/ip_eval/RDMA bandwidth GB/s` holds a slash in its unit."""
+    """Returns the name of a bandwidth: `kdp530/ip_eval/RDMA bandwidth GB/s` has a slash in its unit."""
     return key.removesuffix("/s").rsplit("/", 1)[-1] + "/s"
 
 
@@ -87,7 +87,7 @@ def _place(facts: dict[str, Any], name: str, key: str, value: Any) -> None:
 
 
 def cpu_nodes(value: object) -> list[dict[str, str]]:
-    """`Softmax: node_a//Reshape: node_b` → [{operator, node}, ...]; "N/A" → []."""
+    """Converts `Softmax: node_a//Reshape: node_b` to [{operator, node}, ...], and "N/A" to []."""
     text = str(value or "").strip()
     if text.lower() in EMPTY:
         return []
@@ -96,7 +96,7 @@ def cpu_nodes(value: object) -> list[dict[str, str]]:
 
 
 def bits_ignored(requested: dict[str, str], effective: dict[str, str]) -> list[str]:
-    """Sentences for the bit widths that the report shows otherwise than they were asked for."""
+    """Returns sentences for the bit widths that differ from the requested ones."""
     return [
         f"{side} was asked for as {requested[side]}, but the report says {effective[side]}"
         for side in sorted(requested.keys() & effective.keys())
@@ -105,14 +105,14 @@ def bits_ignored(requested: dict[str, str], effective: dict[str, str]) -> list[s
 
 
 def _width(text: str) -> str:
-    """`8`, `int8`, `INT8`, `8bit` → `8`; a mix keeps its name."""
+    """Converts `8`, `int8`, `INT8` and `8bit` to `8`; a mix keeps its name."""
     match = re.fullmatch(r"(?:int)?\s*(\d+)\s*-?(?:bits?|b)?", text.strip().lower())
     return match.group(1) if match else re.sub(r"[\s_-]+", "", text.lower())
 
 
 # --- the per-node table ---------------------------------------------------------------------------
 class _Tables(HTMLParser):
-    """Collects the rows of every `table` whose class names it a pandas data frame."""
+    """Collects the rows of every `table` with the class of a pandas data frame."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class _Tables(HTMLParser):
 
 
 def read_nodes(path: Path) -> list[dict[str, Any]]:
-    """Rows of the per-node table: {node, origin, type, bits_in, bits_out, bits_weight, runtime_ms, snr_db, ...}."""
+    """Returns the per-node table: {node, origin, type, bits_in, bits_out, bits_weight, runtime_ms, snr_db, ...}."""
     if path.stat().st_size > SIZE_LIMIT:
         return []
     parser = _Tables()
@@ -155,9 +155,10 @@ def read_nodes(path: Path) -> list[dict[str, Any]]:
 
 
 def _filled(table: list[list[str]]) -> list[dict[str, str]]:
-    """Rows by column name. "↑" repeats the value above (a node of the same backend node); NaN and None become "".
+    """Returns the rows by column name. "↑" repeats the value above (a node of the same backend node); NaN and None
+    become "".
 
-    Some reports write the values of a shared backend node out at each of its nodes.
+    Some reports repeat the values of a shared backend node at each of its nodes.
     """
     header, rows, above = table[0], [], dict[str, str]()
     backends = set[str]()
@@ -181,7 +182,7 @@ def _node(row: dict[str, str]) -> dict[str, Any]:
     numbers = {"mac_cycles": "MAC_cycle", "runtime_ms": "runtime(ms)", "snr_db": "SNR"}
     facts: dict[str, Any] = {key: row[column] for key, column in texts.items() if row.get(column)}
     if row[SHARED]:
-        numbers = {"snr_db": "SNR"}  # cycles and time are those of the backend node, which are told once
+        numbers = {"snr_db": "SNR"}  # cycles and time are those of the backend node, which are counted once
     for key, column in numbers.items():
         value = number(row.get(column))
         if value is not None:
@@ -190,7 +191,7 @@ def _node(row: dict[str, str]) -> dict[str, Any]:
 
 
 def digest(nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    """A digest of the table: nodes per type, those on the CPU, the slowest, those of the lowest SNR."""
+    """Returns a digest of the table: nodes per type, those on the CPU, the slowest, those with the lowest SNR."""
     types = [node.get("type", "?") for node in nodes]
     timed = [node for node in nodes if "runtime_ms" in node]
     noisy = [node for node in nodes if "snr_db" in node]

@@ -31,7 +31,7 @@ class BieMeta:
         return path
 
     def safe_name(self) -> str:
-        """The name the vendor gave the file, when it is a plain one: the vendor derives other names from it."""
+        """Returns the vendor's name of the file if it is a plain one: the vendor derives other names from it."""
         return self.vendor_name if SAFE_NAME.fullmatch(self.vendor_name) else fallback_name(self.platform)
 
 
@@ -40,7 +40,7 @@ def fallback_name(platform: str) -> str:
 
 
 def read(path: Path) -> BieMeta | None:
-    """None when the file is missing or not understood."""
+    """Reads the metadata; None if the file is missing or unreadable."""
     try:
         return BieMeta(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
@@ -48,12 +48,12 @@ def read(path: Path) -> BieMeta | None:
 
 
 def check(meta: BieMeta | None, bie: Path, platform: str, toolchain_version: str) -> list[str]:
-    """Check that a BIE belongs to the job that compiles it.
+    """Checks that a BIE belongs to the job that compiles it.
 
     Args:
-        meta: what the BIE stage noted; None: the file came without it.
+        meta: the metadata from the BIE stage; None: the file has none.
         platform: the chip to compile for.
-        toolchain_version: of this worker; empty: not known.
+        toolchain_version: the version of this worker; empty: unknown.
 
     Returns:
         Warnings about what cannot be checked.

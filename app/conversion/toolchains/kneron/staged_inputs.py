@@ -44,7 +44,7 @@ class StagedSamples:
 
 
 def fresh_folder(path: Path) -> Path:
-    """An empty folder: a leftover of another run must never look like an output of this one."""
+    """Creates an empty folder: a leftover of another run must never look like an output of this one."""
     if path.exists():
         shutil.rmtree(path)
     path.mkdir(parents=True)
@@ -52,7 +52,7 @@ def fresh_folder(path: Path) -> Path:
 
 
 def stage_model(request: StageRequest, target: Path) -> StagedModel:
-    """Write the input model to `target` with fixed shapes and an IR version that the vendor reads."""
+    """Writes the input model to `target` with fixed shapes and an IR version that the vendor reads."""
     model = graph.load(request.input())
     notes = _check_opset(model) + graph.sort_nodes(model)
     notes += graph.fix_shapes(model, request.options.input_shapes)
@@ -65,7 +65,7 @@ def stage_model(request: StageRequest, target: Path) -> StagedModel:
 
 
 def fixed_shapes(inputs: Sequence[graph.TensorSpec]) -> dict[str, tuple[int, ...]]:
-    """{input name: sizes}. Raises DynamicShape for a size that is still open."""
+    """Returns {input name: sizes}. Raises DynamicShape for a size that is not fixed."""
     return {spec.name: static_shape(spec) for spec in inputs}
 
 
@@ -90,7 +90,7 @@ def _lower_ir(model: onnx.ModelProto) -> list[str]:
 
 
 def _hide_weights(model: onnx.ModelProto) -> list[str]:
-    """Old exporters list weights as inputs too; the vendor would want calibration data for them."""
+    """Removes weights that old exporters list as inputs; the vendor would want calibration data for them."""
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     hidden = len(model.graph.input) - len(inputs)
@@ -112,9 +112,13 @@ def _check_inputs(inputs: Sequence[graph.TensorSpec]) -> None:
 
 
 def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Path) -> StagedSamples:
-    """Write every reference sample, preprocessed, as float32 .npy files; one sample in memory at a time.
+    """Writes every preprocessed reference sample as float32 .npy files, with one sample in memory at a time.
 
-    Raises what SampleSet raises; ImagesTooLarge; WrongSampleShape for another shape than the input's; NotFinite.
+    Raises:
+        ImagesTooLarge: The files would be too large.
+        WrongSampleShape: A sample has another shape than the input.
+        NotFinite: A sample contains NaN or infinity.
+        NoImages, DamagedImage, WrongSampleType: See SampleSet.
     """
     inputs = graph.graph_inputs(model)
     samples = SampleSet(
@@ -125,7 +129,7 @@ def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Pat
     paths: dict[str, list[str]] = {name: [] for name in shapes}
     for number, sample in enumerate(samples):
         for index, name in enumerate(shapes):
-            path = folder / f"input{index}_{number:05d}.npy"  # names of inputs may hold anything, so they stay out
+            path = folder / f"input{index}_{number:05d}.npy"  # names of inputs may contain anything
             array = np.ascontiguousarray(sample.arrays[name], dtype=np.float32)
             _check_array(array, shapes[name], f"{sample.name} for input {name}")
             np.save(path, array)

@@ -35,9 +35,9 @@ class ScratchFolders:
 
     scratch: Path
     output_dir: Path
-    """Where the vendor is told to write."""
+    """The folder for the vendor's outputs."""
     keep: Path
-    """What outlives the run."""
+    """The folder for files that are kept after the run."""
 
     @staticmethod
     def of(request: StageRequest) -> ScratchFolders:
@@ -53,7 +53,7 @@ class ScratchFolders:
         )
 
     def rung(self, number: int) -> ScratchFolders:
-        """Those of one run of several."""
+        """Returns the folders of one of several runs."""
         scratch = staged_inputs.fresh_folder(self.scratch / f"rung-{number}")
         return ScratchFolders(
             scratch, staged_inputs.fresh_folder(scratch / "out"), staged_inputs.fresh_folder(scratch / "keep")
@@ -62,7 +62,7 @@ class ScratchFolders:
 
 @dataclass(frozen=True)
 class CalibratedModel:
-    """What every run of a quantization reads."""
+    """The inputs of every run of a quantization."""
 
     model: Path
     samples: dict[str, list[str]]
@@ -71,7 +71,7 @@ class CalibratedModel:
 
 @dataclass(frozen=True)
 class StageFacts:
-    """What one stage found out: facts for the report, the few numbers of the summary, and doubts."""
+    """The findings of one stage: facts for the report, the few numbers of the summary, and warnings."""
 
     facts: dict[str, Any]
     summary: dict[str, Any]
@@ -89,7 +89,7 @@ class KneronToolchain:
         self.vendor = Vendor(python=Path(python), **installation)
 
     def run(self, request: StageRequest, progress: Progress) -> StageResult:
-        """Do one stage. Raises ToolchainMissing, ToolchainFailed, or what preparing the inputs raises."""
+        """Runs a stage. Raises ToolchainMissing, ToolchainFailed, or the errors of preparing the inputs."""
         self.vendor.check()
         stages: dict[Stage, Callable[[StageRequest, Progress], StageResult]] = {
             Stage.ONNX: self._onnx,
@@ -155,10 +155,10 @@ class KneronToolchain:
     def _quantized(
         self, request: StageRequest, room: ScratchFolders, source: CalibratedModel, progress: Progress
     ) -> tuple[KneronOptions, Quantized, dict[str, Any]]:
-        """By the options, or towards their goal.
+        """Quantizes with the options, or searches for their goal.
 
         Returns:
-            The arguments used, what came of them, and the report of the search.
+            The arguments used, their result, and the report of the search.
         """
         options = request.options.kneron
         if not options.goal:
@@ -213,7 +213,7 @@ class KneronToolchain:
         chosen: dict[str, Any],
         **more: Any,
     ) -> VendorOutcome:
-        """The vendor's process over one staged file."""
+        """Runs the vendor's process on one staged file."""
         options = request.options.kneron
         question = {
             "stage": request.stage.value,
@@ -240,7 +240,7 @@ class KneronToolchain:
         measured: StageFacts,
         extra: dict[str, Path],
     ) -> StageResult:
-        """What every stage reports, around what this one measured."""
+        """Returns the common result of every stage with the facts of this one."""
         dropped = result.get("dropped", [])
         unknown = arguments.dropped_warnings(request.options.kneron, dropped)
         warnings = [*result.get("warnings", []), *measured.warnings, *unknown]

@@ -41,7 +41,7 @@ TICK_S = 0.5
 PRIVATE = re.compile(
     r"^(PYTHON|MODELMILL_|VIRTUAL_ENV|CONDA_PREFIX$|AWS_|MINIO_|S3_|REDIS)|SECRET|PASSWORD|PASSWD|TOKEN|CREDENTIAL"
 )
-"""Environment variables that stay on our side: those of our interpreter, and whatever may hold a key."""
+"""Environment variables that are not passed on: those of our interpreter, and all that may contain a key."""
 
 Watch = Callable[[str | None], None]
 """Called with every log line, and with None on every tick without one."""
@@ -52,7 +52,7 @@ class VendorOutcome:
     returncode: int
     """Negative after a signal."""
     result: dict[str, Any] | None
-    """What the runner wrote, None when it died before."""
+    """The result file of the runner; None if it died before writing it."""
     log: Path
 
     def lines(self) -> Iterator[str]:
@@ -62,17 +62,17 @@ class VendorOutcome:
 
 @dataclass(frozen=True)
 class Vendor:
-    """Where the vendor's installation lies."""
+    """The location of the vendor's installation, and how it is run."""
 
     python: Path = DEFAULT_PYTHON
     pythonpath: str = str(PYTHONPATH)
     version_file: Path = VERSION_FILE
     search: tuple[Path, ...] = DEFAULT_SEARCH
-    """Folders to search for outputs that are not where they should be."""
+    """Folders to search for outputs that are not in the expected place."""
     lock: Path = LOCK
 
     def version(self) -> str:
-        """The image's own name of its version, e.g. kneron/toolchain:v0.33.1; empty when it cannot be read."""
+        """Returns the image's own name of its version, such as kneron/toolchain:v0.33.1; empty if it cannot be read."""
         try:
             return self.version_file.read_text("utf-8", "replace").strip()[:200]
         except OSError:
@@ -92,7 +92,7 @@ class Vendor:
         return {**public, "PYTHONPATH": self.pythonpath, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 
     def run(self, request: dict[str, Any], scratch: Path, watch: Watch) -> VendorOutcome:
-        """Run one request to its end. Raises ToolchainMissing when the interpreter cannot be started."""
+        """Runs a request to its end. Raises ToolchainMissing if the interpreter cannot be started."""
         self.check()
         question, answer, log = scratch / "request.json", scratch / "result.json", scratch / "vendor.log"
         answer.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ class Vendor:
 
     @contextmanager
     def turn(self, watch: Watch) -> Iterator[None]:
-        """One conversion at a time per machine: the toolchain shares a scratch folder (vendor manual v0.33.1)."""
+        """Allows one conversion at a time per machine: they share a scratch folder (vendor manual v0.33.1)."""
         try:
             handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -151,7 +151,7 @@ def _is_taken(handle: int) -> bool:
 
 
 def _drain(process: subprocess.Popen[bytes], pipe: int, tee: Tee) -> None:
-    """Read until the end of the pipe, or until the process is gone: a stray helper may keep the pipe open forever."""
+    """Reads until the end of the pipe or of the process: a stray helper may keep the pipe open forever."""
     while True:
         is_over = process.poll() is not None
         ready, _, _ = select.select([pipe], [], [], 0 if is_over else TICK_S)
@@ -213,7 +213,7 @@ Phase = tuple[re.Pattern[str], float, str]
 MARK = r"^\[modelmill\] phase "
 REPORT_EVERY_S = 2.0
 CREEP_S = {Stage.ONNX: 60.0, Stage.BIE: 900.0, Stage.NEF: 180.0}
-"""After this many seconds within a phase, 63 % of the way to the next is shown; stage times are not documented."""
+"""Seconds after which a phase shows 63 % of the way to the next one; stage times are not documented."""
 
 
 def _phase(pattern: str, fraction: float, message: str) -> Phase:

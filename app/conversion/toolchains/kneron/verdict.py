@@ -21,12 +21,12 @@ from app.conversion.toolchains.kneron.vendor import VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 
 PARSED_CHIPS = (Chip.KL520, Chip.KL720)
-"""Chips whose NEF layout was checked on real files; for the others a surprise is a warning, not a failure."""
+"""Chips whose NEF layout was checked on real files; for others, a deviation is a warning, not a failure."""
 TAIL_LINES = 8
 
 
 def succeeded(outcome: VendorOutcome, output: Path) -> dict[str, Any]:
-    """The runner's result of a stage that left its file. Raises ToolchainFailed or ToolchainMissing otherwise."""
+    """Returns the runner's result if the stage wrote its file. Raises ToolchainFailed or ToolchainMissing otherwise."""
     result = outcome.result or {}
     if not result.get("ok"):
         raise failure(outcome)
@@ -42,7 +42,7 @@ NO_OUTPUT = (
 
 
 def failure(outcome: VendorOutcome) -> StageFailed:
-    """The error of a run that did not end well."""
+    """Returns the error of a failed run."""
     result = outcome.result or {}
     if result.get("phase") == "import" and result.get("type") in ("ImportError", "ModuleNotFoundError"):
         return ToolchainMissing(
@@ -67,7 +67,7 @@ def failed(diagnosis: Diagnosis, outcome: VendorOutcome) -> ToolchainFailed:
 
 
 def diagnose(outcome: VendorOutcome) -> Diagnosis:
-    """The cause by the log; then by signal; then by the kind of exception."""
+    """Determines the cause from the log; else from the signal; else from the kind of exception."""
     result = outcome.result or {}
     message = f"{result.get('type', '')}: {result.get('message', '')}"
     cause = classify([*outcome.lines(), message])
@@ -94,7 +94,7 @@ def _tail(outcome: VendorOutcome) -> list[str]:
 
 
 def report_of(result: dict[str, Any]) -> dict[str, Any]:
-    """The vendor's report with the digest of its node table; empty if there is none."""
+    """Returns the vendor's report with the digest of its node table; empty if there is none."""
     files = result.get("files", {})
     if "model_fx_report.json" not in files:
         return {}
@@ -107,7 +107,7 @@ def report_of(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, Any]:
-    """The report of a quantization. Raises ToolchainFailed when it is there but breaks off before the speed."""
+    """Returns the report of a quantization. Raises ToolchainFailed if it exists but ends before the speed."""
     facts = report_of(result)
     if not facts or facts["complete"]:
         return facts
@@ -119,7 +119,7 @@ def whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, An
 
 
 def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The IP evaluator's report and warnings. It never fails the stage: the optimized model is already there."""
+    """Returns the IP evaluator's report and warnings. It never fails the stage: the optimized model already exists."""
     facts, warnings = report_of(result), []
     if result.get("evaluation") == "died":
         warnings.append(f"the IP evaluator died: {from_signal(min(outcome.returncode, -1)).message}")
@@ -142,7 +142,7 @@ def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str
 
 
 def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[dict[str, Any], list[str]]:
-    """What the written NEF says of itself, and doubts. Raises ToolchainFailed for a file that no chip would load."""
+    """Returns the metadata of the NEF, and warnings. Raises ToolchainFailed for a file that no chip would load."""
     try:
         facts = nef.probe(path)
     except nef.NotNef as error:
@@ -187,7 +187,7 @@ CROSSES = set("✗✘×❌xX")
 
 
 def classify(lines: Iterable[str]) -> Diagnosis | None:
-    """The most telling class of failure in a log; None when no known text is found."""
+    """Returns the most specific class of failure in a log; None if it contains no known text."""
     matches: dict[str, re.Match[str]] = {}
     matching: dict[str, list[str]] = {}
     steps = FlowTable()
@@ -212,7 +212,7 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
 
 
 def _evidence(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
-    """The lines of the winning class first, then those of the general classes, which name the step."""
+    """Returns the lines of the chosen class first, then those of the general classes, which name the step."""
     lines = list(dict.fromkeys(matching[failure.id]))
     for other in TABLE:
         if other.severity == "general" and other.id != failure.id:
@@ -241,7 +241,7 @@ class FlowTable:
 
 
 def unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
-    """Operators the evaluator names as unsupported: {operator, node}, without doubles."""
+    """Returns the operators that the evaluator calls unsupported: {operator, node}, without duplicates."""
     operators: dict[tuple[str, str], None] = {}
     for line in lines:
         for match in UNSUPPORTED.finditer(line):
@@ -250,7 +250,7 @@ def unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
 
 
 def from_signal(returncode: int) -> Diagnosis:
-    """What a process that a signal ended most likely died of.
+    """Returns the most likely cause of death of a process that was ended by a signal.
 
     Args:
         returncode: Negative, as Popen gives it.

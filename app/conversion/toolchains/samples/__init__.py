@@ -1,6 +1,6 @@
 """Reference samples: the pictures and arrays of a job, as model inputs, one at a time.
 
-This package owns how a file becomes numbers. It must not import onnx: edge workers read pictures with it too.
+This package defines how a file becomes numbers. It must not import onnx, because edge workers read pictures with it.
 """
 
 from app.conversion.sample_kinds import KINDS

@@ -45,12 +45,12 @@ READER_ERRORS = (
     zipfile.BadZipFile,
     tokenize.TokenError,
 )
-"""What damaged headers, streams and zip directories make numpy and zipfile raise."""
+"""The exceptions of numpy and zipfile for damaged headers, streams and zip directories."""
 
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """The header of an array in npy format, and where its numbers begin (offset in bytes)."""
+    """The header of an array in npy format, and the offset of its numbers in bytes."""
 
     shape: tuple[int, ...]
     is_fortran: bool
@@ -59,7 +59,7 @@ class NpyHeader:
 
     @property
     def size_bytes(self) -> int:
-        """Of the numbers."""
+        """Returns the size of the numbers."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -74,7 +74,7 @@ class ArrayStack:
     count: int
 
     def samples(self) -> Iterator[Array]:
-        """`count` arrays of the input's shape and dtype. Raises DamagedImage, WrongSampleType (NaN, infinity)."""
+        """Yields `count` arrays of the input's shape and type. Raises DamagedImage, WrongSampleType (NaN, infinity)."""
         shape = static_shape(self.spec)
         try:
             with self.opener() as file:
@@ -106,12 +106,13 @@ class ArrayStack:
 
 
 def open_npy(path: Path, label: str, spec: InputSpec) -> ArrayStack:
-    """Raises DamagedImage, WrongSampleType, WrongSampleShape."""
+    """Opens a .npy file. Raises DamagedImage, WrongSampleType, WrongSampleShape."""
     return _stack(label, lambda: path.open("rb"), path.stat().st_size, spec)
 
 
 def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[str, ArrayStack]:
-    """One stack per input, all of one count. Raises DamagedImage, WrongSampleType, WrongSampleShape."""
+    """Opens a .npz file: one stack per input, all with the same count. Raises DamagedImage, WrongSampleType,
+    WrongSampleShape."""
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {info.filename: info.file_size for info in archive.infolist()}
@@ -133,7 +134,7 @@ def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[st
 
 
 def damaged(label: str, error: BaseException) -> DamagedImage:
-    """The error for an array that cannot be read."""
+    """Returns the error for an array that cannot be read."""
     reason = reason_of(error)
     return DamagedImage(
         f"{label} cannot be read as an array: {reason}",
@@ -143,7 +144,7 @@ def damaged(label: str, error: BaseException) -> DamagedImage:
 
 
 def _keys_of_inputs(keys: list[str], inputs: list[str], label: str) -> dict[str, str]:
-    """Input name → key. Keys are input names; a single input takes a lone key of any name. Other keys are ignored."""
+    """Returns input name → key. Keys are input names; a single input takes a lone key of any name."""
     if set(inputs) <= set(keys):
         return {name: name for name in inputs}
     if len(inputs) == 1 and len(keys) == 1:
@@ -194,7 +195,7 @@ def _read_header(file: IO[bytes]) -> NpyHeader:
 
 
 def _refuse_cut_short(header: NpyHeader, size_bytes: int) -> None:
-    """Python objects have no size of their own; their type is refused later."""
+    """Refuses a file that is cut off. Python objects have no size of their own; their type is refused later."""
     expected = header.offset + header.size_bytes
     if size_bytes < expected and not header.dtype.hasobject:
         raise ValueError(f"the file ends early: {expected} bytes were expected, {size_bytes} are there")
@@ -215,9 +216,10 @@ def _check_type(label: str, header: NpyHeader, spec: InputSpec) -> None:
 
 
 def _count(label: str, header: NpyHeader, spec: InputSpec) -> int:
-    """How many samples an array of this shape holds for the input. Raises WrongSampleShape.
+    """Returns the number of samples that an array of this shape holds for the input. Raises WrongSampleShape.
 
-    For the input shape [b, ...]: [b, ...] is one; without the batch axis one, if b is 1; [N, b, ...] and [N*b, ...] N.
+    For the input shape [b, ...]: [b, ...] is one sample, and so is the shape without the batch axis if b is 1;
+    [N, b, ...] and [N*b, ...] are N.
     """
     shape, expected = header.shape, static_shape(spec)
     count = 0
@@ -237,7 +239,7 @@ def _count(label: str, header: NpyHeader, spec: InputSpec) -> int:
 
 
 def _is_batched(expected: tuple[int, ...]) -> bool:
-    """Can axis 0 be a batch? A lone axis above 1 is a vector."""
+    """Returns whether axis 0 can be a batch. A lone axis above 1 is a vector."""
     return len(expected) > 1 or expected == (1,)
 
 

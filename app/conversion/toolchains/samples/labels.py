@@ -18,44 +18,44 @@ COLUMNS = ("file", "label")
 
 @dataclass(frozen=True)
 class LabeledBox:
-    """Corners are in pixels of the picture."""
+    """A labeled box; its corners are in pixels of the picture."""
 
     corners: tuple[float, float, float, float]
     label: int
     """Index of the class."""
     is_crowd: bool = False
-    """Many of a kind in one box: who finds some of them is neither right nor wrong."""
+    """Many objects of a kind in one box: detections of some of them count as neither right nor wrong."""
 
 
 @dataclass
 class PictureLabels:
     label: int = -1
-    """Index of the class, of a picture that is one thing."""
+    """Index of the class, for a picture of a single object."""
     size: Size = (0, 0)
     boxes: list[LabeledBox] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Of pictures, by their flattened names."""
+    """The labels of pictures, by their flattened names."""
 
     kind: Literal["top1", "map"]
     pictures: Mapping[str, PictureLabels]
 
     def of(self, sample: str) -> PictureLabels | None:
-        """Of a sample by its name below the folder; pictures of subfolders also by their own name alone."""
+        """Returns the labels of a sample by its name below the folder, or by the file name alone."""
         name = flattened(sample)
         return self.pictures.get(name) or self.pictures.get(name.rpartition("__")[2])
 
 
 def labels_of(folder: Path) -> Labels | None:
-    """What lies beside the samples; None if nothing does. Raises BadLabels."""
+    """Returns the labels beside the samples; None if there are none. Raises BadLabels."""
     path = next((folder / name for name in LABELS if (folder / name).is_file()), None)
     return read_labels(path) if path else None
 
 
 def read_labels(path: Path) -> Labels:
-    """Read labels.csv or labels.json. Raises BadLabels."""
+    """Reads labels.csv or labels.json. Raises BadLabels."""
     try:
         return _classes(path) if path.suffix == ".csv" else _boxes(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -79,7 +79,7 @@ def _classes(path: Path) -> Labels:
 
 
 def _boxes(coco: Mapping[str, Any]) -> Labels:
-    """Categories in the order of their ids are the model's classes."""
+    """Reads the boxes. Categories in the order of their ids are the model's classes."""
     classes = {key: place for place, key in enumerate(sorted(int(each["id"]) for each in coco["categories"]))}
     by_id: dict[Any, PictureLabels] = {}
     pictures: dict[str, PictureLabels] = {}

@@ -29,15 +29,16 @@ __all__ = ["DECODER_ERRORS", "FORMATS", "MAX_PIXELS", "ImageReader", "Layout", "
 FORMATS = ("JPEG", "PNG", "BMP", "DIB", "WEBP", "PPM", "GIF", "TIFF", "AVIF", "HEIF")
 pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
 MAX_PIXELS = 100_000_000
-"""A picture above this is refused before its pixels are unpacked: it would need over 300 MB."""
+"""A picture with more pixels is refused before it is decoded: it would need over 300 MB."""
 MAX_BATCH_PIXELS = 10_000_000_000
-"""A batch above this is no matter of memory: NumPy cannot even count the bytes of some."""
+"""Maximum number of pixels in a batch: NumPy cannot even count the bytes of some larger ones."""
 MIN_INTEGER_SPAN = 16
 """An integer input that black to white covers in fewer steps than this was given the scale of a float input."""
 
 
 def layout_of(spec: InputSpec) -> Layout:
-    """Rank 4 with 1 or 3 channels on axis 1 (NCHW, tried first) or axis 3 (NHWC). Raises WrongSampleShape."""
+    """Returns the layout: rank 4 with 1 or 3 channels on axis 1 (NCHW, tried first) or axis 3 (NHWC). Raises
+    WrongSampleShape."""
     shape = static_shape(spec)
     order = axis_order(shape)
     if order is None:
@@ -66,7 +67,7 @@ def _refuse_huge_input(layout: Layout, spec: InputSpec) -> None:
 
 
 def preprocess_image(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt.NDArray[Any]:
-    """The picture as an array of the input's whole shape and dtype; a fixed batch above 1 repeats the picture.
+    """Returns the picture as an array of the input's whole shape and dtype; a fixed batch above 1 repeats the picture.
 
     x = (pixel * scale - mean) / std. Raises DamagedImage, WrongSampleShape (not an image input), BadInput (options
     that do not fit the input).
@@ -75,7 +76,7 @@ def preprocess_image(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt
 
 
 class ImageReader:
-    """Reads pictures for one input, by the arithmetic that also feeds a model where it runs.
+    """Reads pictures for one input, with the arithmetic that also prepares them for a running model.
 
     Raises WrongSampleShape, UnsupportedInput or BadInput when the input or the options cannot work with pictures.
     """
@@ -88,14 +89,14 @@ class ImageReader:
         _refuse_narrow(self._preprocessor.table, spec)
 
     def read(self, path: Path) -> npt.NDArray[Any]:
-        """One picture as an array of the input's shape and dtype. Raises DamagedImage with the decoder's reason."""
+        """Returns a picture as an array of the input's shape and type. Raises DamagedImage with the reason."""
         with _decoding(path):
             fitted, _ = self._preprocessor.fit(_open(path, self._preprocessor.mode))
         return self._preprocessor.values(fitted)
 
     def verify(self, path: Path) -> None:
-        """Decode a picture to its last byte and keep nothing. Raises DamagedImage as `read` does, several times faster:
-        a JPEG is decoded at an eighth of its size, and nothing is fitted to the input."""
+        """Decodes a picture to its last byte and keeps nothing. Raises DamagedImage like `read`, but is several times
+        faster: a JPEG is decoded at an eighth of its size, and nothing is fitted to the input."""
         with _decoding(path), Image.open(path, formats=FORMATS) as picture:
             _refuse_huge(picture)
             picture.draft(picture.mode, (1, 1))
@@ -104,7 +105,7 @@ class ImageReader:
 
 @contextmanager
 def _decoding(path: Path) -> Iterator[None]:
-    """Whatever a decoder raises becomes DamagedImage, naming the file and the reason."""
+    """Converts every exception of a decoder to DamagedImage, with the file and the reason."""
     try:
         with warnings.catch_warnings(action="ignore"):
             yield

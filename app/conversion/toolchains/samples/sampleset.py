@@ -1,4 +1,4 @@
-"""The set of reference samples of a job: which files they are, and each of them as model inputs."""
+"""The set of reference samples of a job: their files, and each of them as model inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Source:
     label: str
     kind: str
     stacks: Mapping[str, ArrayStack]
-    """Of .npy and .npz files: the arrays by input name."""
+    """For .npy and .npz files: the arrays by input name."""
 
     @property
     def count(self) -> int:
@@ -44,12 +44,12 @@ class _Source:
 class SampleSet:
     """The samples of a folder, in the order of their names, read again at every iteration, one at a time in memory.
 
-    Making the set reads array headers only.
+    Creating the set reads array headers only.
 
     Args:
         inputs: All graph inputs, with static shapes.
-        skip_damaged: Leave out files that cannot be read instead of raising; they are listed in `skipped` as {"name",
-            "reason"} once they were met, so len() is exact after one pass.
+        skip_damaged: Omit files that cannot be read instead of raising; `skipped` lists them as {"name", "reason"} once
+            they were encountered, so len() is exact after one pass.
 
     Raises:
         NoImages, DamagedImage, WrongSampleShape, WrongSampleType, DynamicShape: The samples cannot be used;
@@ -74,11 +74,12 @@ class SampleSet:
 
     @property
     def names(self) -> list[str]:
-        """Names in the order of iteration: the file's path below the folder, with [i] in a stack."""
+        """Returns the names in the order of iteration: the file's path below the folder, with [i] in a stack."""
         return [name for source in self._left() for name in _names(source)]
 
     def __iter__(self) -> Iterator[Sample]:
-        """Raises DamagedImage for the first file that cannot be read (unless skip_damaged), WrongSampleType."""
+        """Yields the samples. Raises DamagedImage for the first file that cannot be read (unless skip_damaged),
+        WrongSampleType."""
         for source in self._left():
             try:
                 yield from self._samples(source)
@@ -88,10 +89,18 @@ class SampleSet:
                 self._skip(source.label, error)
 
     def check(self, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
-        """Decode everything once, keeping nothing. progress gets the fraction done.
+        """Decodes everything once and keeps nothing.
 
-        Returns {"samples": count, "skipped": [{"name", "reason"}], "kinds": {kind: count}}. Raises DamagedImage
-        naming all files that cannot be read, NoImages when none is left, WrongSampleType.
+        Args:
+            progress: called with the fraction that is done, from 0 to 1.
+
+        Returns:
+            {"samples": count, "skipped": [{"name", "reason"}], "kinds": {kind: count}}
+
+        Raises:
+            DamagedImage: With the names of all files that cannot be read.
+            NoImages: None is left.
+            WrongSampleType: A sample has another type.
         """
         damaged = []
         for index, source in enumerate(self._left()):
@@ -161,7 +170,7 @@ class SampleSet:
         return ImageReader(next(iter(self._inputs.values())), preprocess)
 
     def _settle(self, damaged: list[tuple[str, DamagedImage]]) -> None:
-        """Note the damaged files as skipped, or refuse them all at once."""
+        """Records the damaged files as skipped, or refuses them all at once."""
         if damaged and not self._skip_damaged:
             raise _all_damaged(damaged)
         for label, error in damaged:
@@ -182,7 +191,7 @@ class SampleSet:
 
 
 def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
-    """(path, name below the folder, kind), sorted by name. Hidden files and symbolic links are omitted."""
+    """Returns (path, name below the folder, kind), sorted by name. Hidden files and symbolic links are omitted."""
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     labelled = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
     visible = [(label, path) for label, path in labelled if not path.name.startswith(".")]

@@ -19,7 +19,7 @@ class InputSpec(Protocol):
 
 
 def static_shape(spec: InputSpec) -> tuple[int, ...]:
-    """The shape, batch included, when every axis is a number. Raises DynamicShape."""
+    """Returns the shape with the batch if every axis is a number. Raises DynamicShape."""
     shape = tuple(axis for axis in spec.shape if isinstance(axis, int))
     if len(shape) != len(spec.shape):
         raise DynamicShape(
