@@ -135,6 +135,16 @@ class TrainingClient(ApiClient):
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
         return self._json("POST", SWEEPS, content=spec, headers=headers)
 
+    def sweep_again(self, sweep_id: str, changes: dict[str, Any] | None = None, *, idempotency_key: str) -> Record:
+        """Submits a sweep again. The record lists the differences in `changes`.
+
+        Args:
+            changes: By field, as `vary.total_epochs`; None removes it.
+        """
+        body = {"set": changes or {}}
+        headers = {"Idempotency-Key": idempotency_key}
+        return self._json("POST", f"{SWEEPS}/{sweep_id}/again", json=body, headers=headers)
+
     def sweeps(self) -> list[Record]:
         """The last ones, the newest first."""
         sweeps: list[Record] = self._json("GET", SWEEPS)["sweeps"]

@@ -62,8 +62,11 @@ def whole(view: TaskView) -> schemas.TaskAnswer:
 
 def again(view: TaskView, changes: Sequence[Difference]) -> schemas.TaskAgainAnswer:
     """changes: between the task that it was made of and this one."""
-    told = [schemas.ChangeAnswer(field=one.field, before=one.values[0], after=one.values[1]) for one in changes]
-    return schemas.TaskAgainAnswer(**dict(whole(view)), changes=told)
+    return schemas.TaskAgainAnswer(**dict(whole(view)), changes=_changes(changes))
+
+
+def _changes(changes: Sequence[Difference]) -> list[schemas.ChangeAnswer]:
+    return [schemas.ChangeAnswer(field=one.field, before=one.values[0], after=one.values[1]) for one in changes]
 
 
 def conversion(conversion: Conversion) -> schemas.ConversionAnswer:
@@ -104,6 +107,11 @@ def sweep(view: SweepView) -> schemas.SweepAnswer:
         view,
         tasks=[answer_of(schemas.SweepTaskAnswer, row.task, row) for row in view.rows],
     )
+
+
+def sweep_again(view: SweepView, changes: Sequence[Difference]) -> schemas.SweepAgainAnswer:
+    """changes: between the sweep that it was made of and this one."""
+    return schemas.SweepAgainAnswer(**dict(sweep(view)), changes=_changes(changes))
 
 
 def metrics(curves: TaskCurves, names: Sequence[str], most_points: int) -> schemas.MetricsAnswer:

@@ -73,6 +73,11 @@ class TaskAgain(Strict):
     """Resume from a checkpoint of that task: the last, the best, or that of a given step."""
 
 
+class SweepAgain(Strict):
+    set: dict[FieldName, JsonValue] = Field(default_factory=dict, max_length=200)
+    """Fields with other values, those within a field by a dot: vary.total_epochs; null takes one out."""
+
+
 class NewExport(Strict):
     checkpoint: Annotated[int, Field(ge=0)] | Literal["last", "best"] = "last"
     """The last of the task, the best, or that of a given step."""
@@ -348,6 +353,11 @@ class SweepAnswer(BaseModel):
     """What they are compared by: best_metric, else a validation, a reward or the loss; empty: none was told."""
     tasks: list[SweepTaskAnswer]
     """In the order of submission."""
+
+
+class SweepAgainAnswer(SweepAnswer):
+    changes: list[ChangeAnswer]
+    """What is not as in the sweep that it was made of."""
 
 
 class SweepsAnswer(BaseModel):

@@ -35,6 +35,20 @@ async def create_task_sweep(request: Request) -> Response:
     return json_answer(responses.sweep(view), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
 
 
+@OPERATIONS.add(
+    "POST",
+    f"{SWEEPS}/{{task_sweep_id}}/again",
+    "Start a sweep once more, with other values of its fields",
+    {201: schemas.SweepAgainAnswer},
+    more_errors=(403, 409),
+    body=schemas.SweepAgain,
+)
+def submit_task_sweep_again(request: Request, body: schemas.SweepAgain) -> Response:
+    caller, sweeps = caller_of(request), training_of(request).sweeps
+    view, changes = sweeps.resubmit(caller.user, _sweep_id(request), body.set, now=now(), is_admin=caller.is_admin)
+    return json_answer(responses.sweep_again(view, changes), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
+
+
 @OPERATIONS.add("GET", SWEEPS, "The last sweeps, the newest first", {200: schemas.SweepsAnswer})
 def list_task_sweeps(request: Request) -> Response:
     views = training_of(request).sweeps.views(user_of(request))

@@ -136,10 +136,15 @@ def test_a_page_fits_a_phone_in_chinese(chinese_phone: Phone, ids: dict[str, str
 def test_the_pages_of_sweeps_fit_a_phone_and_read_well(
     phone: Phone, chinese_phone: Phone, deployment: Deployment, ids: dict[str, str]
 ) -> None:
-    sweep = f"/ui/task-sweeps/{swept(deployment)}"
-    for path in (sweep, "/ui/task-sweeps"):
+    sweep_id = swept(deployment)
+    for path in (f"/ui/task-sweeps/{sweep_id}", "/ui/task-sweeps"):
         assert_sound(phone.visit(path))
         assert_fits_a_phone(chinese_phone.visit(path))
+    for one in (phone, chinese_phone):
+        form = one.visit(f"/ui/tasks/new?sweep={sweep_id}")
+        form.evaluate("document.querySelectorAll('form details').forEach(it => { it.open = true })")  # one stays open
+        assert_fits_a_phone(form)
+    assert_sound(phone.page)
     assert phone.watch.complaints == chinese_phone.watch.complaints == []
 
 
@@ -283,6 +288,10 @@ def test_tensorboard_opens_beside_a_task_and_reaches_nothing_but_itself(
         page.get_by_role("link", name="TensorBoard").click()
     board = opened.value
     expect(board.get_by_text("train/loss").first).to_be_visible()
+    if not board.workers:  # one draws the curve
+        board.wait_for_event("worker")
+    watch.forgive("font-src")  # it names its fonts as if it were not below a path
+    assert watch.complaints == []
     assert board.evaluate("fetch('/api/v2/tasks').then(it => it.status, () => 'refused')") == "refused"
     assert board.evaluate("window.open('/ui/tasks')") is None and board.evaluate("window.opener") is None
     watch.forgive("Content Security Policy|Blocked opening")

@@ -31,6 +31,7 @@ CREATING = {
     "/api/v2/tasks/{task_id}/export",
     "/api/v2/tasks/{task_id}/models",
     "/api/v2/task-sweeps",
+    "/api/v2/task-sweeps/{task_sweep_id}/again",
     "/neptune/link/{node}/certificate",
     "/api/v2/models",
     "/api/v2/services",

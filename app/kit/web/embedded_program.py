@@ -1,7 +1,7 @@
 """Pages of another program that are served below a path of ours, such as a dashboard: what their scripts may reach.
 
 They have our origin, so a fault in them must not become one of ours: they may send requests only below their path, send
-no forms, open no windows and no frames, and so act on none of our pages.
+no forms and open no windows, and so act on none of our pages. What they load below their path has the same limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def headers_below(
         base: The path below which all of it is, with a slash at its end.
         scripts: The folder below base that holds its scripts and styles, with a slash at its end; "": anywhere below.
         allowed: Further sources of scripts, such as hashes.
-        frames: Whether it shows pages of its own in frames.
+        frames: Whether it has frames and workers, with pages and scripts of its own.
     """
     own = f"{reached_url(request)}{base}"
     policy = {
@@ -33,7 +33,7 @@ def headers_below(
         "img-src": f"{own} data: blob:",
         "connect-src": own,
         "frame-src": own if frames else "'none'",
-        "worker-src": "'none'",
+        "worker-src": own if frames else "'none'",
         "form-action": "'none'",
         "base-uri": "'none'",
         "frame-ancestors": own if frames else "'none'",

@@ -10,7 +10,7 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
-from app.training.cli.tasks import client_of, read_file
+from app.training.cli.tasks import Changes, change_of, client_of, read_file, tell_changes
 
 SweepId = Annotated[str, typer.Argument(metavar="ID", help="Of the sweep, as `start` prints it.")]
 commands = typer.Typer(
@@ -29,6 +29,21 @@ def start(
     with client_of(context, url) as client:
         sweep = client.submit_sweep(read_file(file), idempotency_key=str(uuid.uuid4()))
     typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['tasks'])} tasks.")
+
+
+@commands.command()
+def again(
+    context: typer.Context, sweep: SweepId, changes: Changes = None, as_json: AsJson = False, url: Url = None
+) -> None:
+    """Start a sweep once more, with other values (--set most=20 --set 'vary.total_epochs=[1, 2]')."""
+    values = dict(map(change_of, changes or ()))
+    with client_of(context, url) as client:
+        record = client.sweep_again(sweep, values, idempotency_key=str(uuid.uuid4()))
+    if as_json:
+        typer.echo(json.dumps(record, indent=2))
+        return
+    tell_changes(record)
+    typer.echo(f"{record['sweep_id']} has {len(record['tasks'])} tasks.")
 
 
 @commands.command(name="list")

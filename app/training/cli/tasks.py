@@ -28,6 +28,10 @@ FULL_ID = re.compile(r".+-[0-9]{8}-[0-9]{6}-[0-9a-z]{4,}")
 GOES_ON = "Ctrl-C while following leaves the task as it is; `modelmill train cancel` ends it. "
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, or the end of it, or another part.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Another value; an empty one takes it out. Again for more."),
+]
 commands = typer.Typer(
     help="Train on the Ray cluster: submit, list, show, follow, cancel.", no_args_is_help=True, epilog=GOES_ON + EPILOG
 )
@@ -72,10 +76,7 @@ def submit(
 def again(
     context: typer.Context,
     task: TaskId,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Another value; an empty one takes it out. Again for more."),
-    ] = None,
+    changes: Changes = None,
     resume: Annotated[
         str | None, typer.Option(metavar="last|best|STEP", help="Go on from this checkpoint of the task.")
     ] = None,
@@ -83,19 +84,24 @@ def again(
     url: Url = None,
 ) -> None:
     """Submit a task once more, with other values (--set overrides.trainer.seed=2) or from a checkpoint on."""
-    values = dict(map(_change, changes or ()))
+    values = dict(map(change_of, changes or ()))
     with client_of(context, url) as client:
         step = int(resume) if resume and resume.isdecimal() else resume
         record = client.again(task_of(client, task)["task_id"], values, resume=step, idempotency_key=str(uuid.uuid4()))
     if as_json:
         typer.echo(json.dumps(record, indent=2))
         return
-    for one in record["changes"]:
-        typer.echo(f"{one['field']}: {_value(one['before'])} → {_value(one['after'])}", err=True)
+    tell_changes(record)
     typer.echo(record["task_id"])
 
 
-def _change(text: str) -> tuple[str, Any]:
+def tell_changes(record: dict[str, Any]) -> None:
+    """What is not as in the task or sweep that it was made of."""
+    for one in record["changes"]:
+        typer.echo(f"{one['field']}: {_value(one['before'])} → {_value(one['after'])}", err=True)
+
+
+def change_of(text: str) -> tuple[str, Any]:
     """A value is read as YAML is."""
     from app.training.spec.document import read_yaml
 

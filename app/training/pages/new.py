@@ -36,7 +36,7 @@ from app.training.pages.new_form import Values
 from app.training.service.checkpoints import RESUME
 from app.training.service.environments import Environment
 from app.training.spec import MAX_SPEC_BYTES, TaskSpec
-from app.training.spec.changes import Difference, differences
+from app.training.spec.changes import Difference, document_differences, fields_of
 from app.training.spec.sweeps import SweepDocument, read_sweep, read_task_or_sweep
 from app.training.workloads import demand_of
 
@@ -54,6 +54,8 @@ class TaskDraft(Draft[Values]):
     """Of the submission, lest it be made twice."""
     origin: str = ""
     """Id of the task that it was made of; "": of none."""
+    origin_sweep: str = ""
+    """Likewise of a sweep."""
     sweep: SweepDocument | None = None
     """The text means a sweep, and the spec its first task."""
 
@@ -76,7 +78,7 @@ def new(request: Request) -> Response:
         text = training_of(request).tasks.get(user_of(request), params["from"]).task.spec_text
         text = _resumed(request, text, params["from"], params.get("resume", ""))
     if params.get("sweep"):
-        text = training_of(request).sweeps.view(user_of(request), params["sweep"]).document.text
+        text = training_of(request).sweeps.document(user_of(request), params["sweep"]).text
     sweep = None
     with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
         spec, _, sweep = read_task_or_sweep(text.encode())
@@ -85,8 +87,8 @@ def new(request: Request) -> Response:
         values, mode = (fields, mode) if fields else (values, YAML)
     if mode == FORM:
         spec, text, _ = new_form.spec_of(values)
-    draft = TaskDraft(mode, values, text, spec=spec, key=str(uuid4()), origin=params.get("from", ""), sweep=sweep)
-    return _page(request, draft)
+    draft = TaskDraft(mode, values, text, spec=spec, key=str(uuid4()), sweep=sweep)
+    return _page(request, replace(draft, origin=params.get("from", ""), origin_sweep=params.get("sweep", "")))
 
 
 def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
@@ -150,20 +152,26 @@ def _submit(request: Request, draft: TaskDraft) -> str:
 
 
 def _drafted(sent: Mapping[str, str]) -> TaskDraft:
-    """What was sent, looked at. Browsers end lines with CRLF, whatever was typed."""
+    """What was sent, looked at."""
     key = sent.get("key", "")[:KEY_MAX]
     key = key if key.isascii() and key.isprintable() else ""
-    values, origin = new_form.merged(sent), sent.get("origin", "")[: KEY_MAX * 2]
+    origin, origin_sweep = (sent.get(name, "")[: KEY_MAX * 2] for name in ("origin", "origin_sweep"))
+    return replace(_read(sent), key=key, origin=origin, origin_sweep=origin_sweep)
+
+
+def _read(sent: Mapping[str, str]) -> TaskDraft:
+    """Browsers end lines with CRLF, whatever was typed."""
+    values = new_form.merged(sent)
     if sent.get("mode") != YAML:
         spec, text, problems = new_form.spec_of(values)
         sweep = read_sweep(text.encode()) if spec is not None and values["vary"].strip() else None
-        return TaskDraft(FORM, values, text, problems, spec=spec, key=key, origin=origin, sweep=sweep)
+        return TaskDraft(FORM, values, text, problems, spec=spec, sweep=sweep)
     text = sent.get("text", "").replace("\r\n", "\n")
     try:
         spec, _, sweep = read_task_or_sweep(text.encode())
     except ModelmillError as error:
-        return TaskDraft(YAML, values, text, _text_problems(error), error, key=key, origin=origin)
-    return TaskDraft(YAML, values, text, spec=spec, key=key, origin=origin, sweep=sweep)
+        return TaskDraft(YAML, values, text, _text_problems(error), error)
+    return TaskDraft(YAML, values, text, spec=spec, sweep=sweep)
 
 
 def _text_problems(error: ModelmillError) -> Problems:
@@ -216,17 +224,23 @@ def _context(request: Request, draft: TaskDraft) -> dict[str, Any]:
         "problems": draft.problems,
         "demand": demand,
         "changes": _changes(request, draft),
+        "folds": new_form.folds_of(draft.values, draft.problems),
         "hidden": sorted(new_form.hidden_fields(draft.workload)),
         "is_verl": draft.workload is not Workload.SCRIPT,
     }
 
 
 def _changes(request: Request, draft: TaskDraft) -> list[Difference] | None:
-    """From the task that the draft was made of; None: it was made of none, or is no task yet."""
-    if not draft.origin or draft.spec is None:
+    """From the task or the sweep that the draft was made of; None: it was made of none, or is nothing yet."""
+    if draft.spec is None or not (draft.origin or draft.origin_sweep):
         return None
+    training, user = training_of(request), user_of(request)
     with suppress(ModelmillError):  # it is gone, or of an older version of this product
-        return differences([training_of(request).resubmission.spec(user_of(request), draft.origin), draft.spec])
+        if draft.origin:
+            before = fields_of(training.resubmission.spec(user, draft.origin))
+        else:
+            before = training.sweeps.document(user, draft.origin_sweep).all_fields
+        return document_differences([before, draft.sweep.all_fields if draft.sweep else fields_of(draft.spec)])
     return None
 
 

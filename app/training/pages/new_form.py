@@ -68,6 +68,12 @@ NUMBERS = (
     EARLY_STOP,
 )
 LINES = ("args", "resources", "overrides")
+FOLDS = {
+    "checkpoints": ("save_freq", "keep_checkpoints", "keep_best", "best_metric", "resume_from"),
+    "limits": ("max_wait_s", "max_run_s", "max_idle_s", "priority", "resources", "restart_on_infra", "backfill"),
+    "sweep": (*SWEEP, EARLY_STOP),
+}
+"""Fields that are folded away, of which one group is open at a time."""
 TICKS = ("backfill", "convert")
 FIELDS = tuple(dict.fromkeys(("workload", *TEXTS, *NUMBERS, *LINES, *TICKS, *SWEEP)))
 VALUE_MAX = 40_000
@@ -83,6 +89,16 @@ def empty_values(workload: Workload) -> Values:
 def hidden_fields(workload: Workload) -> frozenset[str]:
     """What the form does not ask of this workload; a script runs on one node."""
     return fields_not_of(workload) | ({"nnodes"} if workload is Workload.SCRIPT else set())
+
+
+def folds_of(values: Mapping[str, str], problems: Problems) -> dict[str, tuple[int, bool]]:
+    """Of each group of folded fields: how many are filled in, and whether it is open. Open is the first one with a
+    problem, else the last one that is filled in."""
+    counts = {name: sum(bool(values[field].strip()) for field in fields) for name, fields in FOLDS.items()}
+    wrong = [name for name, fields in FOLDS.items() if not problems.keys().isdisjoint(fields)]
+    filled = [name for name, count in counts.items() if count]
+    opened = wrong[0] if wrong else filled[-1] if filled else ""
+    return {name: (count, name == opened) for name, count in counts.items()}
 
 
 def merged(sent: Mapping[str, str]) -> Values:

@@ -22,6 +22,7 @@ from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
 from app.training.pages import view_models
 from app.training.pages.log import log_markup
+from app.training.pages.places import inputs_of, page_of
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import Checkpoint, LogView, TaskView
 from app.training.service.checkpoints import ranking_of
@@ -100,7 +101,7 @@ def _head(request: Request) -> TaskHead:
 
 
 def _body(request: Request, head: TaskHead) -> dict[str, Any]:
-    view, events = head.view, _all_events(request, head.view)
+    view, events, page = head.view, _all_events(request, head.view), page_of(request)
     steps = [one.step for one in head.checkpoints]
     curves = training_of(request).curves.read(view).curves if steps else {}
     spans = view_models.spans(view.task, events, head.at)
@@ -128,6 +129,8 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "is_live": head.is_live,
         "seen": head.seen,
         "has_board": training_of(request).boards.folder(view) is not None,
+        "page_of": page,
+        "inputs": inputs_of(view.task, page),
         "given": {},
         "problem": None,
         "not_registered": None,

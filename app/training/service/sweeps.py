@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from pydantic import JsonValue
+
 from app.kit.errors import ModelmillError
 from app.training import store
 from app.training.errors import SweepNotFound, TaskFinished
@@ -17,6 +19,7 @@ from app.training.model.checkpoint_order import usual_metric
 from app.training.model.learning_curve import Curve, Point, best_of
 from app.training.service.curves import CurveReader
 from app.training.service.tasks import SWEEP_CANCELED, Tasks
+from app.training.spec.changes import Difference, document_differences, with_values
 from app.training.spec.sweeps import SweepDocument, read_sweep
 from app.training.store import StoredSweep
 from app.training.store.sweeps import RESULT, STOPPED_EARLY
@@ -112,6 +115,27 @@ class TaskSweeps:
         Raises like Tasks.submit.
         """
         return self.view(user, self._tasks.submit_sweep(user, read_sweep(body), now=now, is_admin=is_admin))
+
+    def resubmit(
+        self, user: str, sweep_id: str, changes: Mapping[str, JsonValue], *, now: datetime, is_admin: bool = False
+    ) -> tuple[SweepView, list[Difference]]:
+        """Submits a sweep once more, with other values.
+
+        Args:
+            changes: By field, as `vary.total_epochs` or `most`; None removes it.
+
+        Returns:
+            The new sweep, and how its document differs.
+
+        Raises SweepNotFound, and like `submit`.
+        """
+        before = self.document(user, sweep_id)
+        view = self.submit(user, with_values(before.all_fields, changes).encode(), now=now, is_admin=is_admin)
+        return view, document_differences([before.all_fields, view.document.all_fields])
+
+    def document(self, user: str, sweep_id: str) -> SweepDocument:
+        """As it was submitted. Raises SweepNotFound."""
+        return read_sweep(self._stored(user, sweep_id).document.encode())
 
     def view(self, user: str, sweep_id: str) -> SweepView:
         """Raises SweepNotFound."""

@@ -13,15 +13,15 @@ from app.training.errors import UnreadableSpec
 from app.training.spec.document import MAX_DEPTH, write_fields
 from app.training.spec.fields import TaskSpec
 
-MAPS = ("overrides", "convert")
-"""Fields whose entries are named by a dot: overrides.trainer.seed, convert.images."""
+MAPS = ("overrides", "convert", "vary", "early_stop")
+"""Fields whose entries are named by a dot: overrides.trainer.seed, convert.images, vary.total_epochs."""
 ARGS = "args"
 """Likewise: args.lr is the argument --lr=… of a program."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A field that differs between tasks."""
+    """A field that differs between tasks, or sweeps."""
 
     field: str
     """With a dot for nested ones: overrides.trainer.seed."""
@@ -31,7 +31,17 @@ class Difference:
 
 def differences(specs: Sequence[TaskSpec]) -> list[Difference]:
     """Field by field, in their order; the tasks' names are ignored."""
-    flat = [dict(_flat(spec.model_dump(mode="json", exclude_defaults=True, exclude={"name"}))) for spec in specs]
+    return document_differences([fields_of(spec) for spec in specs])
+
+
+def fields_of(spec: TaskSpec) -> dict[str, Any]:
+    """What a task sets."""
+    return spec.model_dump(mode="json", exclude_defaults=True)
+
+
+def document_differences(documents: Sequence[Mapping[str, JsonValue]]) -> list[Difference]:
+    """The same of documents, given by the fields that they set."""
+    flat = [dict(_flat({name: value for name, value in one.items() if name != "name"})) for one in documents]
     fields = dict.fromkeys(field for one in flat for field in one)
     rows = [Difference(field, [one.get(field) for one in flat]) for field in fields]
     return [row for row in rows if any(value != row.values[0] for value in row.values)]
@@ -46,7 +56,7 @@ def changed(spec: TaskSpec, changes: Mapping[str, JsonValue]) -> str:
     Raises:
         UnreadableSpec: A value is nested too deep.
     """
-    return with_values(spec.model_dump(mode="json", exclude_defaults=True), changes)
+    return with_values(fields_of(spec), changes)
 
 
 def with_values(given: Mapping[str, Any], changes: Mapping[str, JsonValue]) -> str:

@@ -122,6 +122,11 @@ class SweepDocument:
     fields: Mapping[str, Any]
 
     @property
+    def all_fields(self) -> dict[str, Any]:
+        """What its tasks share, and what makes a sweep of them."""
+        return {**self.fields, **self.spec.model_dump(mode="json", exclude_defaults=True)}
+
+    @property
     def size(self) -> int:
         """How many tasks it has in the end, at most."""
         size = size_of(self.spec.values)

@@ -146,3 +146,34 @@ def test_another_users_sweep_is_as_one_that_is_not_there(finn: httpx.Client, swe
     assert [answer.status_code for answer in answers] == [404, 404]
     assert finn.post(f"{SWEEPS}/{sweep['sweep_id']}/cancel").status_code == 404
     assert finn.get(f"/ui/task-sweeps/{sweep['sweep_id']}").status_code == 404
+
+
+def test_it_is_submitted_again_with_other_values_and_the_differences_are_told(
+    web: httpx.Client, sweep: dict[str, object]
+) -> None:
+    changes = {"vary.overrides.optim.lr": [1e-3], "name": "again", "concurrency": 1, "n_gpus_per_node": 2}
+    answer = web.post(f"{SWEEPS}/{sweep['sweep_id']}/again", json={"set": changes})
+    assert answer.status_code == 201, answer.text
+    again = answer.json()
+    assert (again["name"], len(again["tasks"]), again["sweep_id"] != sweep["sweep_id"]) == ("again", 1, True)
+    assert again["changes"] == [
+        {"field": "n_gpus_per_node", "before": 1, "after": 2},
+        {"field": "vary.overrides.optim.lr", "before": [1e-6, 1e-5, 1e-4], "after": [1e-3]},
+        {"field": "concurrency", "before": None, "after": 1},
+    ]
+    refused = web.post(f"{SWEEPS}/{sweep['sweep_id']}/again", json={"set": {"vary": None}}, headers=JSON)
+    assert refused.status_code == 422 and refused.json()["error"]["detail"]["problems"][0]["at"] == "vary"
+
+
+def test_the_form_tells_how_a_sweep_differs_from_the_one_that_it_was_made_of(
+    web: httpx.Client, sweep: dict[str, object]
+) -> None:
+    page = web.get(f"/ui/tasks/new?sweep={sweep['sweep_id']}&mode=yaml")
+    assert "Nothing so far." in text_of(page.text) and f'href="/ui/task-sweeps/{sweep["sweep_id"]}"' in page.text
+    fields = {"mode": "yaml", "origin_sweep": str(sweep["sweep_id"])}
+    text = BODY.replace("1.0e-6, ", "").replace("n_gpus_per_node: 1", "n_gpus_per_node: 2")
+    preview = text_of(web.post("/ui/tasks/new/preview", data={**fields, "text": text}).text)
+    assert "vary.overrides.optim.lr [1e-06, 1e-05, 0.0001] → [1e-05, 0.0001]" in preview
+    assert "n_gpus_per_node 1 → 2" in preview
+    alone = text[: text.index("vary:")]
+    assert "→ –" in text_of(web.post("/ui/tasks/new/preview", data={**fields, "text": alone}).text)

@@ -190,3 +190,17 @@ def test_checkpoints_are_listed_with_what_was_told_of_them_and_a_failed_task_goe
     assert told["metric"] == "val/accuracy"
     assert [(one["step"], one["is_best"]) for one in told["checkpoints"]] == [(20, False), (40, False), (60, True)]
     assert "Continue…" not in web.get(f"/ui/tasks/{ids['canceled']}").text
+
+
+def test_its_files_are_linked_into_the_data_page(web: httpx.Client, deployment: Deployment) -> None:
+    with database_of(deployment) as database:
+        builder = begin(deployment, database, "erin", "with files", ago_s=60).after(5).run().log("a line\n")
+        builder.leave("model.onnx").after(5).end(Event.SUCCEED, "SUCCEEDED")
+    page = web.get(f"/ui/tasks/{builder.task.task_id}").text
+    links = dict(re.findall(r'<a href="(/ui/data/[^"]+)"><code>([^<]+)</code>', page))
+    folder = f"/ui/data/files/jobs/{builder.task.task_id}--a01"
+    inputs = {f"/ui/data/files/datasets/{name}.parquet" for name in ("train", "test")}
+    assert {folder, f"{folder}/driver.log", f"{folder}/model.onnx"} | inputs <= set(links)
+    for link in links:
+        if link.startswith(folder):
+            assert web.get(link).status_code == 200, link

@@ -619,3 +619,22 @@ def test_environments_are_listed_written_and_deleted(monkeypatch, capsys, server
     told = capsys.readouterr().out
     words = ("a==1", "priority low", "max_gpus 8", "of us", "lab is saved", "lab is deleted")
     assert [word for word in words if word not in told] == []
+
+
+def test_a_sweep_is_started_again_and_what_differs_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = []
+
+    def answering(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        sent.append((handler.path, json.loads(body)))
+        changes = [{"field": "vary.total_epochs", "before": [1], "after": [1, 2]}]
+        handler.send_response(201)
+        handler.end_headers()
+        handler.wfile.write(json.dumps({"sweep_id": "new", "tasks": [{}, {}], "changes": changes}).encode())
+
+    with served(answering) as url:
+        assert typed(monkeypatch, "sweep", "again", "old", "--set", "vary.total_epochs=[1, 2]", "--url", url) == 0
+    assert sent == [("/api/v2/task-sweeps/old/again", {"set": {"vary.total_epochs": [1, 2]}})]
+    told = capsys.readouterr()
+    assert told.err == "vary.total_epochs: [1] → [1, 2]\n" and told.out == "new has 2 tasks.\n"
