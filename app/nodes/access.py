@@ -19,7 +19,7 @@ from app.nodes.service import Nodes
 
 
 class SentOrders:
-    """When each unacknowledged order was sent to a node."""
+    """Records when each unacknowledged order was sent to a node."""
 
     def __init__(self) -> None:
         self._at: dict[int, float] = {}
@@ -36,16 +36,16 @@ class SentOrders:
         return due
 
     def wait_s(self, at: float) -> float:
-        """Seconds until something is due again."""
+        """Returns the seconds until an order is due again."""
         return max(0.0, min(self._at.values(), default=at) + REPEAT_S - at)
 
     def forget(self) -> None:
-        """Make everything due at once."""
+        """Makes all orders due at once."""
         self._at.clear()
 
 
 class Links:
-    """The connections to this process. For its event loop."""
+    """The connections of nodes to this process. Only for its event loop."""
 
     def __init__(self) -> None:
         self._connections: dict[str, asyncio.Event] = {}
@@ -53,7 +53,7 @@ class Links:
 
     @contextlib.contextmanager
     def connect(self, node: str) -> Iterator[asyncio.Event]:
-        """Be the connection of this node. The event is set when another connection supersedes it."""
+        """Registers the connection of this node. The event is set when another connection supersedes it."""
         former, superseded = self._connections.get(node), asyncio.Event()
         if former is not None:
             former.set()
@@ -65,22 +65,22 @@ class Links:
                 del self._connections[node]
 
     def sent_to(self, node: str) -> SentOrders:
-        """What a polling node was sent by earlier answers."""
+        """Returns the orders that earlier answers sent to a polling node."""
         return self._sent.setdefault(node, SentOrders())
 
 
 nodes_of = FromContainer[Nodes]("nodes")
 links_of = AppState("node_links", Links)
-"""For the event loop."""
+"""Only for the event loop."""
 
 
 def node_of(request: Request) -> str:
-    """Name of the node that asks; empty when it is a user."""
+    """Returns the name of the calling node; empty if a user calls."""
     return caller_of(request).node
 
 
 def this_node(request: Request) -> str:
-    """The node in the path, where it is the one that asks. Raises Forbidden."""
+    """Returns the node in the path. Raises Forbidden if another one calls."""
     name = str(request.path_params["node"])
     if name != node_of(request):
         raise Forbidden(f"This is for the node {name!r}.", hint="A node's token is good for its own paths.")
@@ -88,12 +88,12 @@ def this_node(request: Request) -> str:
 
 
 def owns(request: Request, name: str) -> bool:
-    """Whether the caller may label this node, and say who may use it and its cameras."""
+    """Returns whether the caller may label this node and determine who may use it and its cameras."""
     return caller_of(request).is_admin or nodes_of(request).access.is_owner(user_of(request), name)
 
 
 def require_owner(request: Request) -> None:
-    """Of the node in the path. Raises Forbidden."""
+    """Admits owners of the node in the path. Raises Forbidden."""
     if not owns(request, request.path_params["name"]):
         raise Forbidden("This is for the owners of a node and for administrators.", hint="Ask one of them.")
 

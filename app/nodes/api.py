@@ -33,7 +33,7 @@ from app.nodes.node_socket import handle_message, socket
 from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, Heartbeat, order_frame, read
 
 SLICE_S = 1.0
-"""How soon a waiting poll notices that the server ends."""
+"""Seconds until a waiting poll notices that the server ends."""
 NO_STORE = {"Cache-Control": "no-store"}
 _RANGE: dict[str, dict[str, Any]] = {"Range": {"type": "string", "pattern": "^bytes=[0-9]{1,9}-[0-9]{0,9}$"}}
 OPERATIONS = Operations(
@@ -320,7 +320,7 @@ def list_authorities(request: Request) -> Response:
 
 
 async def _sent(request: Request) -> dict[str, Any]:
-    """Raises BadFrame, TooLarge."""
+    """Reads the message in the body. Raises BadFrame, TooLarge."""
     return read(await whole_body(request, MAX_UP_BYTES, "A message"))
 
 
@@ -329,4 +329,4 @@ def _messages(due: list[Order]) -> Response:
 
 
 ROUTES: list[BaseRoute] = [WebSocketRoute(LINK + "/{node}/socket", socket)]
-"""What is no HTTP operation: the socket."""
+"""The route that is not an HTTP operation: the socket."""

@@ -15,10 +15,10 @@ from app.kit.errors import BadInput, Conflict, NotFound
 from app.nodes.model import WorkKey
 
 CAMERAS = "nodecameras"
-"""The kind of the one order that tells a node all of them."""
+"""The kind of the order that contains all cameras of a node."""
 KEY = WorkKey(CAMERAS, "added", "all")
 FIRST_ID = 1000
-"""Smaller ids are places among the agent's --video."""
+"""Smaller ids are positions among the agent's --video options."""
 MOST = 500
 MOST_TYPE, MOST_SOURCE = 64, 2000
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
@@ -29,13 +29,13 @@ class BadCamera(BadInput):
 
 
 class CameraNotFound(NotFound):
-    """The node has none of this id that was added here; those of its agent's --video are changed at the agent."""
+    """No camera with this id was added to the node; those of its agent's --video are changed at the agent."""
 
     code = "CAMERA_NOT_FOUND"
 
 
 class CameraInUse(Conflict):
-    """A video job reads it."""
+    """A video job reads the camera."""
 
     code = "CAMERA_IN_USE"
 
@@ -45,9 +45,9 @@ class Camera:
     """A camera, or another video, of a node."""
 
     id: str
-    """A number, which no other video of the node has or had."""
+    """A number that no other video of the node has or had."""
     type: str
-    """What it shows, for people: `traffic flow`."""
+    """Its subject, for people: `traffic flow`."""
     source: str
     """An absolute path on the node, or a URL, perhaps with a password."""
 
@@ -70,19 +70,19 @@ class CameraList:
         )
 
     def with_new(self, type: str, source: str) -> tuple[CameraList, Camera]:
-        """The list with one more, and this one. Raises BadCamera."""
+        """Returns the list with a new camera, and the camera. Raises BadCamera."""
         if len(self.cameras) >= MOST:
             raise BadCamera(f"A node has at most {MOST} added cameras.")
         camera = Camera(str(self.next_id), _type(type), _source(source))
         return CameraList((*self.cameras, camera), self.next_id + 1), camera
 
     def changed(self, camera_id: str, *, type: str | None, source: str | None) -> tuple[CameraList, Camera]:
-        """The list with another type or source of one, and this one. Raises CameraNotFound, BadCamera.
+        """Returns the list with a changed camera, and the camera. Raises CameraNotFound, BadCamera.
 
         Args:
-            camera_id: which.
-            type: None: as it was.
-            source: None: as it was.
+            camera_id: the camera to change.
+            type: the new type; None: unchanged.
+            source: the new source; None: unchanged.
         """
         former = self.get(camera_id)
         camera = replace(
@@ -99,13 +99,13 @@ class CameraList:
         return replace(self, cameras=tuple(camera for camera in self.cameras if camera is not gone))
 
     def to_json(self) -> dict[str, Any]:
-        """The content of the order."""
+        """Returns the content of the order."""
         cameras = {camera.id: {"type": camera.type, "source": camera.source} for camera in self.cameras}
         return {"cameras": cameras, "next_id": self.next_id}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> CameraList:
-        """Of the order's content; that of a deletion is empty."""
+        """Reads the content of the order; that of a deletion is empty."""
         cameras = (
             Camera(str(camera_id), str(one["type"]), str(one["source"]))
             for camera_id, one in data.get("cameras", {}).items()

@@ -1,4 +1,4 @@
-"""A client of the API of nodes for programs and the command line. Prints nothing. Its errors: see Remote."""
+"""A client of the API of nodes for programs and the command line. Prints nothing. Its errors: see ApiClient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NodesClient(ApiClient):
     """The API of nodes."""
 
     def nodes(self, selector: str = "") -> list[Record]:
-        """selector: only those with these labels, as site=berlin."""
+        """Returns the nodes. `selector`: only those with these labels, such as site=berlin."""
         nodes: list[Record] = self._json("GET", NODES, params={"selector": selector} if selector else {})["nodes"]
         return nodes
 
@@ -23,28 +23,28 @@ class NodesClient(ApiClient):
         return self._json("GET", f"{NODES}/{quote(name, safe='')}")
 
     def put_labels(self, name: str, labels: Record) -> Record:
-        """All of them as they are then."""
+        """Replaces all labels. Returns the stored ones."""
         stored: Record = self._json("PUT", f"{NODES}/{quote(name, safe='')}/labels", json={"labels": labels})["labels"]
         return stored
 
     def register(self, name: str, side: str, *, replace: bool = False) -> Record:
-        """The registered node with its token, which is shown only now."""
+        """Registers a node. Returns it with its token, which is shown only now."""
         return self._json("POST", NODES, json={"name": name, "side": side, "replace": replace})
 
     def access(self, name: str) -> Record:
-        """{allowed, videos, sources}, see schemas.Access."""
+        """Returns {allowed, videos, sources}; see schemas.Access."""
         return self._json("GET", _access(name))
 
     def put_access(self, name: str, access: Record) -> Record:
         return self._json("PUT", _access(name), json=access)
 
     def cameras(self, name: str) -> list[Record]:
-        """[{id, type, source}], those that were added here."""
+        """Returns [{id, type, source}] of the cameras that were added to the node."""
         cameras: list[Record] = self._json("GET", _cameras(name))["cameras"]
         return cameras
 
     def discovered_cameras(self, name: str) -> list[Record]:
-        """Those that answer on the node's network: {address, service, name, hardware}."""
+        """Returns the cameras that answer on the node's network: {address, service, name, hardware}."""
         cameras: list[Record] = self._json("GET", _cameras(name))["discovered"]
         return cameras
 
@@ -52,13 +52,13 @@ class NodesClient(ApiClient):
         return self._json("POST", _cameras(name), json={"type": type, "source": source})
 
     def change_camera(self, name: str, camera_id: str, *, type: str | None, source: str | None) -> Record:
-        """The changed camera.
+        """Returns the changed camera.
 
         Args:
-            name: of the node.
-            camera_id: which of those that were added here.
-            type: what it shows; None: as it was.
-            source: a URL or a path on the node; None: as it was.
+            name: the name of the node.
+            camera_id: one of the cameras that were added to the node.
+            type: its subject; None: unchanged.
+            source: a URL or a path on the node; None: unchanged.
         """
         return self._json("PATCH", _cameras(name, camera_id), json={"type": type, "source": source})
 

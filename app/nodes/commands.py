@@ -8,7 +8,7 @@ TOKEN_VARIABLE = "MODELMILL_NODE_TOKEN"  # noqa: S105  # its name
 
 
 def command_of(node: Node, token: str, web_url: str) -> str:
-    """With the token in the environment: everybody on that machine can read arguments."""
+    """Returns the command, with the token in the environment: everybody on the machine can read arguments."""
     return f"{TOKEN_VARIABLE}={token} {plain_command(node.name, node.side.value, web_url)}"
 
 
@@ -17,5 +17,5 @@ def plain_command(name: str, side: str, web_url: str) -> str:
 
 
 def cloud_of(web_url: str) -> str:
-    """http://host → ws://host, https:// → wss://"""
+    """Converts http://host to ws://host, and https:// to wss://."""
     return "ws" + web_url.removeprefix("http")

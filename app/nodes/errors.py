@@ -14,7 +14,7 @@ class NodeExists(Conflict):
 
 
 class NodeBusy(Conflict):
-    """It still has work."""
+    """The node still has work."""
 
     code = "NODE_BUSY"
 

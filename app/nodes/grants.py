@@ -16,7 +16,7 @@ from app.nodes.model import Node
 CAMERAS = ("videos", "sources")
 MOST_CAMERAS = 500
 NOBODY = AccessRule(())
-"""But administrators."""
+"""Nobody but administrators."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Grants:
 
     node: AccessRule = EVERYBODY
     owners: AccessRule = NOBODY
-    """Who may besides say all this, label the node and change its cameras; they may use it, too."""
+    """Who else may change these rules, label the node and change its cameras; they may use it, too."""
     videos: Mapping[str, AccessRule] = field(default_factory=dict)
     sources: Mapping[str, AccessRule] = field(default_factory=dict)
 
     def hidden(self, member: Member) -> dict[str, list[str]]:
-        """The restricted cameras that this user may not use, by kind."""
+        """Returns the restricted cameras that this user may not use, by kind."""
         return {
             kind: [name for name, allowed in sorted(getattr(self, kind).items()) if not allowed.admits(member)]
             for kind in CAMERAS
@@ -42,7 +42,7 @@ class Grants:
 
 
 def read_grants(data: Mapping[str, Any]) -> Grants:
-    """Raises BadAccess."""
+    """Reads the rules. Raises BadAccess."""
     cameras = {
         kind: {
             str(name): read_allowed(allowed) for name, allowed in (data.get(kind) or {}).items() if allowed is not None
@@ -53,7 +53,7 @@ def read_grants(data: Mapping[str, Any]) -> Grants:
 
 
 def visible_node(member: Member, node: Node, grants: Grants) -> Node | None:
-    """The node as this user may see it, without cameras that are not for them. None: they may not use the node."""
+    """Returns the node without the cameras that this user may not use. None: they may not use the node."""
     if not grants.node.admits(member) and not grants.owners.admits(member):
         return None
     hidden = grants.hidden(member)
@@ -64,7 +64,7 @@ def visible_node(member: Member, node: Node, grants: Grants) -> Node | None:
 
 
 def _without(offered: Any, hidden: Mapping[str, list[str]]) -> Any:
-    """The form of a node's offers is not trusted."""
+    """Removes the hidden cameras. The form of a node's offers is not trusted."""
     if not isinstance(offered, Mapping):
         return offered
     return {

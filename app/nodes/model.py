@@ -15,7 +15,7 @@ OFFLINE_AFTER_S = 30.0
 REPEAT_S = 5.0
 """An unacknowledged order is sent again after this time."""
 NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
-"""Kubernetes' names of nodes: RFC 1123."""
+"""The names of nodes in Kubernetes: RFC 1123."""
 MAX_LOG_LINES = 20
 
 
@@ -31,12 +31,12 @@ class WorkerState(StrEnum):
     """Its files are downloaded, or its process runs and is not healthy yet."""
     RUNNING = "RUNNING"
     BACKOFF = "BACKOFF"
-    """It ended and is started again after a pause."""
+    """It ended, and is started again after a pause."""
     FAILED = "FAILED"
-    """It cannot be started, or ended three times within 60 s: it is tried again with longer pauses, and FAILED until it
-    runs. With restarts off: it ended."""
+    """It cannot be started, or ended three times within 60 s: it is restarted after longer pauses, and stays FAILED
+    until it runs. Without restarts: it ended."""
     UNKNOWN = "UNKNOWN"
-    """Its node is not heard of. No node reports this."""
+    """Its node is offline. No node reports this."""
 
 
 class Operation(StrEnum):
@@ -54,7 +54,7 @@ class WorkKey:
     uid: str
     """Of the resource."""
     part: str
-    """Which of its workers, e.g. edge or cloud."""
+    """Which of its workers, such as edge or cloud."""
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.uid}/{self.part}"
@@ -65,7 +65,7 @@ class Order:
     """A message to a node. Only the newest of each key counts."""
 
     seq: int
-    """Rises with every change, over all nodes."""
+    """Increases with every change, across all nodes."""
     node: str
     key: WorkKey
     namespace: str
@@ -73,54 +73,54 @@ class Order:
     operation: Operation
     generation: int
     content: Mapping[str, Any]
-    """What the kind's driver on the node understands."""
+    """The content for the kind's driver on the node."""
     is_acknowledged: bool = False
     """The node has stored it."""
 
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """One worker as its agent sees it."""
+    """One worker, as reported by its agent."""
 
     key: WorkKey
     namespace: str
-    """Of its resource."""
+    """The namespace of its resource."""
     owner_name: str
     """The name of its resource."""
     name: str
-    """What its resource calls the worker."""
+    """The resource's name of the worker."""
     generation: int
-    """Of the order that `state` is about."""
+    """The generation of the order to which `state` refers."""
     state: WorkerState
     pid: int = 0
     """0: no process."""
     address: str = ""
-    """host:port where it serves; empty when it does not."""
+    """host:port at which it serves; empty if it does not."""
     restarts: int = 0
     exit_code: int | None = None
-    """Of its last end; negative: the signal; None: it has not ended, or the code was not visible."""
+    """The exit code of its last end; negative: the signal; None: it has not ended, or the code was not visible."""
     reason: str = ""
-    """Why it FAILED, CamelCase."""
+    """Why it FAILED, in CamelCase."""
     message: str = ""
     log: tuple[str, ...] = ()
-    """Its last lines, where it has failed."""
+    """Its last lines, if it has failed."""
     started_at: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """What the worker reports of itself, e.g. {"runtime": …}."""
+    """The report of the worker itself, such as {"runtime": …}."""
     former_generation: int = 0
-    """Of the order whose process continues because this one could not be started; 0: none."""
+    """The generation of the order whose process continues because this one could not be started; 0: none."""
     is_encrypted: bool = False
-    """It accepts encrypted connections only, from nodes with a certificate."""
+    """It accepts only encrypted connections from nodes with a certificate."""
 
     @property
     def url(self) -> str:
-        """Where it serves, without a path; empty when it does not."""
+        """Returns the URL at which it serves, without a path; empty if it does not."""
         return f"http{'s' if self.is_encrypted else ''}://{self.address}" if self.address else ""
 
 
 @dataclass(frozen=True)
 class DiscoveredCamera:
-    """A camera that answered on a node's network; what it says of itself."""
+    """A camera that answered on a node's network, described by itself."""
 
     address: str
     service: str
@@ -134,14 +134,14 @@ class TlsMode(StrEnum):
     """Whether the links of a node to others are encrypted."""
 
     AUTO = "auto"
-    """Where others can reach its workers, and it has a certificate."""
+    """If others can reach its workers, and it has a certificate."""
     REQUIRED = "required"
     """Always: it neither serves nor sends clear text."""
     OFF = "off"
 
 
 class Issuer(StrEnum):
-    """Where a node's certificate comes from."""
+    """The origin of a node's certificate."""
 
     NONE = ""
     """It has none."""
@@ -156,12 +156,12 @@ class TlsReport:
 
     mode: TlsMode = TlsMode.AUTO
     is_serving: bool = False
-    """Its workers accept encrypted connections only."""
+    """Its workers accept only encrypted connections."""
     issuer: Issuer = Issuer.NONE
     expires_at: str = ""
-    """Of its certificate."""
+    """When its certificate expires."""
     problem: str = ""
-    """Why it has no certificate, or no new one."""
+    """Why it has no certificate, or could not get a new one."""
 
 
 @dataclass(frozen=True)
@@ -173,25 +173,25 @@ class NodeReport:
     memory: float = 0.0
     """Share in use, 0..1."""
     load: float = 0.0
-    """Of the last minute."""
+    """The load average of the last minute."""
     memory_bytes: int = 0
-    """In all."""
+    """The total memory, in bytes."""
     cores: int = 0
     free_disk_bytes: int = 0
     accelerators: tuple[str, ...] = ()
     """Names of the devices that could run a NEF."""
     offers: Mapping[str, Any] = field(default_factory=dict)
-    """What else this node has, by kind of work, see `WorkloadDriver.offers`."""
+    """Other offers of this node, by kind of work; see `WorkloadDriver.offers`."""
     workers: tuple[WorkerReport, ...] = ()
     order_problem: str = ""
-    """Why the newest order could not be stored; empty: all were."""
+    """Why the newest order could not be stored; empty: all were stored."""
     discovered: tuple[DiscoveredCamera, ...] = ()
-    """Cameras on its network, where its administrator has it look for them."""
+    """Cameras on its network, if its administrator has turned on discovery."""
     tls: TlsReport = TlsReport()
     providers: tuple[str, ...] = ()
-    """Execution providers that its onnxruntime was built with; the CPU is one. Of an old agent empty."""
+    """The execution providers of its onnxruntime, including the CPU. Empty for an old agent."""
     provider: str = "auto"
-    """The one that its agent was started with, for workers without their own."""
+    """The provider with which its agent was started, for workers without their own."""
 
 
 WORKER_REPORT = JsonForm(WorkerReport)
@@ -206,14 +206,14 @@ class Node:
     side: Side
     created_at: str
     address: str = ""
-    """Where other machines reach its workers, as its agent reports it."""
+    """The address at which other machines reach its workers, reported by its agent."""
     version: str = ""
-    """Of its agent."""
+    """The version of its agent."""
     last_seen_at: str | None = None
     """None: it has never connected."""
     report: NodeReport = NodeReport()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """By which services and jobs select it."""
+    """The labels by which services and jobs select it."""
 
     @property
     def is_at_the_edge(self) -> bool:
@@ -225,7 +225,7 @@ class Node:
         return (now - datetime.fromisoformat(self.last_seen_at)).total_seconds() < OFFLINE_AFTER_S
 
     def workers_at(self, now: datetime) -> tuple[WorkerReport, ...]:
-        """Its workers as reported, or UNKNOWN from the time on that it is offline: they may run on, or not."""
+        """Returns its workers as reported, but UNKNOWN while it is offline: they may or may not continue."""
         if self.is_online(now):
             return self.report.workers
         return tuple(replace(worker, state=WorkerState.UNKNOWN) for worker in self.report.workers)
@@ -238,6 +238,6 @@ class Node:
         return {worker.key for worker in self.report.workers}
 
     def workers_changed_since(self, former: Node) -> set[WorkKey]:
-        """Workers that are new, gone or changed."""
+        """Returns the workers that are new, gone or changed."""
         before, after = ({worker.key: worker for worker in state.report.workers} for state in (former, self))
         return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

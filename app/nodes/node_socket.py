@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Closing:
-    """Why the web closes a connection: a code of RFC 6455, or 4000 plus the corresponding HTTP status."""
+    """Why the web server closes a connection: a code of RFC 6455, or 4000 plus the corresponding HTTP status."""
 
     code: int
     reason: str
@@ -58,7 +58,7 @@ TROUBLED = Closing(1013, "the web cannot reach its database or Redis; try again 
 
 
 async def socket(websocket: WebSocket) -> None:
-    """Serve the socket of a node. Clients without its token are refused by 403, before the socket is accepted."""
+    """Serves the socket of a node. Clients without its token are refused with 403 before the socket is accepted."""
     name, token = str(websocket.path_params["node"]), bearer_of(websocket)
     try:
         is_its = await run_in_threadpool(nodes_of(websocket).authenticate, token) == name
@@ -95,7 +95,7 @@ class NodeConnection:
         self.is_synchronised = False
 
     async def run(self) -> Closing | None:
-        """Run until it ends. Returns why; None: the node has disconnected."""
+        """Runs until the connection ends. Returns why; None: the node has disconnected."""
         hub: ChangeHub = hub_of(self.websocket)
         with hub.watch(f"node:{self.name}") as flag, links_of(self.websocket).connect(self.name) as superseded:
             tasks = [
@@ -144,7 +144,7 @@ class NodeConnection:
         return None
 
     async def _send(self, flag: asyncio.Event) -> Closing | None:
-        """Send orders, once it is known what the node has: a deletion could otherwise overtake what it deletes."""
+        """Sends orders once the node has reported its orders: a deletion could otherwise overtake what it deletes."""
         clock = asyncio.get_running_loop().time
         while not is_ending():
             await changed(flag, self.sent.wait_s(clock()))
@@ -163,7 +163,7 @@ class NodeConnection:
 
 
 def handle_message(nodes: Nodes, name: str, message: Acknowledgement | Heartbeat) -> None:
-    """Process a message that came by the socket or by HTTP. Raises NodeNotFound."""
+    """Processes a message from the socket or from HTTP. Raises NodeNotFound."""
     if isinstance(message, Acknowledgement):
         nodes.acknowledge(name, message.seqs)
         return
@@ -181,5 +181,5 @@ async def _close(websocket: WebSocket, closing: Closing) -> None:
     reason = closing.reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
     try:
         await websocket.close(closing.code, reason)
-    except RuntimeError:  # it was closed from the other end meanwhile
+    except RuntimeError:  # it was closed by the other end meanwhile
         logger.debug("The other end was quicker.")

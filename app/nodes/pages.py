@@ -32,15 +32,15 @@ from app.nodes.view_models import access_fields, view_of
 
 PAGE = "/ui/nodes"
 EVERY_S = 5
-"""Between two looks where nothing is heard of changes."""
+"""Seconds between two updates if changes are not announced."""
 CHANNEL = "nodes"
-"""Of the changes of all nodes; those of one node are at nodes:{name}."""
+"""The channel for changes of all nodes; those of one node are at nodes:{name}."""
 EXAMPLE = "edge0"
 MAX_BYTES = 200_000
 
 
 def nodes(request: Request) -> Response:
-    """htmx asks for the table alone, again and again."""
+    """Sends the page, or only the table, which htmx requests repeatedly."""
     at, is_admin = now(), caller_of(request).is_admin
     template = "nodes/_nodes_live.html" if is_fragment(request) else "nodes/nodes.html"
     views = [view_of(node, at, is_whole=is_admin) for node in nodes_of(request).access.seen_by(user_of(request))]
@@ -61,19 +61,19 @@ def node(request: Request) -> Response:
 
 
 async def list_events(request: Request) -> Response:
-    """`changed` when any node did: also one that the user may not use, of which it tells nothing more."""
+    """Streams `changed` when any node has changed, also one that the user may not use; it says no more about it."""
     return change_stream(request, CHANNEL)
 
 
 async def node_events(request: Request) -> Response:
-    """`changed` when the node came, went, or reports other things."""
+    """Streams `changed` when the node has connected, disconnected, or reports other values."""
     node = await run_in_threadpool(nodes_of(request).access.get_for, user_of(request), request.path_params["name"])
     return change_stream(request, f"{CHANNEL}:{node.name}")
 
 
 @with_fields(MAX_BYTES, "A list of who may use it", guard=require_owner)
 def permit(request: Request, sent: dict[str, str]) -> Response:
-    """Of the page's form. A field of a camera that is left as * is for whoever may use the node."""
+    """Stores the page's form. A camera whose field is left as * is for everybody who may use the node."""
     name = request.path_params["name"]
     try:
         cameras = {
@@ -115,7 +115,7 @@ def add_camera(request: Request, fields: CameraForm) -> Response:
 
 @with_form(CameraForm, guard=require_owner)
 def change_camera(request: Request, fields: CameraForm) -> Response:
-    """An empty address leaves it as it was: it is not shown, for it may hold a password."""
+    """Changes a camera. An empty address leaves it unchanged: it is not shown, because it may contain a password."""
     name, camera_id = request.path_params["name"], request.path_params["camera"]
     source, cameras = fields.source.strip() or None, nodes_of(request).cameras
     try:
@@ -141,13 +141,13 @@ def _page(
     error: ModelmillError | None = None,
     new_camera: CameraForm | None = None,
 ) -> Response:
-    """What the forms were sent with is shown where that is wrong.
+    """Renders the page. If a form was wrong, it shows what was sent.
 
     Args:
-        request: of the page or of a form.
-        sent: of the form of who may use it, or of its labels.
-        error: what is wrong.
-        new_camera: of the form that adds one.
+        request: the request of the page or of a form.
+        sent: the fields of the form for access or for labels.
+        error: the error of the form.
+        new_camera: the fields of the form that adds a camera.
     """
     is_admin = caller_of(request).is_admin
     node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
@@ -226,7 +226,7 @@ def remove(request: Request) -> Response:
 
 
 def _shown_once(request: Request, node: Node, token: str) -> Response:
-    """The answer to the form is the one page that ever shows the token."""
+    """Answers the form with the only page that ever shows the token."""
     command = command_of(node, token, reached_url(request))
     return render(request, "nodes/token.html", area="nodes", node=node, text=token, command=command)
 

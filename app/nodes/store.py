@@ -33,7 +33,7 @@ nodes = sa.Table(
     sa.Column("access", sa.Text, nullable=False, server_default="{}"),
     sa.Column("labels", sa.Text, nullable=False, server_default="{}"),
 )
-"""access: who may use it and its cameras, as Grants.to_json."""
+"""`access`: who may use the node and its cameras, as Grants.to_json."""
 orders = sa.Table(
     "node_orders",
     metadata,
@@ -50,14 +50,14 @@ orders = sa.Table(
     sa.Column("is_acknowledged", sa.Boolean, nullable=False),
     sa.Index("ix_node_orders_kind_uid", "kind", "uid"),
 )
-"""content: it names the secrets of services. An order whose key is lost goes: it is given again."""
+"""`content` contains the secrets of services. An order whose key is lost is deleted and given again."""
 order_numbers = sa.Table(
     "node_order_numbers",
     metadata,
     sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
     sqlite_autoincrement=True,
 )
-"""Where the numbers of orders come from: each only once, also when orders are deleted."""
+"""The source of the numbers of orders: each is used only once, also if orders are deleted."""
 certificates = sa.Table(
     "node_certificates",
     metadata,
@@ -67,15 +67,15 @@ certificates = sa.Table(
     sa.Column("revoked_at", TIME),
     sa.Index("ix_node_certificates_node", "node"),
 )
-"""Those that were issued to nodes and have not expired. serial: in hexadecimal digits."""
+"""The certificates that were issued to nodes and have not expired. `serial`: in hexadecimal digits."""
 
 _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
-"""The order in which several rows are locked, lest two transactions wait for each other."""
+"""The order in which several rows are locked, so that no two transactions wait for each other."""
 
 
 # --- nodes ------------------------------------------------------------------------------------------
 def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
-    """False when there is one of this name already."""
+    """Adds a node. False: there already is one with this name."""
     report = as_text(NODE_REPORT.write(node.report))
     insert = insert_into(conn, nodes).values(
         row_of(nodes, node, side=node.side.value, token_hash=token_hash, report=report, labels=as_text(node.labels))
@@ -84,7 +84,7 @@ def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
 
 
 def change_node(conn: Connection, name: str, **fields: Any) -> bool:
-    """fields: side, token_hash, address, version, last_seen_at, report. False when there is no such node."""
+    """Changes side, token_hash, address, version, last_seen_at or report. False: there is no such node."""
     values = {**fields}
     if "report" in values:
         values["report"] = as_text(NODE_REPORT.write(values["report"]))
@@ -97,7 +97,7 @@ def get_node(conn: Connection, name: str) -> Node | None:
 
 
 def nodes_with_grants(conn: Connection) -> list[tuple[Node, Grants]]:
-    """All nodes, by name, with who may use them."""
+    """Returns all nodes by name, with their access rules."""
     return [(_node(row), _grants(row)) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))]
 
 
@@ -115,10 +115,12 @@ def put_labels(conn: Connection, name: str, labels: Mapping[str, str]) -> None:
 
 
 def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node | None:
-    """As get_node; until the transaction ends nobody else changes it.
+    """Returns a node as get_node does, and locks it: nobody else changes it until the transaction ends.
 
     Args:
-        is_removing: nor orders anything of it.
+        conn: the caller's transaction.
+        name: the name of the node.
+        is_removing: nobody else gives it orders either.
     """
     query = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
     row = conn.execute(query).first()
@@ -126,7 +128,7 @@ def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node
 
 
 def hold_node(conn: Connection, name: str) -> bool:
-    """Whether the node exists. Until the transaction ends it is not deleted; it may be changed."""
+    """Returns whether the node exists. It is not deleted until the transaction ends, but may be changed."""
     query = sa.select(nodes.c.name).where(nodes.c.name == name).with_for_update(read=True, key_share=True)
     return conn.execute(query).first() is not None
 
@@ -147,7 +149,7 @@ def token_hash_of(conn: Connection, name: str) -> str | None:
 
 # --- orders -----------------------------------------------------------------------------------------
 def next_seq(conn: Connection) -> int:
-    """A number that no order ever had. Its row only reserves it."""
+    """Returns a number that no order ever had. Its row only reserves it."""
     added = conn.execute(sa.insert(order_numbers)).inserted_primary_key
     assert added is not None
     conn.execute(sa.delete(order_numbers).where(order_numbers.c.seq == added[0]))
@@ -155,7 +157,7 @@ def next_seq(conn: Connection) -> int:
 
 
 def put_order(conn: Connection, order: Order) -> None:
-    """Replace the order of its key."""
+    """Stores an order, and replaces the earlier one of its key."""
     values = {
         "node": order.node,
         "kind": order.key.kind,
@@ -173,12 +175,12 @@ def put_order(conn: Connection, order: Order) -> None:
 
 
 def get_order(conn: Connection, node: str, key: WorkKey, *, is_locked: bool = False) -> Order | None:
-    """The order of this key; None: the node has none.
+    """Returns the order of this key; None: the node has none.
 
     Args:
         conn: the caller's transaction.
         node: the name of the node.
-        key: of the work.
+        key: the key of the work.
         is_locked: nobody else changes it until the transaction ends.
     """
     c = orders.c
@@ -188,9 +190,12 @@ def get_order(conn: Connection, node: str, key: WorkKey, *, is_locked: bool = Fa
 
 
 def orders_of(conn: Connection, kind: str, uid: str, *, is_locked: bool = False) -> list[Order]:
-    """By node and part.
+    """Returns the orders of a resource by node and part.
 
     Args:
+        conn: the caller's transaction.
+        kind: the kind of the resource.
+        uid: the id of the resource.
         is_locked: nobody else changes them until the transaction ends.
     """
     query = sa.select(orders).where(orders.c.kind == kind, orders.c.uid == uid).order_by(*_IN_TURN)
@@ -198,12 +203,12 @@ def orders_of(conn: Connection, kind: str, uid: str, *, is_locked: bool = False)
 
 
 def orders_of_kind(conn: Connection, kind: str) -> list[Order]:
-    """By node and part."""
+    """Returns the orders of a kind by node and part."""
     return [_order(row) for row in conn.execute(sa.select(orders).where(orders.c.kind == kind).order_by(*_IN_TURN))]
 
 
 def lock_orders_on(conn: Connection, node: str, seqs: Collection[int] | None = None) -> list[Order]:
-    """Of this node; seqs: only these."""
+    """Returns the locked orders of this node. `seqs`: only these."""
     query = sa.select(orders).where(orders.c.node == node).order_by(*_IN_TURN)
     if seqs is not None:
         query = query.where(orders.c.seq.in_(seqs))
@@ -211,7 +216,7 @@ def lock_orders_on(conn: Connection, node: str, seqs: Collection[int] | None = N
 
 
 def pending_on(conn: Connection, node: str) -> list[Order]:
-    """By seq."""
+    """Returns the unacknowledged orders of this node by seq."""
     query = sa.select(orders).where(orders.c.node == node, orders.c.is_acknowledged.is_(False))
     return [_order(row) for row in conn.execute(query.order_by(orders.c.seq))]
 
@@ -226,7 +231,7 @@ def keys_on(conn: Connection, node: str) -> set[WorkKey]:
 
 
 def has_work(conn: Connection, node: str) -> bool:
-    """Whether it has anything to run; deletions and its cameras do not count."""
+    """Returns whether the node has anything to run; deletions and its cameras do not count."""
     is_work = (orders.c.operation != Operation.DELETE.value) & (orders.c.kind != CAMERAS)
     return conn.execute(sa.select(orders.c.seq).where(orders.c.node == node, is_work).limit(1)).first() is not None
 
@@ -240,7 +245,7 @@ def forget(conn: Connection, seqs: Collection[int]) -> None:
 
 
 def contents_on(conn: Connection, node: str) -> list[Mapping[str, Any]]:
-    """Of all its orders."""
+    """Returns the contents of all orders of this node."""
     return [
         json.loads(text) for text in conn.execute(sa.select(orders.c.content).where(orders.c.node == node)).scalars()
     ]
@@ -248,22 +253,25 @@ def contents_on(conn: Connection, node: str) -> list[Mapping[str, Any]]:
 
 # --- certificates -----------------------------------------------------------------------------------
 def add_certificate(conn: Connection, serial: str, node: str, expires_at: str) -> None:
-    """Args:
-    serial: in hexadecimal digits.
-    node: for which it is.
-    expires_at: when it may be forgotten.
+    """Records an issued certificate.
+
+    Args:
+        conn: the caller's transaction.
+        serial: in hexadecimal digits.
+        node: the node of the certificate.
+        expires_at: when it may be forgotten.
     """
     conn.execute(sa.insert(certificates).values(serial=serial, node=node, expires_at=expires_at))
 
 
 def revoke_certificates(conn: Connection, node: str, at: str) -> None:
-    """All of this node."""
+    """Revokes all certificates of this node."""
     is_valid = (certificates.c.node == node) & certificates.c.revoked_at.is_(None)
     conn.execute(sa.update(certificates).where(is_valid).values(revoked_at=at))
 
 
 def revoked_certificates(conn: Connection) -> list[tuple[str, str]]:
-    """Serial, and when it was revoked."""
+    """Returns the serial of each revoked certificate, and when it was revoked."""
     query = sa.select(certificates.c.serial, certificates.c.revoked_at).where(certificates.c.revoked_at.is_not(None))
     return [(row.serial, row.revoked_at) for row in conn.execute(query)]
 

@@ -27,7 +27,7 @@ class VideoView:
     type: str
     name: str
     problem: str = ""
-    """What speaks against it."""
+    """Why it cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,22 @@ class NodeView:
     memory_bytes: int
     free_disk_bytes: int
     states: tuple[tuple[WorkerState, int], ...]
-    """How many workers are in which state, without empty ones."""
+    """The number of workers in each state, without zeros."""
     workers: tuple[WorkerReport, ...]
     """Only for those who may see them."""
     certificate_until: datetime | None = None
-    """When its certificate expires; None: it has none, or tells no time."""
+    """When its certificate expires; None: it has none, or the time is unknown."""
     providers: tuple[str, ...] = ()
-    """Execution providers that its onnxruntime was built with, as readers know them."""
+    """The readable names of its onnxruntime's execution providers."""
     provider: str = ""
-    """The one that its agent was started with, likewise; empty: the first that can be used."""
+    """The readable name of the provider of its agent; empty: the first usable one."""
     videos: tuple[VideoView, ...] = ()
     sources: tuple[str, ...] = ()
-    """What its agent offers to be opened, paths and patterns."""
+    """The sources that its agent offers: paths and patterns."""
 
 
 def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
-    """A view whose figures are clamped to plausible ones: a node may report anything."""
+    """Creates a view. Its figures are limited to plausible values, because a node may report anything."""
     report, workers = node.report, node.workers_at(now)
     count = Counter(worker.state for worker in workers)
     return NodeView(
@@ -83,7 +83,7 @@ class AccessField:
     """A field of the form that sets who may use a node, or one of its cameras."""
 
     name: str
-    """Of the form's field."""
+    """The name of the form's field."""
     kind: str
     """videos, sources or owners; empty: the node."""
     camera: str
@@ -91,13 +91,13 @@ class AccessField:
 
 
 def access_fields(node: Node, grants: Grants, sent: Mapping[str, str], *, is_admin: bool) -> list[AccessField]:
-    """Fields for the node, for each camera that it offers, and for restricted cameras that are gone.
+    """Returns fields for the node, for each camera that it offers, and for restricted cameras that are gone.
 
     Args:
-        node: with its offers.
-        grants: the present rules.
-        sent: the form's values, which are shown instead of the present ones.
-        is_admin: with one for its owners.
+        node: the node with its offers.
+        grants: the current rules.
+        sent: the form's values, which replace the current ones.
+        is_admin: whether there is a field for its owners.
     """
     cameras = [
         (kind, name, allowed)
@@ -127,7 +127,7 @@ def _offered(report: NodeReport, what: str) -> list[str]:
 
 
 def _videos(report: NodeReport) -> tuple[VideoView, ...]:
-    """Of any kind of work that offers some."""
+    """Returns the videos of all kinds of work."""
     kinds = [kind.get("videos") for kind in report.offers.values() if isinstance(kind, Mapping)]
     return tuple(
         VideoView(str(video_id), _text(video, "type"), _text(video, "name"), _text(video, "problem"))

@@ -21,7 +21,7 @@ from app.kit.text.json_form import FormError
 from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
 MAX_UP_BYTES = 1 << 20
-"""Of a frame that a node sends."""
+"""Maximum size of a frame from a node."""
 ACKNOWLEDGE, REPORT = "acknowledge", "report"
 MAX_SEQ = 2**31 - 1
 MAX_SEQS = 10_000
@@ -31,14 +31,14 @@ _KEY = re.compile(r"[!-.0-~]{1,63}/[!-.0-~]{1,36}/[!-.0-~]{1,32}")
 
 
 class BadFrame(BadRequest):
-    """What arrived is not a frame; the message says why."""
+    """The received data are not a frame; the message says why."""
 
     code = "BAD_FRAME"
 
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """The node has stored the orders of these numbers."""
+    """The node has stored the orders with these numbers."""
 
     seqs: tuple[int, ...]
 
@@ -56,12 +56,12 @@ class Acknowledgement:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What a node sends periodically, and whenever something has changed."""
+    """The message that a node sends periodically, and whenever something has changed."""
 
     version: str
-    """Of the agent."""
+    """The version of the agent."""
     address: str
-    """Where other machines reach the workers of this one."""
+    """The address at which other machines reach the workers of this one."""
     report: NodeReport = field(default_factory=NodeReport)
     order_seqs: Mapping[str, int] | None = None
     """The numbers of the stored orders by str(WorkKey); only in the first heartbeat of a connection."""
@@ -81,7 +81,7 @@ class Heartbeat:
 
 
 def order_frame(order: Order) -> dict[str, Any]:
-    """The frame of an order, as an object: a long poll is answered with a list of them."""
+    """Returns the frame of an order as an object: a long poll is answered with a list of them."""
     header = {
         "namespace": order.namespace,
         "resourceKind": order.key.kind,
@@ -96,10 +96,10 @@ def order_frame(order: Order) -> dict[str, Any]:
 
 
 def parse_order(frame: Mapping[str, Any], node: str) -> Order:
-    """The order in a frame to this node. A deletion of work that the web does not know has only a key.
+    """Returns the order in a frame to this node. A deletion of work that the web server does not know has only a key.
 
     Raises:
-        BadFrame: it is not an order.
+        BadFrame: It is not an order.
     """
     header, content = _unpack(frame)
     wrong = [name for name in ("resourceKind", "uid", "part") if not _is_text(header.get(name)) or not header[name]]
@@ -128,7 +128,7 @@ def report_frame(heartbeat: Heartbeat) -> dict[str, Any]:
 
 
 def parse_message(frame: Mapping[str, Any]) -> Acknowledgement | Heartbeat:
-    """The message in a frame of a node. Raises BadFrame."""
+    """Returns the message in a frame of a node. Raises BadFrame."""
     header, content = _unpack(frame)
     operation = header.get("operation")
     if operation == ACKNOWLEDGE:
@@ -139,16 +139,16 @@ def parse_message(frame: Mapping[str, Any]) -> Acknowledgement | Heartbeat:
 
 
 def dump_frame(data: Mapping[str, Any]) -> str:
-    """A frame as text."""
+    """Returns a frame as text."""
     return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
 def read(text: str | bytes) -> dict[str, Any]:
-    """Any JSON object of this protocol: a frame, or a body of the long poll.
+    """Reads a JSON object of this protocol: a frame, or a body of the long poll.
 
     Raises:
-        BadFrame: it is not a JSON object, or holds infinite numbers or invalid Unicode, which could be stored but not
-            be shown.
+        BadFrame: It is not a JSON object, or contains infinite numbers or invalid Unicode, which could be stored but
+            not be shown.
     """
     try:
         data = json.loads(text, parse_constant=_finite_number, parse_float=_finite_number)

@@ -1,4 +1,4 @@
-"""The verbs of nodes: register, permit, report, order, acknowledge."""
+"""The operations on nodes: register, permit, report, order, acknowledge."""
 
 from app.nodes.service.contract import NodeListeners
 from app.nodes.service.node_access import NodeAccess

@@ -1,4 +1,4 @@
-"""The operations on the cameras that are added to nodes: the node hears of each change by an order."""
+"""The operations on the cameras that are added to nodes: each change is sent to the node as an order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.nodes.service.node_access import require_node
 
 
 class NodeCameras:
-    """What administrators added to nodes while their agents ran."""
+    """The cameras that administrators added to nodes while their agents ran."""
 
     def __init__(self, database: Database, notify: Notify, note: Note) -> None:
         """Args:
@@ -30,17 +30,17 @@ class NodeCameras:
         self.note = note
 
     def all(self, node: str) -> CameraList:
-        """Raises NodeNotFound."""
+        """Returns all cameras that were added to a node. Raises NodeNotFound."""
         with self.database.read() as conn:
             require_node(store.get_node(conn, node), node)
             return _list(store.get_order(conn, node, KEY))
 
     def add(self, node: str, type: str, source: str, *, by: str) -> Camera:
-        """Whether the node may open it, and whether pictures come, is said in the node's next report.
+        """Adds a camera. The node's next report says whether it may open the camera, and whether it gives pictures.
 
         Args:
-            node: its name.
-            type: what the camera shows, for people.
+            node: the name of the node.
+            type: the camera's subject, for people.
             source: an absolute path on the node, or a URL.
             by: the administrator.
 
@@ -52,13 +52,13 @@ class NodeCameras:
     def change(
         self, node: str, camera_id: str, *, type: str | None = None, source: str | None = None, by: str
     ) -> Camera:
-        """Give it another type or source. Jobs that read it go on with the new source.
+        """Changes the type or source of a camera. Jobs that read it continue with the new source.
 
         Args:
-            node: its name.
-            camera_id: which of its added cameras.
-            type: None: as it was.
-            source: None: as it was.
+            node: the name of the node.
+            camera_id: one of its added cameras.
+            type: the new type; None: unchanged.
+            source: the new source; None: unchanged.
             by: the administrator.
 
         Raises:
@@ -69,7 +69,7 @@ class NodeCameras:
         )
 
     def remove(self, node: str, camera_id: str, *, by: str) -> None:
-        """Raises NodeNotFound, CameraNotFound, CameraInUse while a job reads it."""
+        """Removes a camera. Raises NodeNotFound, CameraNotFound, and CameraInUse while a job reads it."""
 
         def removal(cameras: CameraList) -> tuple[CameraList, Camera]:
             return cameras.without(camera_id), cameras.get(camera_id)

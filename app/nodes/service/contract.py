@@ -18,18 +18,18 @@ class SecretHashing(Protocol):
 
 
 Notify = Callable[[str], None]
-"""Notify the connection of this node that there are orders for it."""
+"""Notifies the connection of this node of new orders."""
 OnKeys = Callable[[str, Collection[WorkKey]], None]
-"""Called with a node's name and its orders outside of any transaction: it got a new token, perhaps for another machine,
-others may use it, or it is selected by other labels."""
+"""Called with a node's name and the keys of its orders, outside of any transaction: it has a new token, perhaps for
+another machine, its access rules have changed, or its labels have."""
 Note = Callable[[Connection, str, str, str, dict[str, Any]], None]
 OnChange = Callable[[Node, Collection[WorkKey]], None]
-"""Called outside of any transaction: a node came or went, these workers of it changed, or its offers did."""
+"""Called outside of any transaction: a node came or went, or these workers or its offers have changed."""
 
 
 @dataclass(frozen=True)
 class NodeListeners:
-    """Who hears of what happens to nodes."""
+    """The listeners for changes of nodes."""
 
     changed: Sequence[OnChange] = ()
     replaced: Sequence[OnKeys] = ()
@@ -45,4 +45,4 @@ class NodeListeners:
 
 
 MemberOf = Callable[[str], Member]
-"""The user of this name, as access rules see them."""
+"""Returns the user with this name as a member for access rules."""

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class NodeAccess:
-    """The nodes as users may see them."""
+    """The access of users to nodes."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class NodeAccess:
         """Args:
         member_of: gives a user's groups.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
-        permitted: called after it was changed who may use a node, or by which labels it is selected.
+        permitted: called after the access rules or the labels of a node have changed.
         """
         self.database = database
         self.member_of = member_of
@@ -40,57 +40,59 @@ class NodeAccess:
         self.permitted = permitted
 
     def seen_by(self, user: str) -> list[Node]:
-        """By name, the nodes that this user may use, without cameras that they may not use."""
+        """Returns by name the nodes that this user may use, without cameras that they may not use."""
         member = self.member_of(user)
         with self.database.read() as conn:
             granted = store.nodes_with_grants(conn)
         return [visible for node, grants in granted if (visible := visible_node(member, node, grants)) is not None]
 
     def selected_by(self, user: str, selector: Mapping[str, str]) -> list[Node]:
-        """By name, those at the edge that this user may use and that have these labels."""
+        """Returns by name the edge nodes with these labels that this user may use."""
         return [node for node in self.seen_by(user) if node.is_at_the_edge and selects(selector, node.labels)]
 
     def is_owner(self, user: str, name: str) -> bool:
-        """Whether this user may label the node, and say who else may use it. Nobody owns an unknown node."""
+        """Returns whether this user may label the node and change its access rules. Nobody owns an unknown node."""
         member = self.member_of(user)
         with self.database.read() as conn:
             granted = store.grants_of(conn, name)
         return granted is not None and granted[1].owners.admits(member)
 
     def find_for(self, user: str, name: str) -> Node | None:
-        """The node as this user may see it; None: they may not use it, or it does not exist."""
+        """Returns the node without cameras that this user may not use. None: they may not use it, or it is unknown."""
         member = self.member_of(user)
         with self.database.read() as conn:
             granted = store.grants_of(conn, name)
         return visible_node(member, *granted) if granted else None
 
     def get_for(self, user: str, name: str) -> Node:
-        """Raises NodeNotFound, also for one that they may not use."""
+        """Returns the node as find_for does. Raises NodeNotFound, also for a node that they may not use."""
         return require_node(self.find_for(user, name), name)
 
     def hidden_from(self, user: str, name: str) -> dict[str, list[str]]:
-        """The restricted cameras of this node that this user may not use; none for an unknown node."""
+        """Returns the restricted cameras of this node that this user may not use; none for an unknown node."""
         member = self.member_of(user)
         with self.database.read() as conn:
             granted = store.grants_of(conn, name)
         return granted[1].hidden(member) if granted else {}
 
     def grants(self, name: str) -> Grants:
-        """Raises NodeNotFound."""
+        """Returns the access rules of a node. Raises NodeNotFound."""
         with self.database.read() as conn:
             _, granted = require_node(store.grants_of(conn, name), name)
         return granted
 
     def permit(self, name: str, grants: Grants, *, by: str, is_admin: bool = True) -> None:
-        """Set who may use a node; its listeners end the work of others there.
+        """Sets the access rules of a node; the listeners end the work of users without access.
 
         Args:
-            by: whoever does, for the audit log.
-            is_admin: whether they may say who owns it, too.
+            name: the name of the node.
+            grants: the new rules.
+            by: the acting user, for the audit log.
+            is_admin: whether they may change its owners, too.
 
         Raises:
             NodeNotFound
-            Forbidden: Its owners would be others.
+            Forbidden: The owners would change.
         """
         with self.database.write() as conn:
             require_node(store.lock_node(conn, name), name)
@@ -103,7 +105,7 @@ class NodeAccess:
         self._tell(name, keys)
 
     def label(self, name: str, labels: Mapping[str, str], *, by: str) -> None:
-        """Set the labels of a node; services that select it by them begin there, others end. Raises NodeNotFound,
+        """Sets the labels of a node; services that select it by them start there, others end. Raises NodeNotFound,
         BadLabels."""
         checked = checked_labels(labels)
         with self.database.write() as conn:

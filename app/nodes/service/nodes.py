@@ -28,18 +28,18 @@ _TOKEN = re.compile(r"mn_([-a-z0-9.]{1,63})_([0-9a-f]{64})")
 """mn_<name>_<secret>: names of nodes have no underscore."""
 T = TypeVar("T")
 RESERVED = ("new",)
+"""Names of pages."""
 OVERDUE_S = OFFLINE_AFTER_S / 3
-"""Time before a node is considered silent from which it is looked at more often."""
-"""A page has this name."""
+"""Seconds before a node counts as silent from which it is checked more often."""
 
 
 class Nodes:
-    """The registered nodes: who they are, what they report and what they are told.
+    """The registered nodes, their reports and their orders.
 
     Attributes:
-        access: who may use them.
-        cameras: those that administrators added to them.
-        certificates: with which they recognize each other.
+        access: the access of users.
+        cameras: the cameras that administrators added.
+        certificates: the certificates by which nodes recognize each other.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Nodes:
     ) -> None:
         """Args:
         database: where nodes and orders are stored.
-        hasher: of tokens' secrets.
+        hasher: hashes the secrets of tokens.
         notify: called after a node's orders have changed.
         member_of: gives a user's groups.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
@@ -72,12 +72,12 @@ class Nodes:
 
     # registration
     def register(self, name: str, side: Side, *, now: datetime, replace: bool = False) -> tuple[Node, str]:
-        """Add a node.
+        """Adds a node.
 
         Args:
-            name: of the node.
-            side: where it stands.
-            now: the time.
+            name: the name of the node.
+            side: whether it is at the edge or in the cloud.
+            now: the current time.
             replace: an existing node of this name gets a new token and keeps its orders, with other secrets: the holder
                 of the old token may still have the old ones.
 
@@ -112,7 +112,7 @@ class Nodes:
         return node, f"mn_{name}_{secret}"
 
     def authenticate(self, token: str) -> str | None:
-        """The name of the node whose token this is; None: of no node."""
+        """Returns the name of the node with this token; None: no node has it."""
         match = _TOKEN.fullmatch(token)
         if match is None:
             return None
@@ -133,12 +133,12 @@ class Nodes:
         return require_node(self.find(name), name)
 
     def all(self) -> list[Node]:
-        """By name."""
+        """Returns all nodes by name."""
         with self.database.read() as conn:
             return store.all_nodes(conn)
 
     def remove(self, name: str) -> None:
-        """Delete a node, its token and its orders. Raises NodeNotFound, NodeBusy while anything is to run there."""
+        """Deletes a node, its token and its orders. Raises NodeNotFound, and NodeBusy while it has work."""
         with self.database.write() as conn:
             node = require_node(store.lock_node(conn, name, is_removing=True), name)
             if store.has_work(conn, name):
@@ -153,20 +153,20 @@ class Nodes:
         self.listeners.tell_changed(node, keys)
 
     def all_with_pending(self, conn: Connection) -> tuple[list[Node], int]:
-        """All nodes, and how many orders they have not yet acknowledged."""
+        """Returns all nodes, and the number of unacknowledged orders."""
         return store.all_nodes(conn), store.count_pending(conn)
 
     # reports
     def report(self, name: str, report: NodeReport, *, address: str, version: str, now: datetime) -> None:
-        """Store a heartbeat. Listeners are called with the workers that changed, when the offers changed, and for a
-        node that was offline.
+        """Stores a heartbeat. Listeners are called with changed workers, for changed offers, and for a node that was
+        offline.
 
         Args:
-            name: of the node.
+            name: the name of the node.
             report: its state.
-            address: where other machines reach its workers.
-            version: of its agent.
-            now: the time.
+            address: the address at which other machines reach its workers.
+            version: the version of its agent.
+            now: the current time.
 
         Raises:
             NodeNotFound
@@ -185,12 +185,12 @@ class Nodes:
             self.listeners.tell_changed(node, keys)
 
     def look_for_changes(self, now: datetime) -> bool:
-        """Call listeners for nodes that have become silent. To be called every few seconds by one process.
+        """Calls the listeners for nodes that have become silent. One process should call it every few seconds.
 
         Only this process knows which nodes it has announced: one that takes over announces them again.
 
         Returns:
-            Whether a report is overdue, so that one of them may become silent within OVERDUE_S.
+            Whether a report is overdue, so that a node may become silent within OVERDUE_S.
         """
         with self.database.read() as conn:
             nodes = store.all_nodes(conn)
@@ -220,18 +220,18 @@ class Nodes:
         generation: int,
         content: Mapping[str, Any],
     ) -> bool:
-        """Order work of a node: an insert, or an update where the node had another content.
+        """Orders work from a node: an insert, or an update if the node had another content.
 
         Runs in the caller's transaction; the caller calls `notify` after its commit.
 
         Args:
             conn: the caller's transaction.
             node: the name of the node.
-            key: of the work.
-            namespace: of the resource.
-            name: of the resource.
-            generation: of the resource.
-            content: what the kind's driver on the node understands.
+            key: the key of the work.
+            namespace: the namespace of the resource.
+            name: the name of the resource.
+            generation: the generation of the resource.
+            content: the content for the kind's driver on the node.
 
         Returns:
             Whether it is new; the same order again changes nothing.
@@ -244,14 +244,14 @@ class Nodes:
     def withdraw(
         self, conn: Connection, kind: str, uid: str, part: str | None = None, *, but: Collection[str] = ()
     ) -> list[str]:
-        """End the workers of a resource. A deletion stays until its node has acknowledged it.
+        """Ends the workers of a resource. A deletion is kept until its node has acknowledged it.
 
         Args:
             conn: the caller's transaction.
-            kind: of the resource.
-            uid: of the resource.
-            part: only these workers; None: all.
-            but: the nodes whose workers stay.
+            kind: the kind of the resource.
+            uid: the id of the resource.
+            part: ends only these workers; None: all.
+            but: the nodes whose workers continue.
 
         Returns:
             The names of the nodes to notify.
@@ -259,20 +259,20 @@ class Nodes:
         return orders.withdraw(conn, kind, uid, part, but)
 
     def orders_of(self, conn: Connection, kind: str, uid: str) -> list[Order]:
-        """The orders of a resource, unacknowledged deletions included."""
+        """Returns the orders of a resource, including unacknowledged deletions."""
         return store.orders_of(conn, kind, uid)
 
     def orders_of_kind(self, conn: Connection, kind: str) -> list[Order]:
-        """The orders of all resources of a kind, unacknowledged deletions included."""
+        """Returns the orders of all resources of a kind, including unacknowledged deletions."""
         return store.orders_of_kind(conn, kind)
 
     def pending(self, name: str) -> list[Order]:
-        """The orders that the node has not acknowledged, by seq."""
+        """Returns the orders that the node has not acknowledged, by seq."""
         with self.database.read() as conn:
             return store.pending_on(conn, name)
 
     def acknowledge(self, name: str, seqs: Collection[int]) -> None:
-        """The node has stored these orders. Acknowledged deletions are removed, and listeners are called with them."""
+        """Records that the node has stored these orders. Acknowledged deletions are removed and passed to listeners."""
         if not seqs:
             return
         with self.database.write() as conn:
@@ -282,12 +282,12 @@ class Nodes:
             self.listeners.tell_changed(node, ended)
 
     def synchronise(self, name: str, stored_seqs: Mapping[str, int]) -> None:
-        """Reconcile the orders with those that a connecting node has: what it lacks becomes pending again, and what it
-        should not have is withdrawn. Listeners are called with all its work.
+        """Reconciles the orders with those of a connecting node: missing ones become pending again, and extra ones are
+        withdrawn. Listeners are called with all its work.
 
         Args:
-            name: of the node.
-            stored_seqs: what the node has, the number of each str(WorkKey).
+            name: the name of the node.
+            stored_seqs: the node's orders: the number of each str(WorkKey).
 
         Raises:
             NodeNotFound
@@ -299,7 +299,7 @@ class Nodes:
         self.listeners.tell_changed(node, keys)
 
     def may_read(self, name: str, sha256: str) -> bool:
-        """Whether any order of this node names this file."""
+        """Returns whether any order of this node names this file."""
         with self.database.read() as conn:
             contents = store.contents_on(conn, name)
         return any(orders.names_file(content, sha256) for content in contents)

@@ -18,7 +18,7 @@ from app.nodes.model import Operation, Order, WorkKey
 
 
 def put(conn: Connection, order: Order) -> bool:
-    """Store an order under a new number. False: the node already has the same one. Raises NodeNotFound."""
+    """Stores an order under a new number. False: the node already has the same one. Raises NodeNotFound."""
     if not store.hold_node(conn, order.node):
         raise NodeNotFound(f"There is no node {order.node!r}.")
     former = store.get_order(conn, order.node, order.key, is_locked=True)
@@ -33,7 +33,7 @@ def _content_of(order: Order) -> tuple[Any, ...]:
 
 
 def _operation(former: Order | None) -> Operation:
-    """Update, if the node has acknowledged an earlier content."""
+    """Returns INSERT for new work, UPDATE if the node has acknowledged an earlier content, else the earlier operation."""
     if former is None or former.operation is Operation.DELETE:
         return Operation.INSERT
     return Operation.UPDATE if former.is_acknowledged else former.operation
@@ -52,7 +52,7 @@ def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: Colle
 
 
 def acknowledge(conn: Connection, name: str, seqs: Collection[int]) -> set[WorkKey]:
-    """Returns the keys of the deletions among them, which are removed."""
+    """Records acknowledged orders. Returns the keys of the deletions among them, which are removed."""
     orders = store.lock_orders_on(conn, name, seqs)
     done = [order for order in orders if order.operation is Operation.DELETE]
     store.acknowledge(conn, [order.seq for order in orders if order.operation is not Operation.DELETE])
@@ -61,7 +61,7 @@ def acknowledge(conn: Connection, name: str, seqs: Collection[int]) -> set[WorkK
 
 
 def synchronise(conn: Connection, name: str, stored_seqs: Mapping[str, int]) -> None:
-    """See Nodes.synchronise. Deletions stay: the node acknowledges them, whether it had the work or not."""
+    """See Nodes.synchronise. Deletions are kept: the node acknowledges them whether it had the work or not."""
     orders = store.lock_orders_on(conn, name)
     for order in orders:
         if order.operation is Operation.DELETE:
@@ -77,7 +77,7 @@ def synchronise(conn: Connection, name: str, stored_seqs: Mapping[str, int]) -> 
 
 
 def names_file(content: Any, sha256: str) -> bool:
-    """Whether a content names this file, under a key …sha256. Users' texts under other keys name none."""
+    """Returns whether a content names this file, under a key …sha256. Users' texts under other keys do not count."""
     return sha256 in _files(content)
 
 
