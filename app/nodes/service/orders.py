@@ -33,7 +33,7 @@ def _content_of(order: Order) -> tuple[Any, ...]:
 
 
 def _operation(former: Order | None) -> Operation:
-    """Returns INSERT for new work, UPDATE if the node has acknowledged an earlier content, else the earlier operation."""
+    """Returns INSERT for new work, UPDATE after an acknowledged content, else the earlier operation."""
     if former is None or former.operation is Operation.DELETE:
         return Operation.INSERT
     return Operation.UPDATE if former.is_acknowledged else former.operation
