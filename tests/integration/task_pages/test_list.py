@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from html import unescape
 from datetime import datetime, timedelta
 
 import httpx
@@ -22,7 +21,7 @@ from tests.harness.users import person
 def test_the_list_is_newest_first_and_says_why_tasks_wait(web: httpx.Client, ids: dict[str, str]) -> None:
     pages = [web.get("/ui/tasks")]
     while older := re.search(r'href="(/ui/tasks\?[^"]*cursor=[^"]+)"', pages[-1].text):
-        pages.append(web.get(unescape(older[1])))
+        pages.append(web.get(html.unescape(older[1])))
     known = [task_id for page in pages for task_id in rows(page) if task_id in ids.values()]
     assert sorted(known) == sorted(ids.values()) and known[0] == ids["queued"]
     text = " ".join(map(text_of, pages))
