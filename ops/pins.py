@@ -1,4 +1,4 @@
-"""Pins what is installed: the closure of the project's requirements, as exact versions, one file for each purpose."""
+"""Pins the installed packages: the closure of the project's requirements as exact versions, one file per purpose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from packaging.version import Version
 OPS = Path(__file__).parent
 PYPROJECT = OPS.parent / "pyproject.toml"
 PYTHONS: tuple[dict[str, str], ...] = ({}, {"python_full_version": "3.11.2"})
-"""Markers are judged for the running Python, and for Debian 12's."""
+"""Markers are evaluated for the running Python and for that of Debian 12."""
 HEAD = "# {purpose}: exact versions, made by ops/lock. Do not edit.\n"
 
 
@@ -39,9 +39,11 @@ def main() -> int:
 
 
 def closure(requirements: Iterable[str]) -> dict[str, str]:
-    """Canonical name → installed version, of the requirements and all that they require on this platform.
+    """Returns canonical name → installed version, of the requirements and of all that they require on this platform.
 
-    Raises PackageNotFoundError, ValueError when an installed version is not the one required.
+    Raises:
+        PackageNotFoundError: A package is not installed.
+        ValueError: An installed version is not the required one.
     """
     pinned: dict[str, str] = {}
     seen: set[tuple[str, str]] = set()
@@ -63,7 +65,7 @@ def closure(requirements: Iterable[str]) -> dict[str, str]:
 
 
 def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
-    """Is it required on this Python, or on the oldest that is supported?"""
+    """Returns whether it is required on this Python, or on the oldest supported one."""
     return requirement.marker is None or any(
         requirement.marker.evaluate({"extra": extra, **python}) for extra in extras for python in PYTHONS
     )

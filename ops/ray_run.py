@@ -1,4 +1,4 @@
-"""What is remembered of a Ray that ops/ray-local has started, so that it ends these processes and nobody else's."""
+"""The record of a Ray that ops/ray-local has started, so that it ends only these processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 @dataclass(frozen=True)
 class Leashed:
-    """One node: its leash's pid, and when that started, for a pid may have been given to another since."""
+    """A node: the pid of its leash, and when that started, because another process may have the pid since then."""
 
     pid: int
     began: str
@@ -33,7 +33,7 @@ class Leashed:
         return bool(self.began) and began(self.pid) == self.began
 
     def send(self, number: signal.Signals) -> None:
-        """SIGKILL goes to its whole group, which the leash leads."""
+        """Sends a signal. SIGKILL goes to the whole group, which the leash leads."""
         with contextlib.suppress(ProcessLookupError):
             if self.is_alive:
                 os.kill(-self.pid if number == signal.SIGKILL else self.pid, number)
@@ -41,7 +41,7 @@ class Leashed:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What is remembered of a start. temporary: Ray's own folder, whose path must be short."""
+    """The record of a start. `temporary`: Ray's own folder, whose path must be short."""
 
     dashboard_port: int
     gcs_port: int
@@ -71,20 +71,20 @@ class Cluster:
 
     @property
     def is_whole(self) -> bool:
-        """Its head and its worker were started, and are there."""
+        """Returns whether its head and its worker were started and are alive."""
         return len(self.nodes) == WHOLE and self.is_alive
 
     def living(self) -> tuple[Node, ...]:
-        """Raises RayUnreachable."""
+        """Returns the living nodes. Raises RayUnreachable."""
         with contextlib.closing(
             RayGateway(RayOptions(self.address, self.gcs_address, self.token, RESOURCE))
         ) as gateway:
-            gateway.job("of-nobody--a01")  # raises when no jobs are accepted
+            gateway.job("of-nobody--a01")  # raises if no jobs are accepted
             return gateway.nodes()
 
 
 class RunFolder:
-    """Of one data folder: what runs of it, and the logs of `ray start`. For its owner only: it holds the token."""
+    """The folder for the record and the logs of `ray start`. Only for its owner, because it contains the token."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -93,14 +93,14 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Two that start or stop at the same time come one after the other."""
+        """Serializes processes that start or stop at the same time."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self.path / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def read(self) -> Cluster | None:
-        """None: nothing was started, or it was stopped, or what is remembered cannot be read."""
+        """Reads the record. None: nothing was started, it was stopped, or the record is unreadable."""
         try:
             kept = json.loads(self._remembered.read_text())
             return Cluster(**{**kept, "nodes": tuple(Leashed(**node) for node in kept["nodes"])})
@@ -114,7 +114,7 @@ class RunFolder:
         fresh.replace(self._remembered)
 
     def token(self) -> str:
-        """The same at each start: who was told of it once, as a `modelmill up` that runs, need not be told again."""
+        """Returns the token. It is the same at each start, so that a running `modelmill up` need not be told again."""
         kept = self.path / "token"
         with contextlib.suppress(FileExistsError), os.fdopen(os.open(kept, _NEW, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(24))
@@ -125,7 +125,7 @@ class RunFolder:
 
 
 def began(pid: int) -> str:
-    """The boot, and the ticks since: never said of another process. Empty: there is none, or it has ended."""
+    """Returns the boot id and the ticks since: unique for a process. Empty: there is none, or it has ended."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if state in "ZX" else f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {fields[18]}"

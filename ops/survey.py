@@ -1,7 +1,7 @@
-"""The sources in figures: `python -m ops.survey [CHECKOUT]`, or `poe survey`. One table, of this checkout or
-of another.
+"""Statistics of the sources: `python -m ops.survey [CHECKOUT]`, or `poe survey`. It prints one table, of this
+checkout or of another.
 
-Sizes count whole lines; a function is its whole span without decorators. Imports count wherever they stand: in a cycle
+Sizes count whole lines; a function is its whole span without decorators. All imports count: in a cycle
 of modules or of parts (`app.video` and `app.nodes` are parts) they may also be lazy, or for types alone.
 """
 
@@ -32,7 +32,7 @@ MARKS = {
 @dataclass(frozen=True)
 class Sources:
     texts: Mapping[Path, str]
-    """By path in the checkout."""
+    """The texts by path in the checkout."""
     trees: Mapping[Path, ast.Module]
 
     @property
@@ -45,12 +45,12 @@ class Sources:
 
     @property
     def functions(self) -> list[tuple[Function, bool]]:
-        """Each with whether it is public: it, and the classes around it."""
+        """Returns each function, and whether it and the classes around it are public."""
         return [one for tree in self.trees.values() for one in functions(tree)]
 
 
 def sources(root: Path, *folders: str) -> Sources:
-    """Python files below some folders of a checkout; a folder that is not there has none."""
+    """Returns the Python files below some folders of a checkout; a missing folder has none."""
     paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
     texts = {path.relative_to(root): path.read_text("utf-8") for path in paths}
     return Sources(texts, {path: ast.parse(text) for path, text in texts.items()})
@@ -68,7 +68,7 @@ def functions(tree: ast.AST, *, is_public: bool = True) -> Iterator[tuple[Functi
 
 
 def table(root: Path) -> list[tuple[str, str]]:
-    """Rows of two cells, of the checkout in this folder."""
+    """Returns the rows of two cells for the checkout in this folder."""
     product, tests = sources(root, *PRODUCT), sources(root, "tests")
     public = [function for function, is_public in product.functions if is_public]
     graph = import_graph({module_name(path): tree for path, tree in product.trees.items()})
@@ -91,7 +91,7 @@ def table(root: Path) -> list[tuple[str, str]]:
 
 
 def folders(root: Path) -> Iterator[tuple[str, Sources]]:
-    """What there is, and below app each part."""
+    """Yields the top folders, and each part below app."""
     names = sorted(path.name for path in (root / "app").iterdir() if path.is_dir() and any(path.rglob("*.py")))
     for folder in ("app", *(f"app/{name}" for name in names), "actors", "ops", "tests"):
         yield folder, sources(root, folder)

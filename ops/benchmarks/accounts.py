@@ -1,7 +1,7 @@
-"""`ops/bench accounts`: what it costs to know whose token a request carries, with 10,000 users in SQLite.
+"""`ops/bench accounts`: the cost of finding the user of a request's token, with 10,000 users in SQLite.
 
-Each check takes another user, so no page of the database is warmer than it would be. The limit beside it is the bare
-query on the same file with nothing around it.
+Each check takes another user, so that no page of the database is unusually warm. The limit beside it is the bare query
+on the same file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _populate(accounts: Accounts) -> list[str]:
-    """One token for each user, used a moment ago: else the first check would note its use."""
+    """Creates a token for each user, marked as used a moment ago: otherwise the first check would record its use."""
     moment = to_text(now())
     texts, rows = list[str](), list[tuple[User, Token, str]]()
     for number in range(USERS):
@@ -69,7 +69,7 @@ def _populate(accounts: Accounts) -> list[str]:
 
 
 def _spread(tokens: list[str]) -> list[str]:
-    """Some of them, far from each other."""
+    """Returns some of them, far from each other."""
     return [tokens[(at * 7919) % USERS] for at in range(CHECKS)]
 
 

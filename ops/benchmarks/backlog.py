@@ -32,7 +32,7 @@ from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
 
 ENOUGH_JOBS, ASKED_TIMES, SUBMITTED_TIMES = 300, 10, 5
-ASK_EVERY_S = 0.02  # often enough to stop soon, seldom enough not to take CPU from what is measured
+ASK_EVERY_S = 0.02  # often enough to stop soon, rarely enough not to take CPU from the measurement
 OWNER = "local"
 SAMPLE = REPOSITORY / "ops" / "samples" / "digits"
 LISTS = ("/jobs", "/ui/jobs", "/ui/jobs?q=no-such-name", "/system", "/ui/system")
@@ -40,7 +40,7 @@ LISTS = ("/jobs", "/ui/jobs", "/ui/jobs?q=no-such-name", "/system", "/ui/system"
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one job. commands: that Redis ran, also those inside scripts."""
+    """The cost of one job. `commands`: run by Redis, including those inside scripts."""
 
     submit_ms: float
     wall_ms: float
@@ -81,7 +81,7 @@ def measure(depths: Sequence[int]) -> None:
 
 
 class Backlog:
-    """pids: the workers' masters; each leads a process group."""
+    """Measures the cost of a backlog. `pids`: the workers' masters; each leads a process group."""
 
     def __init__(self, container: Container, server: redis.Redis, pids: list[int]) -> None:
         self.container = container
@@ -93,7 +93,7 @@ class Backlog:
         return Cost(*(statistics.mean(getattr(cost, field.name) for cost in costs) for field in fields(Cost)))
 
     def answers(self, depth: int, client: httpx.Client, keys: dict[str, str]) -> dict[str, float]:
-        """Milliseconds of the web while so many are queued, medians."""
+        """Returns the median milliseconds of web requests while this many jobs are queued."""
         with self._standing_still():
             job_ids = [submit(self.container, owner=OWNER) for _ in range(depth)]
             last = job_ids[-1]
@@ -106,7 +106,7 @@ class Backlog:
         return times
 
     def drain(self, job_ids: list[str]) -> None:
-        """Wait until no job is active, and forget all of them: each depth starts from nothing."""
+        """Waits until no job is active, and deletes all of them: each depth starts empty."""
         self._until_empty()
         for job_id in job_ids:
             self.container.store.delete(job_id)
@@ -132,13 +132,13 @@ class Backlog:
             time.sleep(ASK_EVERY_S)
 
     def _ends(self, job_ids: list[str]) -> Iterator[str]:
-        """When the last ones ended; the queues keep the order."""
+        """Yields when the last jobs ended; the queues keep the order."""
         for record in self.container.store.several(job_ids[-ENOUGH_JOBS:]):
             assert record.finished_at is not None
             yield record.finished_at
 
     def _used(self) -> tuple[float, float, float]:
-        """CPU seconds of the workers, of Redis, and how many commands it has run."""
+        """Returns the CPU seconds of the workers and of Redis, and the number of its commands."""
         usage, stats = self.server.info("cpu"), self.server.info("commandstats")
         calls = sum(
             command["calls"] for name, command in stats.items() if name != "cmdstat_zcard"

@@ -32,7 +32,7 @@ JOBS, QUEUED, AIM_RATIO = 50, (10, 100, 1_000, 10_000), 1.05
 STAGES = ("onnx", "bie", "nef")
 WORKERS = (2, 6, 2)
 WAITS_S = ((0.05, 0.15), (0.4, 1.2), (0.05, 0.15))
-"""Least and most of each stage."""
+"""The shortest and longest seconds of each stage."""
 BURNS_S = ((0.0, 0.0), (0.2, 0.6), (0.0, 0.0))
 STALLED_S, ASK_EVERY_S = 60, 0.25
 
@@ -78,7 +78,7 @@ def _makespan(
 
 
 def _plain(times: Sequence[float], count: int) -> float:
-    """Seconds for processes that take the next time as soon as they have burnt the last, and do nothing else."""
+    """Returns the seconds of processes that burn one time after the other, and do nothing else."""
     with multiprocessing.Pool(count) as pool:
         pool.map(burn, [0.0] * count)
         started = time.perf_counter()
@@ -87,7 +87,7 @@ def _plain(times: Sequence[float], count: int) -> float:
 
 
 def _run(container: Container, times: Sequence[Sequence[float]]) -> float:
-    """Seconds from the first submission to the last end, as the records say: asking often would cost CPU."""
+    """Returns the seconds from the first submission to the last end, from the records: polling would cost CPU."""
     job_ids = [submit(container, name=" ".join(map(str, seconds))) for seconds in times]
     deadline = time.monotonic() + sum(map(sum, times)) + STALLED_S
     while container.redis.zcard(container.store.records.active_index):

@@ -27,17 +27,17 @@ PLAIN, SEARCH = "plain", "goal"
 SIDES: Mapping[str, Mapping[str, str]] = {PLAIN: {"method": "minmax"}, SEARCH: {"goal": "snr>=20"}}
 LARGE_BYTES = 50 << 20
 AIM, AIM_OF_LARGE = 5.0, 2.0
-"""Times a plain conversion, of a model up to and above LARGE_BYTES."""
+"""The multiples of a plain conversion for models up to and above LARGE_BYTES."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds, medians of the rounds."""
+    """CPU seconds as medians of the rounds."""
 
     plain_s: float
     goal_s: float
     bie_s: float
-    """Of the search's stage alone."""
+    """Only of the search's stage."""
 
     @property
     def ratio(self) -> float:

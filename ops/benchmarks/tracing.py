@@ -27,15 +27,15 @@ import app.kit
 from app.kit.redis.connections import RedisConnection
 
 BACKGROUND = "background"
-"""Role of what threads do that wait for no job: signs of life, Dramatiq's queues of delayed messages."""
+"""The role of threads that wait for no job: heartbeats, Dramatiq's queues of delayed messages."""
 SEND, REPLY, MARK = "send", "reply", "mark"
 RECORD_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 FIRST_WORDS = 12
-"""So many parts of a command are looked at; a script's keys and first arguments are among them."""
+"""The number of parts of a command that are read, including a script's keys and first arguments."""
 
 
 class Event(NamedTuple):
-    """at_ns: of the monotonic clock. commands: how many the round trip carries; 0 for replies and marks."""
+    """An event. `at_ns`: monotonic nanoseconds. `commands`: the number in the round trip; 0 for replies and marks."""
 
     at_ns: int
     role: str
@@ -45,7 +45,7 @@ class Event(NamedTuple):
 
 
 class Trace:
-    """Where a process writes its events. Silent until it is opened under the role that the process has."""
+    """The writer of a process's events. It writes nothing until it is opened with the role of the process."""
 
     def __init__(self) -> None:
         self._file: int | None = None
@@ -60,7 +60,7 @@ class Trace:
         self._write(MARK, label, 0)
 
     def install(self) -> None:
-        """Listen to every Redis connection of this process."""
+        """Listens to every Redis connection of this process."""
         send, read = AbstractConnection.send_packed_command, AbstractConnection.read_response
 
         def traced_send(connection: AbstractConnection, command: Any, *args: Any, **kwargs: Any) -> None:
@@ -107,7 +107,7 @@ class Trace:
             self._write(REPLY, label, 0)
 
     def _label(self, words: list[bytes]) -> str:
-        """A command with its first key; a script by the name it has in the code; Dramatiq's by its command."""
+        """Returns a command with its first key; a script by its name in the code; Dramatiq's by its command."""
         name = words[0].decode(errors="replace").upper()
         if name != "EVALSHA":
             key = b" ".join(words[1:2]).decode(errors="replace")
@@ -141,7 +141,7 @@ class MarkActors(dramatiq.Middleware):
 
 
 def read_events(folder: Path) -> list[Event]:
-    """Of all processes, in order."""
+    """Returns the events of all processes, in order."""
     events = []
     for path in folder.glob("*.trace"):
         role = path.stem.rpartition("-")[0]
@@ -152,7 +152,7 @@ def read_events(folder: Path) -> list[Event]:
 
 
 def parse(packed: bytes) -> list[list[bytes]]:
-    """The commands of a request as Redis reads them, each cut to its first words."""
+    """Returns the commands of a request as Redis reads them, each cut to its first words."""
     commands, at = [], 0
     while at < len(packed):
         end = packed.index(b"\r\n", at)
@@ -169,7 +169,7 @@ def parse(packed: bytes) -> list[list[bytes]]:
 
 
 def _script_names() -> dict[str, str]:
-    """sha → name of every script in the kit (its constant's name) and in Dramatiq."""
+    """Returns sha → name of every script in the kit (the name of its constant) and in Dramatiq."""
     kit = (importlib.import_module(entry.name) for entry in pkgutil.walk_packages(app.kit.__path__, "app.kit."))
     named = {sha: name for module in kit for sha, name in _constants(module)}
     return named | {_sha(text): name for name, text in stock_broker._scripts.items()}

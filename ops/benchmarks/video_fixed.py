@@ -16,7 +16,7 @@ from tests.harness.link import Line
 EDGE, CLOUD = "edge0", "cloud0"
 ROLES = {EDGE: "host", CLOUD: "cloud"}
 BUSY = 0.5
-"""Share of a core that something else has, which computes without end."""
+"""The share of a core that another program takes, which computes endlessly."""
 GRAINS = (1.0, 0.7, 0.4)
 """Of the limit that a plan may be predicted to take: who is careful takes a lighter one."""
 MODELS = ("big", "middle", "small")
@@ -24,7 +24,7 @@ MODELS = ("big", "middle", "small")
 
 @dataclass(frozen=True)
 class FixedPlan:
-    """places: stage → node and model."""
+    """A fixed plan. `places`: stage → node and model."""
 
     name: str
     conf: VideoConf
@@ -43,7 +43,7 @@ class FixedPlan:
 
 @dataclass(frozen=True)
 class _Rated:
-    """quality: predicted, with what is left out; delay_s: the longest, over the steps; fits: on each of them."""
+    """A rated plan. `quality`: predicted, with omitted frames; `delay_s`: the longest of all steps; `fits`: on each."""
 
     fixed: FixedPlan
     quality: float
@@ -85,7 +85,7 @@ def worth_measuring(
 
 
 def _rank(one: _Rated) -> tuple[float, float, float]:
-    """Greater is better: quality, then frames looked at, then the quicker."""
+    """Returns the rank; greater is better: quality, then processed frames, then speed."""
     return round(one.quality, 2), -float(one.fixed.conf.nskip), -one.delay_s
 
 
@@ -121,7 +121,7 @@ def _of(
     jobs: int,
     mapping: Mapping[str, Mapping[str, object]],
 ) -> _Rated:
-    """whole: of each step, without anything left out."""
+    """Rates a plan. `whole`: the quality of each step without omitted frames."""
     looked = conf.fps / (1 + conf.nskip)
     judgements = [
         assess(replace(one, video_conf=conf), wish, margin=1.0, keeps_up=one.fps * LOAD / jobs >= looked)
@@ -147,7 +147,7 @@ def _predictor(dag: DagInfo, rows: Sequence[Measured], line: Line, *, is_busy: b
 
 
 def pictured(dag: DagInfo, line: Line, *, is_busy: bool) -> ResourceInfo:
-    """The two nodes, a core each, with nothing else to do but what keeps the edge's busy."""
+    """Returns the two nodes with a core each, and the load that keeps the edge busy."""
     return {name: _node(dag, name, line, BUSY if is_busy and name == EDGE else 0.0) for name in ROLES}
 
 

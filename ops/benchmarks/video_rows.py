@@ -12,9 +12,9 @@ from tests.harness.deployment import percentile
 WIDTH = 26
 LATE_REPORT_S = 1.2
 IN_TIME = 0.05
-"""Share of violations up to which a plan keeps to the constraint."""
+"""The share of violations up to which a plan satisfies the constraint."""
 AS_GOOD, AS_MANY = 0.01, 0.95
-"""Qualities that differ by so much, and rates in this ratio, are the same."""
+"""Qualities with at most this difference, and rates with at least this ratio, count as equal."""
 
 
 class Ran(Protocol):
@@ -105,7 +105,7 @@ def row_of(
 
 
 def _span(job: Ran, began: float, ended: float) -> tuple[float, float]:
-    """Of a job that does not report in time, the times asked for."""
+    """Returns the span of the reports; of a job that does not report in time, the requested times."""
     times = [at for at, _, _ in job.frames]
     first, last = (
         min((at for at in times if edge <= at <= edge + LATE_REPORT_S), default=edge) for edge in (began, ended)
@@ -114,7 +114,7 @@ def _span(job: Ran, began: float, ended: float) -> tuple[float, float]:
 
 
 def _wanted(plans: Sequence[tuple[float, Plan]], fps: float, began: float, ended: float) -> float:
-    """Frames that the plans in force meant to be processed, of a source of so many a second."""
+    """Returns the frames that the plans meant to process, for a source with this rate."""
     ends = [at for at, _ in plans[1:]] + [ended]
     return sum(
         max(0.0, min(end, ended) - max(at, began)) * fps / _cycle(plan, fps)
@@ -123,13 +123,13 @@ def _wanted(plans: Sequence[tuple[float, Plan]], fps: float, began: float, ended
 
 
 def _cycle(plan: Plan, fps: float) -> float:
-    """Of so many frames of the source one is looked at."""
+    """Returns the number of source frames for each processed one."""
     conf = plan.video_conf
     return (1 + conf.nskip + conf.ntracking) * max(1.0, fps / conf.fps)
 
 
 def _quality(plans: Sequence[Plan], case: Graded) -> float:
-    """Each frame stands for those that were left out after it, too."""
+    """Returns the quality; each frame also represents the omitted ones after it."""
     weights = [_cycle(plan, case.fps) for plan in plans]
     graded = [
         case.quality(
@@ -148,14 +148,14 @@ def best_fixed(rows: Sequence[Row]) -> Row | None:
 
 
 def equals(rows: Sequence[Row], mine: Row) -> list[Row]:
-    """Fixed plans that are as good, and have looked at as many frames."""
+    """Returns the fixed plans that are as good and processed as many frames."""
     return [
         row for row in rows if row.is_fixed and row.quality >= mine.quality - AS_GOOD and row.fps >= AS_MANY * mine.fps
     ]
 
 
 def best_quality(rows: Sequence[Row]) -> float | None:
-    """Of the fixed plans that keep to the constraint; where none does, of the one that violates it least."""
+    """Returns the best quality of fixed plans that satisfy the constraint; if none does, of the least violating one."""
     best = best_fixed(rows)
     kept = [row.quality for row in rows if row.is_fixed and row.violations <= IN_TIME]
     return max(kept, default=best.quality if best else None)
@@ -173,7 +173,7 @@ class Aim:
 
 
 def lines(rows_by_policy: Mapping[str, Sequence[Row]], shares: Sequence[tuple[str, float]]) -> list[str]:
-    """Measured beside the aims."""
+    """Returns the measurements beside the aims."""
     aims = [aim for scenario, rows in rows_by_policy.items() for aim in _aims(scenario, rows)]
     aims += [Aim(what, f"{share:.2f}×", ">= 0.90×", share >= 0.9) for what, share in shares]
     return [f"\n{'':84} {'measured':>12} {'aim':>12}", *(str(aim) for aim in aims)]

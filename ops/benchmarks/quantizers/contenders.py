@@ -1,5 +1,5 @@
-"""Who quantizes: our toolchain in its modes and other tools, each in a process and, where it must, an environment of
-its own. All get the same float model and the same pictures, prepared alike."""
+"""The quantizers: our toolchain in its modes, and other tools, each in its own process and, if necessary, its own
+environment. All get the same float model and the same prepared pictures."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ THREADS = 2
 CONVERSION_S = 1800
 LAST_LINES = 3
 METHODS = ("MinMax", "Percentile", "Entropy")
-"""Of onnxruntime's calibration."""
+"""The methods of onnxruntime's calibration."""
 
 
 @dataclass(frozen=True)
 class Contender:
     name: str
     command: tuple[str, ...]
-    """Behind the interpreter; the request file is put behind it."""
+    """The arguments of the interpreter; the request file is appended."""
     request: Mapping[str, Any] = field(default_factory=dict)
-    """What its request holds beyond the model, the pictures and the output."""
+    """The contents of its request besides the model, the pictures and the output."""
     environment: str = OWN
 
 
@@ -43,13 +43,13 @@ class Conversion:
     model: Path
     took_s: float
     peak_bytes: int
-    """Resident, of its process."""
+    """The peak resident memory of its process."""
     report: Mapping[str, Any]
-    """bie.json, for ours."""
+    """For ours, bie.json."""
 
 
 def contenders() -> tuple[Contender, ...]:
-    """The modes that this version has, then the others."""
+    """Returns the modes of this version, then the other tools."""
     modes: dict[str, dict[str, Any]] = {"ours, min-max": {"method": "minmax"}}
     if "goal" in HostQuantization.model_fields:
         modes |= {"ours, snr>=20": {"goal": "snr>=20"}, "ours, smallest": {"goal": "smallest"}}
@@ -66,14 +66,14 @@ def contenders() -> tuple[Contender, ...]:
 
 
 def convert(contender: Contender, inputs: Mapping[str, Any], preprocess: Mapping[str, Any], folder: Path) -> Conversion:
-    """Run it once.
+    """Runs it once.
 
     Args:
-        inputs: {"float", "pictures", "arrays"}: paths.
-        preprocess: How the pictures are prepared; the arrays are so already.
+        inputs: the paths as {"float", "pictures", "arrays"}.
+        preprocess: how pictures are prepared; the arrays already are.
 
     Raises:
-        RuntimeError: It failed, took too long, or its environment cannot be had; with its last words.
+        RuntimeError: It failed, took too long, or its environment is unavailable; with the end of its output.
     """
     stem = contender.name.replace(", ", "-").replace(" ", "-").replace(">", "").replace("=", "")
     output, request, report = (folder / f"{stem}{ending}" for ending in (".onnx", ".json", ".report.json"))
@@ -88,7 +88,7 @@ def convert(contender: Contender, inputs: Mapping[str, Any], preprocess: Mapping
 
 
 def _run(command: list[str], log: Path) -> int:
-    """Peak resident bytes of the process. Raises RuntimeError."""
+    """Returns the peak resident bytes of the process. Raises RuntimeError."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": str(THREADS)}
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=REPOSITORY)

@@ -1,4 +1,4 @@
-"""What a quantized model is worth: against its float model, on pictures that none of the tools has seen."""
+"""The quality of a quantized model against its float model, on pictures that none of the tools has seen."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Sample:
 
 @dataclass(frozen=True)
 class Judged:
-    """SNR of the worst output: mean over the pictures, and the worst picture."""
+    """The SNR of the worst output: its mean over the pictures, and the worst picture."""
 
     snr_db: float | None
     snr_min_db: float | None
     task: str
-    """Which metric; empty where none is known."""
+    """The name of the metric; empty if none is known."""
     agreement: float | None
     latency_ms: float | None
     size_bytes: int
     int8_share: float
-    """Of the tensors that nodes make, those that are quantized."""
+    """The quantized share of the tensors that nodes make."""
 
 
 def judge(float_path: Path, quantized_path: Path, samples: Sequence[Sample]) -> Judged:
-    """Run both over all samples, one thread. Raises what opening the quantized model raises."""
+    """Runs both models on all samples, in one thread. Raises the errors of opening the quantized model."""
     reference, quantized = open_session(float_path, 1), open_session(quantized_path, 1)
     model = onnx.load(float_path)
     meter, statistics = task_meter(model), OutputStatistics()
@@ -64,7 +64,7 @@ def judge(float_path: Path, quantized_path: Path, samples: Sequence[Sample]) -> 
 
 
 def int8_share(model: onnx.ModelProto) -> float:
-    """Of the layers with weights, those whose input is quantized."""
+    """Returns the share of layers with weights whose input is quantized."""
     makers = {output: node for node in model.graph.node for output in node.output}
     layers = [node for node in model.graph.node if node.op_type in (*WEIGHTED, *QUANTIZED - {"QuantizeLinear"})]
     fed = [makers.get(node.input[0]) for node in layers]

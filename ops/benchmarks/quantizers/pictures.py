@@ -1,4 +1,4 @@
-"""Real pictures in two parts that share no scene: what sets the ranges, and what judges."""
+"""Real pictures in two parts without a common scene: for calibration and for evaluation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from PIL import Image
 from app.inference.sources.factory import open_source
 
 EVERY = 6
-"""Of a clip's frames one in so many."""
+"""One in this number of a clip's frames is used."""
 CALIBRATE_CLIPS = ("classroom-270p.mp4", "person-bicycle-car-270p.mp4")
 JUDGE_CLIPS = ("faces-walking-270p.mp4", "headpose-female-270p.mp4")
 
 
 def write_parts(shared: Path, folder: Path, count: int) -> tuple[Path, Path]:
-    """Folders of at most `count` pictures each: photographs in turn, and frames of clips that the other part has not.
+    """Writes two folders of at most `count` pictures: photographs in turn, and frames of different clips.
 
     Args:
-        shared: Holds `images` and `video`.
+        shared: the folder with `images` and `video`.
     """
     photographs = sorted(shared.glob("images/*.jpg"))
     parts = []
