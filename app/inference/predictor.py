@@ -28,7 +28,7 @@ from app.inference.prediction import (
 from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.inference.preprocessing import Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
-from app.inference.runtimes.batching import BatchingRuntime, answers_alike
+from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike
 
 MOST_SHOWN = 20
 """Number of class names in an error."""

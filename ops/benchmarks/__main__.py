@@ -20,7 +20,7 @@ NAMES = (
     "slow_clients",
     "rest",
     "search",
-    "batching",
+    "micro_batches",
 )
 WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost")
 

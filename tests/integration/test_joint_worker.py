@@ -246,9 +246,7 @@ def stream_of(digits: Digits, folder: Path, *, easy: int, hard: int) -> str:
     return str(file)
 
 
-def test_pictures_that_wait_together_get_the_answers_of_single_calls(
-    here: Site, both: Site, digits: Digits
-) -> None:
+def test_pictures_that_wait_together_get_the_answers_of_single_calls(here: Site, both: Site, digits: Digits) -> None:
     """Of a big model with micro-batching, beside one without."""
     here.start(Role.CLOUD, cloud={"batch": "8", "batch_wait_ms": "50"})
     assert "up to 8 at once" in here.http.get(f"{here.cloud_url}/{SERVICE}").json()["runtime"]

@@ -37,7 +37,7 @@ def test_the_page_says_what_to_do_while_there_are_no_metrics(web: httpx.Client, 
 def test_curves_come_as_the_program_tells_them(web: httpx.Client, builder: TaskBuilder) -> None:
     builder.leave("metrics.jsonl", rows(1, 1).encode())
     first = web.get(metrics_page(builder))
-    assert "One value so far." in text_of(first) and "<svg class=\"plot\"" not in first.text
+    assert "One value so far." in text_of(first) and '<svg class="plot"' not in first.text
     builder.leave("metrics.jsonl", rows(1, 5).encode())
     page = web.get(metrics_page(builder))
     assert "best 0.6 at step 5" in text_of(page) and "One value so far." not in text_of(page)

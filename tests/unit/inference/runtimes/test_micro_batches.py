@@ -15,8 +15,8 @@ from app.inference.errors import InferenceFailed
 from app.inference.prediction import Batching, Format, ModelCard, PredictorOptions
 from app.inference.predictor import open_predictor
 from app.inference.runtimes.base import Array, Runtime
-from app.inference.runtimes.batching import BatchingRuntime, answers_alike
 from app.inference.runtimes.host import open_onnx
+from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike
 from tests.harness.models.vision import SIDE, answering, brightest_channel, opened, save
 
 EIGHT = Batching(8, wait_s=5.0)
