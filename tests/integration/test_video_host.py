@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from app.edge.video.runner.frame_transport import H264Encoder
@@ -611,6 +612,34 @@ def test_it_tells_its_agent_how_it_is_and_how_far_the_others_are(one_process: Vi
     finally:
         host.close()
         agent.close()
+
+
+def test_calls_of_several_jobs_that_wait_together_get_the_answers_of_single_calls(tmp_path: Path) -> None:
+    model = MODELS / "cls_mobilenet_v2_128_dynamic_batch.onnx"
+    together = {"batch": "4", "batch_wait_ms": "1000"}
+    stages = {
+        "single": Stage("single", "classification", ((card_of(model),),)),
+        "together": Stage("together", "classification", ((card_of(model),),), together),
+    }
+    host = VideoHost(tmp_path / "host", stages, [model])
+    noise = np.random.default_rng(1)
+    pictures = [noise.integers(0, 256, (90 + 10 * n, 120, 3), np.uint8) for n in range(8)]
+    jobs = ["first", "second", "third", "fourth"]
+
+    def answer(stage: str, number: int) -> dict[str, Any]:
+        return asked(host, Call(stage, pictures={"image": raw(pictures[number])}, job=jobs[number % 4]))
+
+    try:
+        asked(host, Call("together", pictures={"image": raw(pictures[0])}))
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda number: answer("together", number), range(8)))
+        assert all("up to 4 at once" in each["runtime"] for each in answers)
+        assert len({each["server_ms"] for each in answers}) < 8, "computed together"
+        for number, each in enumerate(answers):
+            expected = answer("single", number)
+            assert (each["label"], each["prob"]) == (expected["label"], expected["prob"])
+    finally:
+        host.close()
 
 
 @pytest.mark.slow

@@ -66,6 +66,15 @@ class BatchingRuntime:
             raise entry.error
         return entry.outputs
 
+    def run_several(self, arrays: Sequence[Array]) -> list[dict[str, Array] | InferenceFailed]:
+        """Computes these in one call, at once. Returns for each its outputs, or why it cannot be computed."""
+        batch = [_Entry(array, 0.0) for array in arrays]
+        _compute(self._runtime, batch)
+        for entry in batch:
+            if entry.error is not None and not isinstance(entry.error, InferenceFailed):
+                raise entry.error
+        return [entry.error if isinstance(entry.error, InferenceFailed) else entry.outputs for entry in batch]
+
     def close(self) -> None:
         self._runtime.close()
 

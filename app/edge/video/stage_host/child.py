@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from app.edge.video.stage_host.child_protocol import receive, send
 from app.edge.video.stage_host.errors import StageFailed
-from app.edge.video.stages.base import ModelFile, Stage
+from app.edge.video.stages.base import SEVERAL, ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
 from app.inference.picture_codec import encode
 from app.inference.prediction import MODEL_CARD, Picture
@@ -69,21 +69,42 @@ class Child:
         return {}, []
 
     def run(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
+        """Computes all calls of the header. Each has its own answer: outputs or an error."""
         stage = self._stages[header["variant"]]
         began = time.perf_counter()
-        inputs = {**header["fields"], **_pictures(header["pictures"], blobs)}
-        outputs = dict(stage.run(inputs))
-        outputs.pop("image", None)
-        drawn = []
-        if header["draw"]:
-            drawn.append(encode(stage.draw(inputs["image"], inputs, outputs))[0])
-        return {"outputs": outputs, "ms": (time.perf_counter() - began) * 1000}, drawn
+        rest, calls = iter(blobs), header["calls"]
+        several = [{**call["fields"], **_pictures(call["pictures"], rest)} for call in calls]
+        outcomes = _several(stage, several) if len(several) > 1 else [stage.run(several[0])]
+        answers, drawn = list[dict[str, Any]](), list[bytes]()
+        for call, inputs, outcome in zip(calls, several, outcomes, strict=True):
+            if isinstance(outcome, ModelmillError):
+                answers.append({"error": {**outcome.to_dict(), "status": outcome.status}})
+                continue
+            outputs = {name: value for name, value in outcome.items() if name != "image"}
+            if call["draw"]:
+                drawn.append(encode(stage.draw(inputs["image"], inputs, outputs))[0])
+            answers.append({"outputs": outputs, "is_drawn": call["draw"]})
+        return {"answers": answers, "ms": (time.perf_counter() - began) * 1000}, drawn
 
 
-def _pictures(described: Sequence[Mapping[str, Any]], blobs: Sequence[bytes | memoryview]) -> dict[str, Any]:
+def _several(stage: Stage, several: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | ModelmillError]:
+    try:
+        outcomes: Sequence[Mapping[str, Any] | ModelmillError] = getattr(stage, SEVERAL)(several)
+    except ModelmillError:  # of one of them: computed alone, each has its own
+        return [_outcome(stage, inputs) for inputs in several]
+    return outcomes
+
+
+def _outcome(stage: Stage, inputs: Mapping[str, Any]) -> Mapping[str, Any] | ModelmillError:
+    try:
+        return stage.run(inputs)
+    except ModelmillError as error:
+        return error
+
+
+def _pictures(described: Sequence[Mapping[str, Any]], rest: Iterator[bytes | memoryview]) -> dict[str, Any]:
     """described: {field, is_clip, shapes}, blobs in the same order."""
     inputs: dict[str, Any] = {}
-    rest = iter(blobs)
     for each in described:
         pictures: list[Picture] = [np.frombuffer(next(rest), np.uint8).reshape(shape) for shape in each["shapes"]]
         inputs[each["field"]] = pictures if each["is_clip"] else pictures[0]

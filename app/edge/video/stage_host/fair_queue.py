@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -81,16 +82,26 @@ class FairQueue(Generic[Item]):
         while not self._may_go(self._jobs[self._turn[0]]):
             self._turn.rotate(-1)
         name = self._turn[0]
+        item = self._taken(name)
+        if self._turn and self._turn[0] == name and self._jobs[name].credit <= 0:
+            self._turn.rotate(-1)
+        return name, item
+
+    def take_along(self, fits: Callable[[Item], bool]) -> tuple[str, Item] | None:
+        """Takes one that can be computed together with one that was taken, whoever's turn it is. It is settled as any
+        other."""
+        name = next((name for name in self._turn if fits(self._jobs[name].waiting[0])), None)
+        return None if name is None else (name, self._taken(name))
+
+    def _taken(self, name: str) -> Item:
         job = self._jobs[name]
         item = job.waiting.popleft()
         job.under_way += 1
         job.credit -= job.guess
         job.paid.append(job.guess)
         if not job.waiting:
-            self._turn.popleft()
-        elif job.credit <= 0:
-            self._turn.rotate(-1)
-        return name, item
+            self._turn.remove(name)
+        return item
 
     def settle(self, name: str, cost_s: float) -> None:
         """What a call that was taken has cost."""

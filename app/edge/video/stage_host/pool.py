@@ -15,7 +15,7 @@ from app.edge.circuit_breaker import CircuitBreaker
 from app.edge.video.stage_host.errors import StageDied, StageHung, StagePaused
 from app.edge.video.stage_host.fair_queue import FairQueue
 from app.edge.video.stage_host.served_stages import StageVariant
-from app.edge.video.stage_host.worker import OPEN_S, ChildProcess, ChildReply
+from app.edge.video.stage_host.worker import OPEN_S, ChildProcess, ChildReply, error_of
 from app.inference.prediction import Picture
 from app.kit.errors import ModelmillError
 
@@ -164,49 +164,78 @@ class StagePool:
             await self._close_stale(worker)
             if entry is None:
                 continue
-            job, (task, future) = entry
-            began = time.monotonic()
+            batch, began = [entry], time.monotonic()
             try:
-                await self._answer(worker, task, future, began)
+                await self._fill(batch)
+                began = time.monotonic()
+                await self._answer(worker, [each for _, each in batch], began)
             finally:
-                self._queue.settle(job, time.monotonic() - began - self._opening_s.pop(worker, 0.0))
+                cost_s = time.monotonic() - began - self._opening_s.pop(worker, 0.0)
+                for job, (_, future) in batch:
+                    self._queue.settle(job, cost_s / len(batch))
+                    future.cancel()  # unless it is done
 
-    async def _answer(
-        self, worker: ChildProcess, task: StageTask, future: asyncio.Future[StageResult], began: float
-    ) -> None:
-        if future.done():  # its caller is gone
+    async def _fill(self, batch: list[tuple[str, _Entry]]) -> None:
+        """Adds to a call those of any job that are computed together with it, after waiting for them."""
+        first, _ = batch[0][1]
+        variant, until = first.variant, first.asked_at + first.variant.batching.wait_s
+        while len(batch) < variant.batching.most:
+            entry = self._queue.take_along(lambda entry: entry[0].variant.id == variant.id)
+            if entry is not None:
+                batch.append(entry)
+            elif not await self._is_woken(until - time.monotonic()):
+                break
+
+    async def _is_woken(self, within_s: float) -> bool:
+        """Waits for another call, which a free worker may take first."""
+        if within_s <= 0:
+            return False
+        try:
+            async with asyncio.timeout(within_s), self._woken:
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _answer(self, worker: ChildProcess, entries: Sequence[_Entry], began: float) -> None:
+        entries = [(task, future) for task, future in entries if not future.done()]  # others' callers are gone
+        if not entries:
             return
         try:
-            done = await self._computed(worker, task, began)
+            outcomes = await self._computed(worker, [task for task, _ in entries], began)
         except ModelmillError as error:
-            _settle(future, error)
-        except asyncio.CancelledError:
-            future.cancel()
-            raise
+            outcomes = [error] * len(entries)
         except Exception:
-            logger.exception("The stage %s could not be computed", task.variant.key)
-            _settle(future, ModelmillError("Something broke in this host.", hint="Its log says what."))
-        else:
-            if not future.done():
-                future.set_result(done)
+            logger.exception("The stage %s could not be computed", entries[0][0].variant.key)
+            outcomes = [ModelmillError("Something broke in this host.", hint="Its log says what.")] * len(entries)
+        for (_, future), outcome in zip(entries, outcomes, strict=True):
+            if future.done():
+                continue
+            if isinstance(outcome, ModelmillError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
 
-    async def _computed(self, worker: ChildProcess, task: StageTask, began: float) -> StageResult:
-        variant = task.variant
+    async def _computed(
+        self, worker: ChildProcess, tasks: Sequence[StageTask], began: float
+    ) -> list[StageResult | ModelmillError]:
+        """Returns an outcome for each, all of the same variant. Raises ModelmillError for all of them."""
+        variant = tasks[0].variant
         self._breakers.check(variant.key, began)
         await worker.check()
         try:
             runtime = worker.opened.get(variant.id) or await self._open(worker, variant)
             opened = time.monotonic()
-            reply = await worker.ask(_header(task), _blobs(task.pictures), timeout_s=variant.timeout_s)
+            blobs = [blob for task in tasks for blob in _blobs(task.pictures)]
+            reply = await worker.ask(_header(tasks), blobs, timeout_s=variant.timeout_s * len(tasks))
         except (StageHung, StageDied) as error:
             self._breakers.failed(variant.key, time.monotonic())
             logger.warning("The stage %s has cost a process: %s", variant.key, error.message)
             raise type(error)(f"The stage {variant.key}: {error.message}", hint=error.hint) from None
         except ModelmillError as error:
-            message = f"The stage {variant.key}: {error.message}"
-            raise type(error)(message, hint=error.hint, detail={**error.detail, "stage": variant.key}) from None
+            raise _of_stage(error, variant) from None
         self._breakers.succeeded(variant.key)
-        return _done(reply, runtime, opened - task.asked_at)
+        return _outcomes(reply, tasks, runtime, opened)
 
     async def _open(self, worker: ChildProcess, variant: StageVariant) -> str:
         header = {"do": "open", "stage": variant.key, "variant": variant.id, **variant.opening}
@@ -235,30 +264,37 @@ class StagePool:
             logger.warning("A child could not close stages: %s", error.message)
 
 
-def _settle(future: asyncio.Future[StageResult], error: ModelmillError) -> None:
-    if not future.done():
-        future.set_exception(error)
+def _of_stage(error: ModelmillError, variant: StageVariant) -> ModelmillError:
+    message = f"The stage {variant.key}: {error.message}"
+    return type(error)(message, hint=error.hint, detail={**error.detail, "stage": variant.key})
 
 
-def _header(task: StageTask) -> dict[str, Any]:
+def _header(tasks: Sequence[StageTask]) -> dict[str, Any]:
+    variant = tasks[0].variant
+    return {"do": "run", "stage": variant.key, "variant": variant.id, "calls": [_call(task) for task in tasks]}
+
+
+def _call(task: StageTask) -> dict[str, Any]:
     pictures = [
         {"field": name, "is_clip": name in task.clips, "shapes": [list(picture.shape) for picture in several]}
         for name, several in task.pictures.items()
     ]
-    return {
-        "do": "run",
-        "stage": task.variant.key,
-        "variant": task.variant.id,
-        "fields": dict(task.fields),
-        "pictures": pictures,
-        "draw": task.draw,
-    }
+    return {"fields": dict(task.fields), "pictures": pictures, "draw": task.draw}
 
 
 def _blobs(pictures: Mapping[str, Sequence[Picture]]) -> list[memoryview]:
     return [np.ascontiguousarray(picture).data.cast("B") for several in pictures.values() for picture in several]
 
 
-def _done(reply: ChildReply, runtime: str, queue_s: float) -> StageResult:
-    image = bytes(reply.blobs[0]) if reply.blobs else b""
-    return StageResult(reply.header["outputs"], image, reply.header["ms"] / 1000, queue_s, runtime)
+def _outcomes(
+    reply: ChildReply, tasks: Sequence[StageTask], runtime: str, opened: float
+) -> list[StageResult | ModelmillError]:
+    drawings, server_s = iter(reply.blobs), reply.header["ms"] / 1000
+    outcomes = list[StageResult | ModelmillError]()
+    for task, answer in zip(tasks, reply.header["answers"], strict=True):
+        if "error" in answer:
+            outcomes.append(_of_stage(error_of(answer["error"]), task.variant))
+        else:
+            image = bytes(next(drawings)) if answer["is_drawn"] else b""
+            outcomes.append(StageResult(answer["outputs"], image, server_s, opened - task.asked_at, runtime))
+    return outcomes

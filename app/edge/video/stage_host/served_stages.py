@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.edge.video.stages.parameters import PROVIDER, timeout_of
+from app.edge.video.stages.base import SEVERAL
+from app.edge.video.stages.parameters import PROVIDER, batching_of, timeout_of
 from app.edge.video.stages.registry import stage_class
 from app.edge.video.work import ServicesWork
-from app.inference.prediction import MODEL_CARD, ModelCard
+from app.inference.prediction import MODEL_CARD, Batching, ModelCard
 from app.kit.errors import BadRequest, ModelmillError
 from app.video.errors import StageNotFound
 from app.video.model.kinds import Stage, StageKind
@@ -30,6 +31,7 @@ class StageVariant:
     opening: Mapping[str, Any]
     """What a child needs to open it."""
     timeout_s: float
+    batching: Batching
 
     @property
     def model(self) -> str:
@@ -84,7 +86,9 @@ class ServedStages:
             "models": [self._file(card) for card in cards],
         }
         id_ = _id(key, stage, model_id)
-        return StageVariant(key, id_, kind, cards, opening, timeout_of(stage.parameters))
+        loaded = stage_class(stage.kind)
+        batching = batching_of(stage.parameters) if hasattr(loaded, SEVERAL) else Batching()
+        return StageVariant(key, id_, kind, cards, opening, timeout_of(stage.parameters), batching)
 
     def _parameters(self, stage: Stage, kind: StageKind) -> dict[str, str]:
         """Those of the stage, with the node's provider if it has none and can have one."""

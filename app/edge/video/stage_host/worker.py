@@ -83,7 +83,7 @@ class ChildProcess:
             await self.end()
             raise
         if "error" in answer:
-            raise _error(answer["error"])
+            raise error_of(answer["error"])
         return ChildReply(answer, answer_blobs)
 
     async def end(self, *, is_over: bool = False) -> int | None:
@@ -114,7 +114,7 @@ _SLOW = "Use a smaller model or picture, or give the stage a larger timeout_s."
 _DIED = "The log of this node's host of stages says more."
 
 
-def _error(data: dict[str, Any]) -> ModelmillError:
+def error_of(data: dict[str, Any]) -> ModelmillError:
     """Returns the error that the child raised; StageFailed for a class that only the child knows."""
     status = data.pop("status", 500)
     error = ModelmillError.from_dict(data)

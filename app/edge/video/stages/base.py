@@ -18,6 +18,9 @@ from app.kit.errors import BadRequest
 from app.video.model.kinds import StageKind
 
 ENTRY_POINTS = "modelmill.video_stages"
+SEVERAL = "run_several"
+"""Optional method of a stage: `run` for the frames of several calls at once. It gets a sequence of inputs, and returns
+for each its outputs, or the ModelmillError that `run` would raise. Used with the parameter `batch`."""
 
 
 @dataclass(frozen=True)

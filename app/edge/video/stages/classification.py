@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from app.edge.video.stages.base import ModelFile, picture_of
-from app.edge.video.stages.parameters import PROVIDER, TIMEOUT, number, predictor_options
+from app.edge.video.stages.parameters import OF_MODELS, number, predictor_options
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import Picture
+from app.inference.prediction import Picture, Prediction
 from app.inference.predictor import open_predictor
+from app.kit.errors import ModelmillError
 from app.video.model.kinds import StageKind, Type
 
 MAX_TOP = 20
@@ -24,7 +25,7 @@ class Classification:
         "classification",
         {"image": Type.IMAGE},
         {"label": Type.LABELS, "prob": Type.SCORES, "count_result": Type.COUNTS},
-        parameters=frozenset({"top", "decoder", PROVIDER, TIMEOUT}),
+        parameters=OF_MODELS | {"top"},
     )
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
@@ -37,7 +38,14 @@ class Classification:
         return self.predictor.described_runtime
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        probabilities = self.predictor.predict(picture_of(inputs)).probabilities
+        return self._outputs(self.predictor.predict(picture_of(inputs)))
+
+    def run_several(self, several: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | ModelmillError]:
+        predictions = self.predictor.predict_several([picture_of(inputs) for inputs in several])
+        return [each if isinstance(each, ModelmillError) else self._outputs(each) for each in predictions]
+
+    def _outputs(self, prediction: Prediction) -> Mapping[str, Any]:
+        probabilities = prediction.probabilities
         if not probabilities:
             raise ModelUnusable("the model of this stage is no classifier", hint="Use it with the kind detection.")
         best = [int(index) for index in np.argsort(probabilities)[::-1][: self.top]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,12 +12,14 @@ from app.edge.video.stages.parameters import PREDICTOR, predictor_options, regio
 from app.inference.annotations import draw as draw_boxes
 from app.inference.prediction import Box, Picture
 from app.inference.predictor import Predictor, open_predictor
+from app.inference.region import Crop
+from app.kit.errors import ModelmillError
 from app.video.model.kinds import Metric, StageKind, Type
 
 FACE_SCORE, OBJECT_SCORE = 0.6, 0.4
 
 
-class _Detector:
+class _Detector(ABC):
     """One model that answers boxes."""
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str], score: float) -> None:
@@ -31,11 +34,26 @@ class _Detector:
         return self.predictor.described_runtime
 
     def detected(self, inputs: Mapping[str, Any]) -> tuple[Box, ...]:
-        picture = picture_of(inputs)
-        if self.region is None:
-            return self.predictor.predict(picture).boxes
-        part, crop = self.region.of(picture)
-        return crop.in_source(self.predictor.predict(part).boxes)
+        part, crop = self._part(picture_of(inputs))
+        return _in_source(self.predictor.predict(part).boxes, crop)
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self.outputs(self.detected(inputs))
+
+    def run_several(self, several: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | ModelmillError]:
+        parts = [self._part(picture_of(inputs)) for inputs in several]
+        predictions = self.predictor.predict_several([part for part, _ in parts])
+        return [
+            each if isinstance(each, ModelmillError) else self.outputs(_in_source(each.boxes, crop))
+            for each, (_, crop) in zip(predictions, parts, strict=True)
+        ]
+
+    @abstractmethod
+    def outputs(self, boxes: tuple[Box, ...]) -> Mapping[str, Any]:
+        """Returns the outputs of the kind for the boxes of a picture."""
+
+    def _part(self, picture: Picture) -> tuple[Picture, Crop | None]:
+        return self.region.of(picture) if self.region else (picture, None)
 
     def name(self, box: Box) -> str:
         labels = self.predictor.labels
@@ -58,8 +76,7 @@ class FaceDetection(_Detector):
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
         super().__init__(models, parameters, FACE_SCORE)
 
-    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        boxes = self.detected(inputs)
+    def outputs(self, boxes: tuple[Box, ...]) -> Mapping[str, Any]:
         return {**_boxes(boxes), "count_result": {"total": len(boxes)}}
 
     @staticmethod
@@ -92,8 +109,8 @@ class Detection(_Detector):
         super().__init__(models, parameters, OBJECT_SCORE)
         self.classes = words(parameters, "classes")
 
-    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        boxes = [box for box in self.detected(inputs) if not self.classes or self.name(box).lower() in self.classes]
+    def outputs(self, boxes: tuple[Box, ...]) -> Mapping[str, Any]:
+        boxes = tuple(box for box in boxes if not self.classes or self.name(box).lower() in self.classes)
         labels = [self.name(box) for box in boxes]
         counts = {
             **dict.fromkeys(sorted(self.classes), 0),
@@ -107,6 +124,10 @@ class Detection(_Detector):
         names = sorted(set(labels))
         numbers = [names.index(label) for label in labels]
         return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), numbers), names)
+
+
+def _in_source(boxes: tuple[Box, ...], crop: Crop | None) -> tuple[Box, ...]:
+    return crop.in_source(boxes) if crop else boxes
 
 
 def _counted(label: str, classes: frozenset[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from app.inference.prediction import Decoder, ExecutionProvider, PredictorOptions
+from app.inference.prediction import Batching, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.video.errors import BadStage
 
@@ -17,7 +17,11 @@ TIMEOUT = "timeout_s"
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 10.0, 600.0
 PROVIDER = "provider"
 """An execution provider of onnxruntime; the node's unless given."""
-PREDICTOR = frozenset({"score_threshold", "nms_threshold", "decoder", PROVIDER, "region", TIMEOUT})
+BATCH, BATCH_WAIT = "batch", "batch_wait_ms"
+"""How many pictures of all jobs are computed in one call, at most, and how long one may wait for others."""
+MOST_BATCH, DEFAULT_BATCH_WAIT_MS = 64, 5.0
+OF_MODELS = frozenset({"decoder", PROVIDER, BATCH, BATCH_WAIT, TIMEOUT})
+PREDICTOR = OF_MODELS | {"score_threshold", "nms_threshold", "region"}
 
 
 def number(parameters: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
@@ -66,6 +70,7 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
         candidate_threshold=threshold,
         decoder=decoder,
         provider=provider,
+        batching=batching_of(parameters),
         nms_threshold=number(parameters, "nms_threshold", 0.3, 0, 1),
     )
 
@@ -88,6 +93,17 @@ def region_of(parameters: Mapping[str, str]) -> Region | None:
         return read_region(text) if text.strip() else None
     except ValueError as error:
         raise BadStage(f"The parameter region is {error}, not {text[:80]!r}.") from None
+
+
+def batching_of(parameters: Mapping[str, str]) -> Batching:
+    """Returns how pictures are batched.
+
+    Raises:
+        BadStage: A parameter is not a number.
+    """
+    most = number(parameters, BATCH, 1, 1, MOST_BATCH)
+    wait_ms = number(parameters, BATCH_WAIT, DEFAULT_BATCH_WAIT_MS, 0, 1000)
+    return Batching(int(most), wait_ms / 1000)
 
 
 def timeout_of(parameters: Mapping[str, str]) -> float:

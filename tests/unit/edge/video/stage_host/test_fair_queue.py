@@ -120,3 +120,15 @@ def test_what_is_wanted_no_more_is_not_taken() -> None:
     queue.drop("a", "2")
     queue.settle("a", 0.01)
     assert queue.take() is None
+
+
+def test_what_is_computed_along_with_another_is_taken_from_any_job_and_settled_as_any_other() -> None:
+    queue: FairQueue[int] = FairQueue()
+    for name, item in (("a", 1), ("b", 2), ("b", 3), ("c", 3)):
+        queue.put(name, item)
+    assert queue.take() == ("a", 1)
+    assert queue.take_along(lambda item: item == 3) == ("c", 3), "only what comes next of its job"
+    assert queue.take_along(lambda item: item == 3) is None
+    for name in ("a", "c"):
+        queue.settle(name, 0.5)
+    assert [queue.take(), queue.take(), queue.take()] == [("b", 2), ("b", 3), None]
