@@ -164,7 +164,7 @@ class Batching:
 
     most: int = 1
     """Pictures in one call; 1: each alone."""
-    wait_s: float = 0.0
+    wait_s: float = 0.005
     """How long one may wait for others."""
     calls: int = 1
     """Calls at the same time."""
