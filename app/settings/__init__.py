@@ -7,19 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from app.kit.web.state import FromContainer
+from app.settings.connections import ExchangeSettings, NotificationSettings
 from app.settings.conversion import ConversionSettings
-from app.settings.exchange import ExchangeSettings
 from app.settings.group import GIB, MIB
 from app.settings.homes import HomeSettings
-from app.settings.host import HostSettings
-from app.settings.notifications import NotificationSettings
-from app.settings.results import ResultSettings
-from app.settings.retention import RetentionSettings
-from app.settings.stores import StoreSettings
+from app.settings.server import HostSettings, WebSettings
+from app.settings.stores import RetentionSettings, StoreSettings, UploadSettings
 from app.settings.training import TrainingSettings
-from app.settings.uploads import UploadSettings
-from app.settings.video import VideoSettings
-from app.settings.web import WebSettings
+from app.settings.video import ResultSettings, VideoSettings
 
 
 class Settings(

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr
 
 from app.settings.group import DatabaseUrl
-from app.settings.host import HostSettings
-from app.settings.web import WebSettings
+from app.settings.server import HostSettings, WebSettings
 
 
 class HomeSettings(WebSettings, HostSettings):

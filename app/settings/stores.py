@@ -1,4 +1,4 @@
-"""Shared storage: database, Redis, object store."""
+"""The stores, the size of uploads, and how long data is kept."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from app.settings.group import DatabaseUrl
-from app.settings.host import HostSettings
+from app.settings.group import GIB, DatabaseUrl, SettingsGroup
+from app.settings.homes import HomeSettings
+from app.settings.server import HostSettings
 
 
 class StoreSettings(HostSettings):
@@ -66,3 +67,53 @@ class StoreSettings(HostSettings):
 
 def _database(url: str) -> int:
     return int(urlsplit(url).path.strip("/") or 0)
+
+
+class UploadSettings(SettingsGroup):
+    """Uploads: number, speed, size."""
+
+    uploads_per_user: int = Field(default=50, ge=1)
+    """Maximum number of concurrent uploads of a user to a web process; more are refused."""
+    uploads_at_once: int = Field(default=200, ge=1, le=240)
+    """Maximum number of concurrent uploads of all users to a web process."""
+    uploads_unfinished_per_user: int = Field(default=50, ge=1)
+    """Maximum number of unfinished resumable uploads of a user; they expire like other uploads."""
+    upload_ttl_s: int = Field(default=86400, ge=60)
+    """Uploads that no job uses are deleted after this time."""
+    upload_idle_s: float = Field(default=30, gt=0)
+    """An upload without data for this long is ended."""
+    upload_least_bytes_per_s: int = Field(default=500, ge=0)
+    """An upload that is slower than this, once upload_idle_s has passed, is ended."""
+    max_model_bytes: int = Field(default=2 * GIB, gt=0)
+    """Maximum size of an uploaded model."""
+    max_images_bytes: int = Field(default=4 * GIB, gt=0)
+    """Maximum size of the uploaded reference images."""
+    max_unpacked_bytes: int = Field(default=8 * GIB, gt=0)
+    """Maximum size of the unpacked reference images."""
+    max_images: int = Field(default=5000, gt=0)
+    """Maximum number of reference images of a job."""
+    checks_at_once: int = Field(default=4, gt=0)
+    """Maximum number of concurrent file checks on the web server's host; further ones wait."""
+    intake_memory_bytes: int = Field(default=4 * GIB, gt=0)
+    """Memory limit for checking a submission, on the web server's host."""
+    intake_time_s: float = Field(default=300, gt=0)
+    """Time limit for checking a submission."""
+
+
+class RetentionSettings(HomeSettings):
+    """Retention of conversions, and the cache of stages."""
+
+    record_ttl_s: int = Field(
+        default_factory=lambda data: (data["jobs_trash_after_days"] + data["jobs_purge_after_days"]) * 86400, gt=0
+    )
+    """Finished jobs are forgotten and their files deleted after this time; by default at the same age as the
+    folders of training jobs."""
+    archive_days: int = Field(default=90, ge=0, le=36500)
+    """How long a completed job stays in the archive with its files, unless its owner keeps it; never shorter than
+    record_ttl_s."""
+    cache_max_bytes: int = Field(default=20 * GIB, ge=0)
+    """How much of the stages' outputs the store keeps, so that the same work of the same user is done once; the
+    least recently used entries are deleted first. 0: nothing is kept, and every stage runs."""
+    cache_shared: bool = False
+    """Share the outputs of stages between all users: a user who submits the same model and pictures as another
+    user gets that user's outputs, and learns that they existed."""

@@ -1,4 +1,4 @@
-"""Video jobs: number, retention."""
+"""Video jobs, and the rows and events that they and services produce."""
 
 from __future__ import annotations
 
@@ -16,3 +16,12 @@ class VideoSettings(SettingsGroup):
     """Number of processes that compute video stages on a node; each handles one frame at a time."""
     video_keep_days: int = Field(default=10, ge=1)
     """Days after their end when video jobs are forgotten."""
+
+
+class ResultSettings(SettingsGroup):
+    """Results of video jobs and services: retention."""
+
+    results_days: int = Field(default=30, ge=1)
+    """How long rows and events are kept."""
+    results_per_producer: int = Field(default=1_000_000, ge=1000)
+    """Maximum number of rows, and of events, of a running job or a service; the oldest are deleted."""
