@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import DataDir
 from app.kit.errors import BadInput
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ Open = Callable[[Path | None], "Accounts"]
 ResetSftp = Callable[[Path | None, str], str]
 """Resets the SFTP password of this user, whose accounts are kept in this data folder. Returns the new one."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
-]
 
 
 def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one short command after another

@@ -14,7 +14,7 @@ import typer
 
 from app.accounts.cli import commands as users_commands
 from app.bootstrap.capabilities import CAPABILITIES
-from app.cli import archive, database, health, joint_operator, node, sftp
+from app.cli import health, joint_operator, maintenance, node
 from app.conversion.cli.archive import commands as archive_commands
 from app.joint_inference.cli import commands as joint_commands
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, complain, exit_code
@@ -77,13 +77,13 @@ def _reset_sftp(data_dir: Path | None, user: str) -> str:
 
 
 app.command("up", epilog=embedded.EPILOG)(embedded.up)
-app.command("sftp", epilog=EPILOG)(sftp.sftp)
+app.command("sftp", epilog=EPILOG)(maintenance.sftp)
 app.add_typer(health.app, name="health")
 app.add_typer(users_commands(_open_accounts, _reset_sftp), name="users")
-app.add_typer(database.app, name="db")
+app.add_typer(maintenance.app, name="db")
 for capability in CAPABILITIES:
     capability.commands(app)
-archive_commands.command("rebuild")(archive.rebuild)
+archive_commands.command("rebuild")(maintenance.rebuild)
 joint_commands.command("operator")(joint_operator.operator)
 app.command("node", epilog=EPILOG)(node.node)
 

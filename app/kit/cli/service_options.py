@@ -1,8 +1,9 @@
-"""Shared options: which service a command talks to, and its output format."""
+"""Shared options: which service or data a command works on, and its output format."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,10 @@ Url = Annotated[
 ]
 Limit = Annotated[int, typer.Option(min=1, help="How many, newest first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
+]
+"""Of commands that work on the data themselves, not on the service."""
 
 
 def url_of(context: typer.Context, url: str | None) -> str:

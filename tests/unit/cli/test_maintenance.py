@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from app.accounts.token_hashing import SecretHasher
 from app.bootstrap.accounts import open_accounts, settings_in
 from app.bootstrap.encryption import encrypt_secrets
-from app.cli.database import app
+from app.cli.maintenance import app
 from app.joint_inference.service.services import Services
 from app.kit.sql import Database, Sealer
 from app.nodes.service import Nodes

@@ -1,23 +1,20 @@
-"""`modelmill db …`, for operators: migrates the database before the web server starts, and replaces a lost secret
-key."""
+"""Commands for operators that work directly on the data: the SQL database, the index of the archive, and SFTP."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from app.kit.cli.command import EPILOG
+from app.kit.cli.service_options import DataDir
 
 if TYPE_CHECKING:
     from app.kit.sql import Database
 
 app = typer.Typer(help="The SQL database: its version, and its secrets.", no_args_is_help=True, epilog=EPILOG)
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
-]
 
 
 @app.command()
@@ -63,3 +60,24 @@ def _database(data_dir: Path | None) -> closing[Database]:
     if data_dir:
         settings = settings.model_copy(update={"data_dir": data_dir.expanduser().absolute()})
     return closing(Database(settings.database))
+
+
+def rebuild(data_dir: DataDir = None) -> None:
+    """Make the index of the archive anew from the object store alone; also while the service runs."""
+    from app.bootstrap.accounts import MIGRATIONS, settings_in
+    from app.bootstrap.container import assemble
+    from app.kit.sql.migrations import upgrade
+
+    with closing(assemble(settings_in(data_dir))) as container:
+        upgrade(container.database, MIGRATIONS)
+        made = container.archive.rebuild()
+    typer.echo(f"{made.jobs} jobs are in the archive; {made.removed} rows of jobs that are gone were removed.")
+    if made.unreadable:
+        typer.echo(f"{made.unreadable} descriptions cannot be read; the log says why.", err=True)
+
+
+def sftp() -> None:
+    """Serve the data homes over SFTP; `modelmill up` does so by itself."""
+    from app.bootstrap.sftp import serve_homes
+
+    serve_homes()
