@@ -199,6 +199,7 @@ class Bench:
         self.ray = ray
         self.further = further
         self.now = BEGIN
+        self._set_by_s = 0.0
         self.homes = Homes(HomesOptions(root), database, None)
         self.homes.files.create(USER)
         program = root / "common" / "code" / "digits" / "train.py"
@@ -232,7 +233,7 @@ class Bench:
             replace(context, gateway=DiscreetGateway(ray, self.secrets), cluster=name)
             for name, ray in self.further.items()
         ]
-        self.scheduler = Scheduler(context, self.shown, others)
+        self.scheduler = Scheduler(context, self.shown, others, self._steady)
 
     def enabled_of(self, users: Collection[str]) -> Collection[str]:
         return {user for user in users if user not in self.disabled}
@@ -240,6 +241,14 @@ class Bench:
     def tick(self, after_s: float = 0) -> None:
         self.now += timedelta(seconds=after_s)
         self.scheduler.tick(self.now)
+
+    def set_clock(self, by_s: float) -> None:
+        """The clock is set, while no time passes."""
+        self.now += timedelta(seconds=by_s)
+        self._set_by_s += by_s
+
+    def _steady(self) -> float:
+        return (self.now - BEGIN).total_seconds() - self._set_by_s
 
     def add(self, name: str, gpus: int = 8, nodes: int = 1, **fields: Any) -> str:
         """By groups, as verl claims, unless demand is given."""

@@ -50,12 +50,14 @@ def read_queue(context: SchedulerContext) -> list[QueueEntry]:
         return store.queue(conn)
 
 
-def as_queued(entry: QueueEntry) -> Queued:
+def as_queued(entry: QueueEntry, latest_retry_at: str) -> Queued:
+    """latest_retry_at: One that is to be tried again only after that waits for a time by a clock that was set back."""
+    next_run_at = entry.next_run_at
     return Queued(
         entry.task_id,
         entry.demand,
         entry.backfill,
-        entry.next_run_at,
+        None if next_run_at is None or next_run_at > latest_retry_at else next_run_at,
         entry.user,
         entry.max_run_s,
         entry.priority,

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.kit.clock import from_text, to_text
-from app.kit.errors import ModelmillError
+from app.kit.errors import ModelmillError, Unavailable
 from app.training import store
 from app.training.errors import RayUnreachable
 from app.training.gateway import RayJob, RayStatus
@@ -27,10 +27,10 @@ from app.training.spec import read_spec
 TAIL_LINES = 5000
 TAIL_BYTES = 1 << 20
 LOG_PATIENCE_S = 30
-"""How long after a job's end its log is waited for, if Ray answers without it."""
+"""How long after a job's end its log is waited for, if Ray answers without it, or the disk has no room for it."""
 QUICK = timedelta(minutes=5)
 """verl checks its GPUs within the first minutes, after it has read its configuration."""
-RELEASED_ENDED = "RELEASED_ENDED"
+RELEASED_ENDED, LOG_INCOMPLETE = "RELEASED_ENDED", "LOG_INCOMPLETE"
 CONVERT = "convert"
 """Without this word a spec requests no conversion; the receiver checks whether it does."""
 logger = logging.getLogger(__name__)
@@ -58,18 +58,24 @@ def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, ti
     Returns:
         What it still holds; None: its task is no longer active.
     """
+    problem = ""
     try:
         log_bytes = _keep_log(context, task, attempt, job, tick)
-    except RayUnreachable as error:
-        if tick.now - from_text(attempt.ended_at or tick.at) < timedelta(seconds=LOG_PATIENCE_S):
+    except Unavailable as error:
+        if tick.elapsed(attempt.ended_at or tick.at) < timedelta(seconds=LOG_PATIENCE_S):
             logger.warning("The log of an ended job is not to be had yet: %s", error.message)
             return Allocation(task, attempt, job)
         logger.warning("The log of an ended job is not to be had; what was copied of it stays: %s", error.message)
-        log_bytes = None
+        log_bytes, problem = None, error.message
     has_succeeded = job.status is RayStatus.SUCCEEDED
     failure = None if has_succeeded else _failure(context, task, attempt, job)
     remark = _shortfall(context, task, attempt, job) if has_succeeded else ""
-    return settle(context, task, attempt, failure, tick, log_bytes=log_bytes, remark=remark)
+    left = settle(context, task, attempt, failure, tick, log_bytes=log_bytes, remark=remark)
+    if left is None and problem:
+        with context.database.write() as conn:
+            detail = {"attempt_no": attempt.attempt_no, "reason": problem}
+            store.add_event(conn, task.task_id, LOG_INCOMPLETE, tick.at, detail)
+    return left
 
 
 def end_unknown(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
@@ -247,10 +253,11 @@ def _tail(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) 
 
 
 def _keep_log(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> int | None:
-    """Its size; None: there is none, or it cannot be written. Raises RayUnreachable."""
+    """Its size; None: there is none, or something is in its place. Raises Unavailable: Ray or the disk does not
+    answer, or has no room."""
     try:
         return context.copies.replace(task.user, attempt.folder, _watched(context.gateway.log(job), tick))
-    except RayUnreachable:
+    except Unavailable:
         raise
     except ModelmillError as error:
         logger.warning("The log of attempt %d is not copied: %s", attempt.attempt_no, error.message)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from app.homes.service import Homes
 from app.kit.access import EnabledOf
-from app.kit.clock import to_text
+from app.kit.clock import from_text, to_text
 from app.kit.redis.leader import Watch
 from app.kit.sql import Database
 from app.training.gateway import Gateway, RayJob
 from app.training.model import Attempt, Claim, Held, State, Task
+from app.training.model.clock_steps import ClockSteps
 from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.attempt_files import LogCopies
@@ -50,9 +51,16 @@ class TickContext:
     watch: Watch
     """Renews the lease of the leader; raises Superseded if another leads."""
 
+    steps: ClockSteps = field(default_factory=ClockSteps)
+    """Of the clock by which `now` is."""
+
     @property
     def at(self) -> str:
         return to_text(self.now)
+
+    def elapsed(self, since: str | datetime) -> timedelta:
+        """How long ago something was, although the clock may have been set since."""
+        return self.steps.elapsed(from_text(since) if isinstance(since, str) else since, self.now)
 
 
 @dataclass(frozen=True)

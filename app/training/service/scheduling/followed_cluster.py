@@ -21,6 +21,7 @@ from app.kit.sql.errors import DatabaseUnavailable
 from app.training.errors import RayUnreachable
 from app.training.gateway import PlacementGroup
 from app.training.model import Attempt, Node, Task
+from app.training.model.clock_steps import ClockSteps
 from app.training.model.node_use import NodeUse
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
@@ -62,15 +63,16 @@ class FollowedCluster:
     def is_away(self) -> bool:
         return self.problem is not None
 
-    def look(self, active: Sequence[tuple[Task, Attempt]], now: datetime, watch: Watch) -> None:
+    def look(self, active: Sequence[tuple[Task, Attempt]], now: datetime, watch: Watch, steps: ClockSteps) -> None:
         """Follow what it has. Jobs first, then groups, then nodes: what is claimed in between counts twice instead of
         never.
 
         Args:
             active: What it has, or may have.
+            steps: Of the clock by which it is `now`.
         """
         self.problem = None
-        self.tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch)
+        self.tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch, steps)
         self.allocations = [Allocation(task, attempt) for task, attempt in active]
         with self.calling():
             self._require_answer()

@@ -51,7 +51,7 @@ def judge_preemption(context: SchedulerContext, allocation: Allocation, tick: Ti
     asked_at, grace = from_text(attempt.preempt_asked_at), timedelta(seconds=context.options.preemption_grace_s)
     written_at = last_written_at(context, task)
     has_written = written_at is not None and written_at > asked_at
-    if task.folder is not None and not has_written and tick.now - asked_at < grace:
+    if task.folder is not None and not has_written and tick.elapsed(asked_at) < grace:
         return allocation
     return stop(context, allocation, FailureKind.PREEMPTED, GAVE_WAY)
 

@@ -73,7 +73,7 @@ def _may_arrive(task: Task, attempt: Attempt, tick: TickContext) -> bool:
         return False
     is_on_its_way = bool(attempt.submit_payload) and not attempt.ray_status
     since = max(from_text(task.cancel_requested_at), tick.answering_since)
-    return is_on_its_way and tick.now - since < timedelta(seconds=ARRIVAL_S)
+    return is_on_its_way and tick.elapsed(since) < timedelta(seconds=ARRIVAL_S)
 
 
 def _noted(
@@ -172,7 +172,7 @@ def judge_wait(
             changed = store.change_attempt(conn, attempt, **began)
         return replace(allocation, attempt=changed)
     max_wait_s = task.max_wait_s or MAX_WAIT_S
-    if since is None or tick.now - from_text(since) < timedelta(seconds=max_wait_s):
+    if since is None or tick.elapsed(since) < timedelta(seconds=max_wait_s):
         return allocation
     message = f"The cluster had no room for its placement group for {max_wait_s} seconds, so it was stopped."
     return stop(context, allocation, FailureKind.INSUFFICIENT_RESOURCES, message)
@@ -189,7 +189,7 @@ def judge_run(context: SchedulerContext, allocation: Allocation, tick: TickConte
     if max_run_s is None or not allocation.is_running or attempt.failure_kind is not None or not attempt.started_at:
         return allocation
     began = max(from_text(attempt.started_at), from_text(attempt.created_at))  # by Ray's clock, which may be slow
-    if tick.now - began < timedelta(seconds=max_run_s):
+    if tick.elapsed(began) < timedelta(seconds=max_run_s):
         return allocation
     message = f"It ran for {max_run_s} seconds, as long as it may (max_run_s), and was stopped."
     return stop(context, allocation, FailureKind.TIME_LIMIT, message)
@@ -243,11 +243,11 @@ def _judge_silence(context: SchedulerContext, allocation: Allocation, tick: Tick
     if attempt.placement_pending_since is not None or not attempt.started_at:
         return
     limit = timedelta(seconds=max_idle_s)
-    began = [from_text(at) for at in (attempt.created_at, attempt.started_at, attempt.output_at) if at]
-    if tick.now - max(began) < limit:  # its metrics are checked only if its log is silent
+    told = [tick.elapsed(at) for at in (attempt.created_at, attempt.started_at, attempt.output_at) if at]
+    if min(told) < limit:  # its metrics are checked only if its log is silent
         return
     told_at = last_told_at(context.homes, task.user, attempt)
-    if told_at is not None and tick.now - told_at < limit:
+    if told_at is not None and tick.elapsed(told_at) < limit:
         return
     message = f"It wrote nothing for {max_idle_s} seconds (max_idle_s), and was stopped."
     stop(context, allocation, FailureKind.IDLE_LIMIT, message)

@@ -7,14 +7,17 @@ changes its state; the next tick queries it again.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from app.kit.clock import from_text, to_text
 from app.kit.redis.leader import Watch
 from app.training import store
 from app.training.model import Attempt, State, Task, Waiting, WaitingCode
+from app.training.model.clock_steps import LEAST, ClockSteps
 from app.training.model.clusters import ANY, ClusterState, decide_on_clusters
 from app.training.model.gang import AdmissionRules, Decision, Queued
 from app.training.model.preemption import Preemptible
@@ -35,6 +38,7 @@ from app.training.store import QueueEntry
 SHOWN_ORDER = 2000
 """Positions in the queue that users see."""
 USE_READ_AFTER, USE_HALF_LIVES = timedelta(minutes=1), 4
+logger = logging.getLogger(__name__)
 FOR_ROOM = frozenset({WaitingCode.GPUS, WaitingCode.WHOLE_NODES, WaitingCode.CPUS, WaitingCode.RESOURCES})
 
 
@@ -45,16 +49,23 @@ class Scheduler:
         context: With the default cluster.
         picture: Where the snapshots of the clusters are written.
         others: With each further cluster.
+        steady: Seconds by a clock that nobody sets.
     """
 
     def __init__(
-        self, context: SchedulerContext, picture: ClusterPicture, others: Sequence[SchedulerContext] = ()
+        self,
+        context: SchedulerContext,
+        picture: ClusterPicture,
+        others: Sequence[SchedulerContext] = (),
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self.context = context
         self.clusters = [FollowedCluster(each, picture, is_alone=not others) for each in (context, *others)]
         self._use: tuple[datetime, Shares] | None = None
         self._curves = CurveReader(context.homes)
         self._began_at = ""
+        self._steady = steady
+        self._steps = ClockSteps()
         self._submission = TaskSubmission(
             context.options, context.database, context.homes, lambda *_: None, context.environments, lambda _: ()
         )
@@ -63,9 +74,12 @@ class Scheduler:
         """Whether anything is in transition, just started or told to stop. Raises DatabaseUnavailable, and the errors
         of watch."""
         self._began_at = self._began_at or to_text(now)
+        step = self._steps.note(now, self._steady())
+        if step is not None:
+            logger.warning("The clock was set by %.0f s; limits of tasks do not count that.", step.by.total_seconds())
         active = self._read_active()
         for cluster in self.clusters:
-            cluster.look(active[cluster.name], now, watch)
+            cluster.look(active[cluster.name], now, watch, self._steps)
         self._follow_sweeps()
         queue = read_queue(self.context)
         environments = self.context.environments.by_name() if queue else {}
@@ -129,7 +143,8 @@ class Scheduler:
         tick = next(iter(answering.values())).tick
         everywhere = [allocation for cluster in self.clusters for allocation in cluster.allocations]
         enabled = self.context.enabled_of({entry.user for entry in queue})
-        entries = [as_queued(entry) for entry in queue if entry.user in enabled]
+        latest = to_text(tick.now + timedelta(seconds=self.context.options.retry_interval_s) + LEAST)
+        entries = [as_queued(entry, latest) for entry in queue if entry.user in enabled]
         entries = in_order(entries, self.context.options.queue, self._shares(tick.now))
         limits = {name: one.max_gpus for name, one in environments.items() if one.max_gpus is not None}
         most = self.context.options.max_running_tasks
