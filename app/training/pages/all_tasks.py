@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,7 +13,8 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form, query
+from app.kit.web.http import query
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import Priority, State, Workload
@@ -42,7 +42,6 @@ def tasks(request: Request, error: ModelmillError | None = None) -> Response:
     return render(
         request,
         "training/all_tasks.html",
-        error.status if error else 200,
         area="all-tasks",
         filters=filters,
         views=views,
@@ -56,15 +55,11 @@ def tasks(request: Request, error: ModelmillError | None = None) -> Response:
     )
 
 
-async def set_priority(request: Request) -> Response:
-    fields = await form(request, PriorityForm)
-    return await run_in_threadpool(_set_priority, request, fields.priority)
-
-
-def _set_priority(request: Request, priority: Priority) -> Response:
+@with_form(PriorityForm)
+def set_priority(request: Request, fields: PriorityForm) -> Response:
     try:
         training_of(request).tasks.set_priority(
-            user_of(request), request.path_params["task_id"], priority, now=now(), is_admin=True
+            user_of(request), request.path_params["task_id"], fields.priority, now=now(), is_admin=True
         )
     except ModelmillError as error:
         return tasks(request, error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -11,7 +10,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import sent_fields
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.spec import MAX_SPEC_BYTES
@@ -43,7 +42,6 @@ def environments(
     return render(
         request,
         "training/environments.html",
-        error.status if error else 200,
         area="environments",
         environments=every,
         name=name,
@@ -53,12 +51,9 @@ def environments(
     )
 
 
-async def put(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_SPEC_BYTES, what="An environment")
-    return await run_in_threadpool(_put, request, sent.get("name", "").strip(), sent.get("text", ""))
-
-
-def _put(request: Request, name: str, text: str) -> Response:
+@with_fields(MAX_SPEC_BYTES, "An environment")
+def put(request: Request, sent: dict[str, str]) -> Response:
+    name, text = sent.get("name", "").strip(), sent.get("text", "")
     body = text.replace("\r\n", "\n").encode()
     try:
         training_of(request).tasks.environments.put(name, body, by=user_of(request), now=now())

@@ -6,7 +6,6 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,8 +14,9 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.http import form, retry_after
+from app.kit.web.http import retry_after
 from app.kit.web.idempotency import form_once
+from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.errors import TaskFinished, TaskNotFound
@@ -93,13 +93,9 @@ def stacks(request: Request) -> Response:
     return render(request, "training/stacks.html", area="tasks", task=task, stacks=stacks)
 
 
-async def convert(request: Request) -> Response:
+@with_form(ConvertForm)
+def convert(request: Request, fields: ConvertForm) -> Response:
     """One click. What is wrong is said beside the button, and what was typed is kept."""
-    fields = await form(request, ConvertForm)
-    return await run_in_threadpool(_convert, request, fields)
-
-
-def _convert(request: Request, fields: ConvertForm) -> Response:
     task_id = request.path_params["task_id"]
     try:
         training_of(request).results.convert(
@@ -121,13 +117,9 @@ def _refused(request: Request, fields: BaseModel, **problem: ModelmillError) -> 
     return response
 
 
-async def register(request: Request) -> Response:
+@with_form(ModelForm)
+def register(request: Request, fields: ModelForm) -> Response:
     """One click, too. Shows the model."""
-    fields = await form(request, ModelForm)
-    return await run_in_threadpool(_register, request, fields)
-
-
-def _register(request: Request, fields: ModelForm) -> Response:
     task_id = request.path_params["task_id"]
     try:
         model = training_of(request).results.register(
@@ -144,13 +136,9 @@ def _register(request: Request, fields: ModelForm) -> Response:
     return see_other("/ui/models/named?" + urlencode({"name": f"{model.name}@{model.version}", "note": "added"}))
 
 
-async def export(request: Request) -> Response:
+@with_form(ExportForm)
+def export(request: Request, fields: ExportForm) -> Response:
     """A task of its own; what is wrong is said on the page of this one."""
-    fields = await form(request, ExportForm)
-    return await run_in_threadpool(_export, request, fields)
-
-
-def _export(request: Request, fields: ExportForm) -> Response:
     training, caller = training_of(request), caller_of(request)
     task = training.exports.export(
         caller.user,
