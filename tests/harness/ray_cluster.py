@@ -147,9 +147,16 @@ class RayCluster:
         if self.head is not None:
             _end(self.head)
 
-    def restart(self) -> None:
-        """A new head at the same addresses that remembers nothing, with new workers: the old ones do not know it."""
+    def restart(self, *, token: str | None = None) -> None:
+        """A new head at the same addresses that remembers nothing, with new workers: the old ones do not know it.
+
+        Args:
+            token: another one; None: as before.
+        """
         self.stop()
+        if token is not None:
+            self.token = token
+            self._environment |= {"RAY_AUTH_TOKEN": token}
         self.start()
 
     @contextmanager

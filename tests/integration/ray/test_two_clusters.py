@@ -38,3 +38,37 @@ def test_each_task_runs_on_its_cluster_and_one_that_stalls_holds_up_no_other(
             trainer.reaches(waiting, "SUCCEEDED")
         finally:
             trainer.close()
+
+
+@pytest.mark.exhaustive
+def test_a_token_that_was_changed_is_said_and_the_new_one_is_read_without_a_restart(
+    tmp_path: Path, ray_cluster: RayCluster
+) -> None:
+    """A head was replaced at its addresses, with another token: jobs of the old one are lost, and no task is."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "west-token").write_text("1" * 64)
+    with running_cluster(((1, 2),), token="1" * 64) as west:
+        further = {"address": west.address, "gcs_address": west.gcs_address, "python": sys.executable}
+        clusters = json.dumps({"west": {**further, "token": "west-token"}})
+        trainer = Trainer(tmp_path, ray_cluster, ray_clusters=clusters, training_secrets=str(secrets))
+        try:
+            trainer.start()
+            running = trainer.run(trainer.add_program("long", "import time\ntime.sleep(15)\n"), cluster="west", cpus=1)
+            trainer.reaches(running, "RUNNING")
+            dashboard = f"/ui/tasks/{running}/ray/1/api/jobs/"
+            assert trainer.http.get(dashboard).status_code == 200
+            west.restart(token="2" * 64)
+            seen = lambda: trainer.http.get("/api/v2/cluster").json()["further"][0]  # noqa: E731
+            until(seen, lambda cluster: "does not accept our token" in cluster["problem"])
+            assert "does not accept our token" in trainer.http.get("/ui/cluster").text
+            assert trainer.http.get(dashboard).status_code == 503
+            waiting = trainer.run(trainer.add_program("short", "print('done')\n"), cluster="west", cpus=1)
+            trainer.when(waiting, lambda task: task["waiting"] and task["waiting"]["code"] == "RAY")
+            assert trainer.task(running)["state"] == "RUNNING"
+            (secrets / "west-token").write_text("2" * 64)
+            trainer.reaches(waiting, "SUCCEEDED")
+            task = trainer.reaches(running, "SUCCEEDED")
+            assert [attempt["failure_kind"] for attempt in task["attempts"]] == ["LOST", None]
+        finally:
+            trainer.close()
