@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,5 +51,7 @@ class CheckedLoop(asyncio.SelectorEventLoop):
             self.problem = error.message.rstrip(".")
             raise OSError(self.problem) from error
         except OSError as error:
-            self.problem = f"{host}:{port} cannot be reached: {error.strerror or error}"
+            is_plain = isinstance(error, ConnectionError) and error.errno  # asyncio's own text names the address again
+            reason = os.strerror(error.errno) if is_plain else error.strerror or error
+            self.problem = f"{host}:{port} cannot be reached: {reason}"
             raise OSError(self.problem) from error
