@@ -197,7 +197,7 @@ def test_its_files_are_linked_into_the_data_page(web: httpx.Client, deployment: 
         builder = begin(deployment, database, "erin", "with files", ago_s=60).after(5).run().log("a line\n")
         builder.leave("model.onnx").after(5).end(Event.SUCCEED, "SUCCEEDED")
     page = web.get(f"/ui/tasks/{builder.task.task_id}").text
-    links = dict(re.findall(r'<a href="(/ui/data/[^"]+)"><code>([^<]+)</code>', page))
+    links = dict(re.findall(r'<a href="(/ui/data/[^"]+)"[^>]*><code>([^<]+)</code>', page))
     folder = f"/ui/data/files/jobs/{builder.task.task_id}--a01"
     inputs = {f"/ui/data/files/datasets/{name}.parquet" for name in ("train", "test")}
     assert {folder, f"{folder}/driver.log", f"{folder}/model.onnx"} | inputs <= set(links)
