@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,30 @@ def test_it_shows_the_curves_of_its_folder_and_follows_no_link_out_of_it(homes: 
     assert "loss/bob" not in tags
     assert "projector" not in json.loads(asked(board, "data/plugins_listing"))
     assert opened(boards, folder) is board
+
+
+CONFINED = """
+import os, socket, sys
+from app.training.tensorboard.program import _confine
+homes, own, other = sys.argv[1:]
+os.chdir(own)
+_confine(homes)
+os.listdir(".")
+for forbidden in (lambda: os.listdir(other), lambda: open("/etc/shadow"), lambda: open("new", "w"), socket.socket):
+    try:
+        forbidden()
+    except PermissionError:
+        continue
+    sys.exit(f"it may: {forbidden}")
+"""
+
+
+def test_its_process_reads_its_folder_writes_nothing_and_opens_no_socket(homes: Path) -> None:
+    own, other = (homes / "users" / name / "jobs" / "t" for name in ("alice", "bob"))
+    done = subprocess.run(
+        [sys.executable, "-c", CONFINED, homes, own, other], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_one_more_than_may_run_waits_for_one_that_is_idle(homes: Path, boards: TensorBoards) -> None:
