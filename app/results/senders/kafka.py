@@ -100,12 +100,16 @@ class _Attempt:
     async def _look(self) -> None:
         """Finds a broker that answers, and how to log in, and checks the topic, since the producer would not say what
         is wrong. Raises NotSent, with the reason of each broker."""
-        problems = []
-        for host, port in self._address.brokers:
+        problems, brokers = [], self._address.brokers
+        share_s = self._try_s / 2 / len(brokers) if len(brokers) > 1 else None  # leaves time for others
+        for host, port in brokers:
             try:
-                await self._look_at(host, port)
+                async with asyncio.timeout(share_s):
+                    await self._look_at(host, port)
             except _Unusable as error:
                 problems.append(str(error))
+            except TimeoutError:
+                problems.append(f"{host}:{port} has not answered within {share_s:g} s")
             else:
                 return
         raise NotSent("; ".join(problems))

@@ -110,10 +110,15 @@ def test_each_wrong_case_says_what_is_wrong(broker: Tansu) -> None:
         assert "a user and a password" in problem_of(f"kafka://{address}")
 
 
-def test_a_server_that_says_nothing_is_given_up() -> None:
+def test_a_server_that_says_nothing_is_given_up_and_the_next_one_is_tried(broker: Tansu) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"kafka://127.0.0.1:{silent.getsockname()[1]}/a"
-        assert KafkaSender(HERE, try_s=0.5).send(at(address), [delivery()]) == "no answer within 0.5 s"
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        sender = KafkaSender(HERE, try_s=0.5)
+        assert sender.send(at(f"kafka://{place}/a"), [delivery()]) == "no answer within 0.5 s"
+        two = f"kafka://{place},{place}/a"
+        assert sender.send(at(two), [delivery()]) == "; ".join([f"{place} has not answered within 0.125 s"] * 2)
+        patient = KafkaSender(HERE, try_s=8)
+        assert patient.send(at(f"kafka://{place},{broker.address}/{CAMERAS}"), [delivery()]) == ""
 
 
 def test_a_broker_that_names_another_that_cannot_be_reached_is_said_to() -> None:
