@@ -51,7 +51,8 @@ class CheckedLoop(asyncio.SelectorEventLoop):
             self.problem = error.message.rstrip(".")
             raise OSError(self.problem) from error
         except OSError as error:
-            is_plain = isinstance(error, ConnectionError) and error.errno  # asyncio's own text names the address again
-            reason = os.strerror(error.errno) if is_plain else error.strerror or error
+            number = error.errno if isinstance(error, ConnectionError) else None
+            # asyncio's own text of these names the address again
+            reason = os.strerror(number) if number else error.strerror or error
             self.problem = f"{host}:{port} cannot be reached: {reason}"
             raise OSError(self.problem) from error
