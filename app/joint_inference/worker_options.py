@@ -15,6 +15,7 @@ from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
 from app.joint_inference.model.resource import Role, Specification
+from app.joint_inference.model.sources import NamedSource, read_sources
 from app.joint_inference.model.tally import RowChoice
 
 COLORS = ("RGB", "BGR", "GRAY", "auto")
@@ -55,8 +56,8 @@ class EdgeOptions:
     predictor: PredictorOptions = field(default_factory=PredictorOptions)
     labels: tuple[str, ...] = ()
     """Names of the classes, by index; empty: the model's own."""
-    source: str = ""
-    """What `app.inference.sources` opens; empty: it answers requests only."""
+    sources: tuple[NamedSource, ...] = ()
+    """What `app.inference.sources` opens; none: it answers requests only."""
     fps: float = 0.0
     """Of the stream; 0: the source's own."""
     loop: bool = False
@@ -110,7 +111,7 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
     return EdgeOptions(
         predictor=_predictor(reader),
         labels=_labels(reader),
-        source=reader.text("source"),
+        sources=_sources(reader),
         fps=reader.number("fps", 0, least=0, most=1000),
         loop=reader.flag("loop", False),
         max_upload_ratio=reader.share("max_upload_ratio", 1.0),
@@ -176,6 +177,14 @@ def _region(reader: ParameterReader) -> Region | None:
         return read_region(text) if text else None
     except ValueError as error:
         raise refused("region", text, str(error)) from None
+
+
+def _sources(reader: ParameterReader) -> tuple[NamedSource, ...]:
+    text = reader.text("source")
+    try:
+        return read_sources(text) if text else ()
+    except ValueError as error:
+        raise refused("source", text, str(error)) from None
 
 
 def _preprocess(reader: ParameterReader) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.stream import SourceStream
+from app.edge.joint.stream import SourceStreams
 from app.inference.errors import SourceUnusable
 from app.inference.prediction import Picture, Prediction
 from app.inference.sources import Source, open_source
 from app.inference.sources.video import TIMEOUT_S
 from app.joint_inference.hard_examples import make
+from app.joint_inference.model.sources import NamedSource
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import stream_end
 from app.joint_inference.worker_options import EdgeOptions
@@ -190,10 +191,14 @@ def test_a_worker_of_joint_inference_says_that_its_camera_is_gone_until_it_is_ba
     monkeypatch.setattr("app.edge.joint.stream.PAUSE_S", 0.2)
     caplog.set_level(logging.WARNING)
     joint = JointInference(
-        SmallModel(), make("EdgeOnly", {}), EdgeOptions(source=camera.url(ACCOUNT)), big_model=None, service="s"
+        SmallModel(),
+        make("EdgeOnly", {}),
+        EdgeOptions(sources=(NamedSource("", camera.url(ACCOUNT)),)),
+        big_model=None,
+        service="s",
     )
     with joint:
-        stream = SourceStream(joint)
+        stream = SourceStreams(joint)
         stream.start()
         until(lambda: joint.tally().inferences > 40)
         began = time.monotonic()

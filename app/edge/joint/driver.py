@@ -22,6 +22,7 @@ from app.edge.joint.work import VARIABLE, Work
 from app.inference.sources.allow_list import SourceNotOffered, resolved
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
+from app.joint_inference.model.sources import NamedSource, read_sources
 from app.kit.network.addresses import reachable_url, without_credentials
 from app.nodes.model import Order
 
@@ -74,7 +75,7 @@ class JointDriver:
             agent_url=place.agent_url,
             node=place.node,
             provider=place.provider,
-            source=self._source(content),
+            sources=self._sources(content),
             former=place.blobs.get(content.former.sha256) if content.former else None,
             former_twin=place.blobs.get(content.former.twin_sha256) if content.former else None,
             tls=place.tls.credentials,
@@ -105,15 +106,23 @@ class JointDriver:
             depends_on=_depends_on(content),
         )
 
-    def _source(self, content: OrderContent) -> str:
-        """Returns what the bundled worker may open as its stream; empty for nothing.
+    def _sources(self, content: OrderContent) -> tuple[NamedSource, ...]:
+        """Returns what the bundled worker may open as its streams.
 
         Raises:
-            WorkRefused: The source is not offered.
+            WorkRefused: A source is not offered, or the parameter cannot be read.
         """
-        source = content.worker.parameters.get("source", "").strip()
-        if not source or content.role is not Role.EDGE or not content.worker.is_builtin:
-            return ""
+        text = content.worker.parameters.get("source", "").strip()
+        if not text or content.role is not Role.EDGE or not content.worker.is_builtin:
+            return ()
+        try:
+            sources = read_sources(text)
+        except ValueError as error:
+            raise WorkRefused(f"The parameter source is to be {error}.", reason="BadParameters") from None
+        return tuple(NamedSource(one.name, self._resolved(one.source, content)) for one in sources)
+
+    def _resolved(self, source: str, content: OrderContent) -> str:
+        """Returns a source as it is opened. Raises WorkRefused."""
         if source.startswith(VIDEO):
             source = self._source_of_video(source.removeprefix(VIDEO).strip(), content)
         try:

@@ -1,6 +1,6 @@
 """The bundled edge worker: `python -m app.edge.joint.edge`, started by the agent of an edge node.
 
-Answers GET /healthz and POST /<service>/predict, and runs a stream when its parameter `source` names one.
+Answers GET /healthz and POST /<service>/predict, and runs a stream of each source that its parameter `source` names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.routing import Route
 from app.edge.joint.joint import JointInference
 from app.edge.joint.outcome import Outcome
 from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
-from app.edge.joint.stream import SourceStream
+from app.edge.joint.stream import SourceStreams
 from app.edge.joint.work import Work
 from app.edge.worker_server import HANDLERS, HINT, listen, serve
 from app.kit.errors import BadRequest, TooMany
@@ -71,12 +71,10 @@ def run(work: Work) -> None:
     """Run until SIGTERM. It listens before it reports that it is running."""
     listening = listen(work.host, work.port)
     with JointInference.of(work) as joint:
-        stream = SourceStream(joint) if joint.options.source else None
-        if stream is not None:
-            stream.start()
+        streams = SourceStreams(joint)
+        streams.start()
         serve(EdgeServer(joint, work.service).app, host=work.host, port=work.port, listening=listening)
-        if stream is not None:
-            stream.close()
+        streams.close()
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class JointInference:
     def of(work: Work, predictor: SmallModel | None = None, *, on_final: OnFinal | None = None) -> JointInference:
         """For this work; reports to the agent until it is closed."""
         specification = work.content.specification
-        options = replace(edge_options(work.parameters), source=work.source)
+        options = replace(edge_options(work.parameters), sources=work.sources)
         algorithm = algorithm_of(specification)
         if predictor is None:
             card = work.content.model
@@ -146,7 +146,14 @@ class JointInference:
         return joint
 
     def submit(
-        self, picture: Picture, *, id: str = "", origin: str = "", waits: bool = False, crop: Crop | None = None
+        self,
+        picture: Picture,
+        *,
+        id: str = "",
+        origin: str = "",
+        waits: bool = False,
+        crop: Crop | None = None,
+        source: str = "",
     ) -> Pending:
         """Run the small model on a picture, and send the picture to the big model if it is hard.
 
@@ -156,6 +163,7 @@ class JointInference:
             origin: where the picture is from, as shown to users.
             waits: block until a hard sample has its place in a full queue, instead of leaving the least hard out.
             crop: where in a larger picture it lies, in whose pixels its row is; None: it is whole.
+            source: name of the source that it comes from; empty: there are not several.
 
         Returns:
             The sample, with the small model's answer.
@@ -169,7 +177,7 @@ class JointInference:
             may_go_up = self._budget.spend(verdict.score if verdict.is_hard else None)
         at = time.monotonic()
         pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
-        pending.row = self.rows.reserve(crop)
+        pending.row = self.rows.reserve(crop, source)
         ran_ms = edge_ms if edge is not None else None
         self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
         if not verdict.is_hard:

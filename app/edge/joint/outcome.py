@@ -58,6 +58,8 @@ class Place:
     """When the sample came: seconds since 1970, by this node's clock."""
     crop: Crop | None = None
     """Where in a larger picture it lies; None: it is whole."""
+    source: str = ""
+    """Name of its source; empty: there are not several."""
     text: str | None = None
     """Its row as JSON; empty: none is wanted; None: the sample is not answered yet."""
 

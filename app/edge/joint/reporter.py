@@ -209,6 +209,7 @@ def sample_of(pending: Pending, outcome: Outcome, *, at: str, labels: tuple[str,
         labels: names of the classes, by number.
     """
     height, width = pending.picture.shape[:2]
+    source = pending.row.source if pending.row is not None else ""
     return Sample(
         id=pending.id,
         at=at,
@@ -224,7 +225,7 @@ def sample_of(pending: Pending, outcome: Outcome, *, at: str, labels: tuple[str,
         bytes_up=outcome.bytes_up,
         labels=labels,
         origin=pending.origin,
-        extra={"error": outcome.error} if outcome.error else {},
+        extra={name: text for name, text in (("error", outcome.error), ("source", source)) if text},
     )
 
 

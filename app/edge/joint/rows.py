@@ -59,13 +59,14 @@ class RowQueue:
         self._lock = threading.Lock()
         self._report: RowReport | None = None
 
-    def reserve(self, crop: Crop | None = None) -> Place:
+    def reserve(self, crop: Crop | None = None, source: str = "") -> Place:
         """A place at the end of the line, for a sample that has come.
 
         Args:
             crop: where in a larger picture it lies; None: it is whole.
+            source: name of the source that it comes from; empty: there are not several.
         """
-        place = Place(self._clock(), crop)
+        place = Place(self._clock(), crop, source)
         if self.choice is not RowChoice.NONE:
             with self._lock:
                 self._line.append(place)
@@ -137,6 +138,7 @@ def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequen
         "sample": outcome.id,
         "answered_by": outcome.source.value,
         "is_hard": outcome.verdict.is_hard,
+        **({"source": place.source} if place.source else {}),
     }
 
 

@@ -1,15 +1,16 @@
-"""The stream of an edge worker: each frame of its source goes to the small model."""
+"""The streams of an edge worker: each frame of its sources goes to the small model."""
 
 from __future__ import annotations
 
 import logging
 import threading
 
-from app.edge.joint.joint import COMPLETED, FAILED, RUNNING, JointInference
+from app.edge.joint.joint import FAILED, JointInference
+from app.edge.joint.source_tracker import SourceTracker
 from app.inference.errors import DecoderMissing, InferenceFailed
 from app.inference.sources import Frame, open_source
+from app.joint_inference.model.sources import NamedSource
 from app.joint_inference.model.status import Reason
-from app.joint_inference.model.stream import STREAM, StreamEnd
 from app.kit.errors import ModelmillError
 from app.kit.network.addresses import without_credentials
 
@@ -18,86 +19,103 @@ FAILED_FRAME_S = 0.1
 logger = logging.getLogger(__name__)
 
 
-class SourceStream:
-    """Runs in a thread of its own. A source that ends completes the worker; a broken one is reopened after a pause."""
+class SourceStreams:
+    """All streams of a worker. When each has ended, the worker is complete."""
 
     def __init__(self, joint: JointInference) -> None:
+        sources = joint.options.sources
+        tracker = SourceTracker(joint, sources)
+        self._streams = [SourceStream(joint, source, tracker) for source in sources]
+
+    def start(self) -> None:
+        for stream in self._streams:
+            stream.start()
+
+    def close(self) -> None:
+        """Stop after the current frames; do not wait longer than a second for the sources."""
+        for stream in self._streams:
+            stream.stop()
+        for stream in self._streams:
+            stream.close()
+
+
+class SourceStream:
+    """Runs in a thread of its own. A broken source is reopened after a pause."""
+
+    def __init__(self, joint: JointInference, source: NamedSource, tracker: SourceTracker) -> None:
         self.joint = joint
-        self._name = ""
+        self.source = source
+        self._tracker = tracker
         self._gate = joint.options.gate.motion_gate()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"stream {source.name}".strip(), daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def stop(self) -> None:
+        self._stopping.set()
+
     def close(self) -> None:
-        """Stop after the current frame; do not wait longer than a second for the source."""
         self._stopping.set()
         self._thread.join(1.0)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._frames()
+                title = self._frames()
             except ModelmillError as error:
                 is_decoder = isinstance(error, DecoderMissing)
-                self._fail_source(
+                self._fail(
                     Reason.DECODER_MISSING if is_decoder else Reason.SOURCE_UNAVAILABLE,
                     f"{error.message}. {error.hint}".strip(),
                 )
             except Exception as error:
                 logger.exception("The stream has met a fault")
-                self._fail_source(Reason.SOURCE_UNAVAILABLE, f"{type(error).__name__}: {error}")
+                self._fail(Reason.SOURCE_UNAVAILABLE, f"{type(error).__name__}: {error}")
             else:
-                self._complete()
+                if not self._stopping.is_set():
+                    self._tracker.ends(self.source.name, f"{title} has been read to its end.")
                 return
             self._stopping.wait(PAUSE_S)
 
-    def _frames(self) -> None:
+    def _frames(self) -> str:
+        """Returns the name of the source at its end."""
         options = self.joint.options
-        source = open_source(options.source, fps=options.fps, loop=options.loop)
-        self._name, waits = source.name, options.waits(is_live=source.is_live)
+        source = open_source(self.source.source, fps=options.fps, loop=options.loop)
+        waits = options.waits(is_live=source.is_live)
         try:
             for frame in source:
                 if self._stopping.is_set():
-                    return
+                    break
                 self._process(frame, waits=waits)
-                self.joint.detail["damagedNumber"] = source.damaged
+                self._tracker.count(self.source.name, still=self._gate.held, damaged=source.damaged)
         finally:
-            self.joint.detail["damagedNumber"] = source.damaged
+            self._tracker.count(self.source.name, still=self._gate.held, damaged=source.damaged)
             source.close()
+        return source.name
 
     def _process(self, frame: Frame, *, waits: bool) -> None:
         """Submit a frame. One that the model cannot process does not end the stream."""
+        name = self.source.name
         picture, crop = self.joint.options.gate.part_of(frame.picture)
-        if not self._gate.passes(picture):
-            self.joint.detail["stillNumber"] = self._gate.held
-            self._mark_running()
-            return
+        is_still, is_hard = not self._gate.passes(picture), False
         try:
-            self.joint.submit(picture, id=f"{frame.index:08d}", origin=frame.origin, waits=waits, crop=crop)
+            if not is_still:
+                id = f"{name}-{frame.index:08d}" if name else f"{frame.index:08d}"
+                pending = self.joint.submit(picture, id=id, origin=frame.origin, waits=waits, crop=crop, source=name)
+                is_hard = pending.verdict.is_hard
         except InferenceFailed as error:
-            self._mark_failed(f"{frame.origin}: {error.message}")
+            self._note(f"{frame.origin}: {error.message}")
+            self.joint.status = FAILED  # until a frame succeeds
             self._stopping.wait(FAILED_FRAME_S)
         else:
-            self._mark_running()
+            self._tracker.has_frame(name, is_hard=is_hard, is_still=is_still)
 
-    def _mark_running(self) -> None:
-        self.joint.status = RUNNING
-        self.joint.detail[STREAM] = {}
+    def _fail(self, reason: Reason, message: str) -> None:
+        self._note(message)
+        self._tracker.fails(self.source.name, reason, message)
 
-    def _complete(self) -> None:
-        self.joint.status = COMPLETED
-        if not self._stopping.is_set():
-            message = f"{self._name} has been read to its end."
-            self.joint.detail[STREAM] = StreamEnd(Reason.SOURCE_ENDED, message).to_json()
-
-    def _fail_source(self, reason: Reason, message: str) -> None:
-        self._mark_failed(message)
-        self.joint.detail[STREAM] = StreamEnd(reason, message).to_json()
-
-    def _mark_failed(self, message: str) -> None:
-        logger.warning("The stream of %s: %s", without_credentials(self.joint.options.source), message)
-        self.joint.status = FAILED
+    def _note(self, message: str) -> None:
+        logger.warning("The stream of %s: %s", without_credentials(self.source.source), message)
         self.joint.note(message)

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.inference.prediction import ExecutionProvider
 from app.joint_inference.model.content import OrderContent
+from app.joint_inference.model.sources import NamedSource
 from app.kit.errors import BadInput
 from app.kit.files.whole_files import write_whole
 from app.kit.network.tls import Credentials
@@ -50,8 +51,8 @@ class Work:
     """It accepts encrypted connections only."""
     provider: ExecutionProvider = ExecutionProvider.AUTO
     """The node's own, for a worker without one."""
-    source: str = ""
-    """What it may open as its stream, whatever its parameters say; empty: nothing."""
+    sources: tuple[NamedSource, ...] = ()
+    """What it may open as its streams, whatever its parameters say."""
 
     @property
     def namespace(self) -> str:
@@ -86,7 +87,7 @@ class Work:
             "agent_url": self.agent_url,
             "node": self.node,
             "provider": self.provider,
-            "source": self.source,
+            "sources": [list(source) for source in self.sources],
             "former": str(self.former) if self.former else "",
             "former_twin": str(self.former_twin) if self.former_twin else "",
             "tls": self.tls.to_json() if self.tls else [],
@@ -108,7 +109,7 @@ class Work:
                 str(data["agent_url"]),
                 str(data["node"]),
                 provider=ExecutionProvider(data["provider"]),
-                source=str(data["source"]),
+                sources=tuple(NamedSource(name, source) for name, source in data["sources"]),
                 former=Path(data["former"]) if data["former"] else None,
                 former_twin=Path(data["former_twin"]) if data["former_twin"] else None,
                 tls=Credentials.from_json(data["tls"]),

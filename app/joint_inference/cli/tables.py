@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from app.joint_inference.model.sources import source_states
 from app.joint_inference.model.status import Reason, current_of
 from app.joint_inference.model.tally import upload_share_key
 from app.kit.cli.tables import table_of
@@ -79,6 +80,10 @@ def _worker_lines(worker: Json) -> Iterator[str]:
     facts += [f"{counted} pictures"] if counted is not None else []
     facts += [worker.get("reason") or "", worker.get("message") or ""]
     yield f"worker     {worker['role']} {worker['name']}  {'  '.join(filter(None, facts))}"
+    for source in source_states(worker.get("detail") or {}):
+        last = f"last picture {source.last_frame_at}" if source.last_frame_at else ""
+        facts = [source.name, source.status.value, f"since {source.since}", f"{source.frames} pictures", last]
+        yield f"source     {'  '.join(filter(None, (*facts, source.message)))}"
     if worker["state"] in TROUBLED:
         yield from (f"           {line}" for line in worker.get("log") or ())
 

@@ -16,6 +16,7 @@ from app.nodes.model import WorkerReport, WorkerState
 
 PENDING, RUNNING, FAILED = ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED
 LAST_LINES = 20
+OTHERS_GO_ON = "It is tried again every few seconds. The other sources go on."
 KEEPS = "Hard samples get the edge's own answer."
 
 
@@ -58,8 +59,8 @@ class ObservedWorker:
 
     @property
     def is_blind(self) -> bool:
-        """It runs, but its source has no frames."""
-        return self.stream_end is not None and self.stream_end.is_failure
+        """It runs, but none of its sources has frames."""
+        return self.stream_end is not None and self.stream_end.is_failure and not self.stream_end.is_partial
 
     @property
     def has_failed(self) -> bool:
@@ -129,9 +130,12 @@ def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> C
         message = f"The node {edge.node!r} of the edge worker is not connected: whether its worker runs is not known."
         return Condition(PENDING, Reason.NODE_OFFLINE, message)
     end = edge.stream_end
-    if end is not None:
+    if end is not None and not end.is_partial:
         return _without_frames(edge, end)
-    return _asking(service, edge, cloud)
+    condition = _asking(service, edge, cloud)
+    if end is not None and condition.reason is Reason.SERVING:
+        return Condition(RUNNING, Reason.DEGRADED, f"{end.message}\n{OTHERS_GO_ON}")
+    return condition
 
 
 def _asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:

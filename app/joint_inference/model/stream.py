@@ -20,13 +20,16 @@ class StreamEnd:
 
     reason: Reason
     message: str
+    is_partial: bool = False
+    """Other sources of the worker go on."""
 
     @property
     def is_failure(self) -> bool:
         return self.reason is not Reason.SOURCE_ENDED
 
     def to_json(self) -> dict[str, Any]:
-        return {"reason": self.reason.value, "message": self.message[:MOST_TEXT]}
+        partial = {"is_partial": True} if self.is_partial else {}
+        return {"reason": self.reason.value, "message": self.message[:MOST_TEXT], **partial}
 
 
 def stream_end(detail: Mapping[str, Any]) -> StreamEnd | None:
@@ -40,4 +43,5 @@ def stream_end(detail: Mapping[str, Any]) -> StreamEnd | None:
     if reason not in ENDS:
         return None
     assert isinstance(stream, Mapping)
-    return StreamEnd(Reason(reason), str(stream.get("message", ""))[:MOST_TEXT])
+    message = str(stream.get("message", ""))[:MOST_TEXT]
+    return StreamEnd(Reason(reason), message, is_partial=stream.get("is_partial") is True)

@@ -19,6 +19,7 @@ from app.joint_inference.model.rollout import (
     change_text,
     policy_of,
 )
+from app.joint_inference.model.sources import SOURCES, SourceState, source_states
 from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import ConditionType, Reason, current_of
 from app.joint_inference.model.stream import STREAM, stream_end
@@ -29,7 +30,7 @@ from app.nodes.model import Node, WorkerReport
 
 ENDING = "Ending"
 TOP_CLASSES = 3
-SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", "comparison", STREAM})
+SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", "comparison", STREAM, SOURCES})
 """Of what a worker says of itself: what has a place of its own."""
 
 
@@ -104,6 +105,8 @@ class ServiceWorkerView:
     """What else the worker says of itself."""
     figures: ServiceFigures | None
     """What an edge worker has counted."""
+    sources: tuple[SourceState, ...] = ()
+    """Of an edge worker's streams."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,17 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
     worker = service.specification.worker(role)
     figures = figures_of(service.reported) if role is Role.EDGE else None
     return ServiceWorkerView(
-        role, worker, node, is_online, report, runtime, why, running_model(report), further, figures
+        role,
+        worker,
+        node,
+        is_online,
+        report,
+        runtime,
+        why,
+        running_model(report),
+        further,
+        figures,
+        tuple(source_states(report.detail)) if report else (),
     )
 
 

@@ -160,7 +160,8 @@ class Reports:
             service = store.by_uid(conn, uid)
         if service is not None:
             if content_type == JPEG:
-                self.rules.keep_picture(KIND, uid, picture, now, node=_origin(service, node))
+                origin = _origin(service, node), str(sample.extra.get("source", ""))
+                self.rules.keep_picture(KIND, uid, picture, now, node=origin[0], source=origin[1])
             self._collect(service, sample, picture, content_type, to_text(now))
         self.services.announce()
 

@@ -57,8 +57,9 @@ def turned(weights: Any) -> Any:
 
 
 def fleet(deployment: JointDeployment, rollout: dict[str, Any] | None = None, **parameters: str) -> Any:
-    """On all nodes of Berlin, each with its own folder."""
-    source = f"{deployment.deployment.folder}/$(NODE_NAME)"
+    """On all nodes of Berlin, each with its own folder, twice."""
+    folder = f"{deployment.deployment.folder}/$(NODE_NAME)"
+    source = f"door={folder}\nyard={folder}"
     document = resource(
         "fleet",
         edge="",
@@ -111,7 +112,10 @@ def test_one_document_runs_on_every_node_of_its_labels(deployment: JointDeployme
     )
     assert len({row["n_loop"] for row in rows}) == len(rows), "numbers are of the service"
     events = deployment.http.get(f"{SERVICES}/default/fleet/rule-events").json()["events"]
-    assert sorted(event["node"] for event in events) == ["cam0", "cam1"], "each node's rows are judged for themselves"
+    origins = [(node, source) for node in ("cam0", "cam1") for source in ("door", "yard")]
+    assert sorted((event["node"], event["source"]) for event in events) == origins, "each is judged for itself"
+    states = [state for worker in edges(figures).values() for state in worker["detail"]["sources"]]
+    assert [(state["name"], state["status"]) for state in states] == [("door", "running"), ("yard", "running")] * 2
 
     label(deployment, "cam2", BERLIN)
     record = deployment.when("fleet", lambda record: "SourceUnavailable (1): cam2. " in current(record)[2])

@@ -469,7 +469,7 @@ def test_a_source_that_the_node_does_not_offer_is_refused_before_anything_starts
         JointDriver(Cameras(sources=[str(tmp_path / "cameras")])).program(made, place(tmp_path))
     assert caught.value.reason == "SourceNotOffered" and str(tmp_path) not in caught.value.message
     JointDriver(Cameras(sources=[str(tmp_path / "homes")])).program(made, place(tmp_path))
-    assert Work.read(place(tmp_path).folder / "work.json").source == str(tmp_path / "homes" / "alice")
+    assert Work.read(place(tmp_path).folder / "work.json").sources == (("", str(tmp_path / "homes" / "alice")),)
 
 
 def test_a_service_names_a_video_of_its_node_by_its_number(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_service_names_a_video_of_its_node_by_its_number(tmp_path: Path) -> No
         ]
         content = replace(OrderContent.from_json(made.content), withheld=withheld)
         driver.program(replace(made, content=content.to_json()), place(tmp_path))
-        return Work.read(place(tmp_path).folder / "work.json").source
+        return " ".join("=".join(one) for one in Work.read(place(tmp_path).folder / "work.json").sources)
 
     hall = str(tmp_path / "hall.mp4")
     cameras = Cameras([("hall", hall)], ["rtsp://10.0.0.*/*"])
@@ -488,12 +488,15 @@ def test_a_service_names_a_video_of_its_node_by_its_number(tmp_path: Path) -> No
     added, _ = added.with_new("street", "rtsp://10.0.1.7/1")
     cameras.replace_added(added.to_json())
     driver = JointDriver(cameras)
-    assert opened(driver, "video:0") == hall
-    assert opened(driver, "video:1000") == "rtsp://ann:secret@10.0.0.7/1"
+    assert opened(driver, "video:0") == f"={hall}"
+    assert opened(driver, "video:1000") == "=rtsp://ann:secret@10.0.0.7/1"
+    assert opened(driver, "a=video:0\nb=video:1000") == f"a={hall} b=rtsp://ann:secret@10.0.0.7/1"
     for source, withheld, reason in (
         ("video:7", [], "VideoNotFound"),
         ("video:1000", ["1000"], "VideoNotFound"),
         ("video:1001", [], "SourceNotOffered"),
+        ("a=video:0\nb=video:7", [], "VideoNotFound"),
+        ("a=video:0\nvideo:1000", [], "BadParameters"),
     ):
         with pytest.raises(WorkRefused) as refused:
             opened(driver, source, videos=withheld)

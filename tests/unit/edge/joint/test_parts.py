@@ -66,7 +66,8 @@ def test_parameters_are_read_from_their_texts() -> None:
             "other": "?",
         }
     )
-    assert (options.source, options.fps, options.loop, options.labels) == ("/clips/a.mp4", 12.5, True, ("no", "yes"))
+    assert options.sources == (("", "/clips/a.mp4"),)
+    assert (options.fps, options.loop, options.labels) == (12.5, True, ("no", "yes"))
     predictor = options.predictor
     assert (predictor.decoder, predictor.score_threshold, predictor.candidate_threshold) == (
         Decoder.ULTRAFACE,

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.stream import SourceStream
+from app.edge.joint.stream import SourceStreams
 from app.inference.frame_gate import FrameGate
 from app.inference.picture_codec import encode
 from app.inference.prediction import Picture, Prediction
 from app.inference.region import read_region
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel
+from app.joint_inference.model.sources import NamedSource, SourceStatus, source_states
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import stream_end
 from app.joint_inference.worker_options import EdgeOptions, OnFull
@@ -67,12 +68,16 @@ def big_model(cloud: Cloud) -> Iterator[BigModel]:
 
 @contextmanager
 def streaming(
-    source: Path | str, big_model: BigModel | None = None, algorithm: str = "EdgeOnly", **options: Any
+    source: Path | str | Mapping[str, Path],
+    big_model: BigModel | None = None,
+    algorithm: str = "EdgeOnly",
+    **options: Any,
 ) -> Iterator[JointInference]:
-    given = EdgeOptions(source=str(source), **options)
+    sources = source if isinstance(source, Mapping) else {"": source}
+    given = EdgeOptions(sources=tuple(NamedSource(name, str(path)) for name, path in sources.items()), **options)
     joint = JointInference(Small(), make(algorithm, {}), given, big_model=big_model, service="s")
     with joint:
-        stream = SourceStream(joint)
+        stream = SourceStreams(joint)
         stream.start()
         yield joint
         stream.close()
@@ -191,3 +196,45 @@ def test_of_a_region_the_small_model_sees_no_more_and_its_row_is_in_the_whole_pi
         assert report is not None
         (row,) = json.loads(report.body)["rows"]
     assert (row["size"], row["bbox"]) == ([80, 40], [[40, 10, 80, 30]])
+
+
+def test_of_several_sources_each_has_a_state_and_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is there, one comes later, and one is never there."""
+    monkeypatch.setattr("app.edge.joint.stream.PAUSE_S", 0.01)
+    for name in ("door", "made"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.png").write_bytes(encode(plain(1, 0, 0))[0])
+    sources = {name: tmp_path / name for name in ("door", "yard", "gate")}
+
+    def states() -> dict[str, SourceStatus]:
+        return {state.name: state.status for state in source_states(joint.detail)}
+
+    with streaming(sources) as joint:
+        ended, gone = SourceStatus.ENDED, SourceStatus.NO_SIGNAL
+        until(lambda: states() == {"door": ended, "yard": gone, "gate": gone})
+        end = stream_end(joint.detail)
+        assert end and not end.is_partial and "yard: " in end.message and "gate: " in end.message
+        (tmp_path / "made").rename(tmp_path / "yard")
+        until(lambda: states()["yard"] is ended)
+        door, _, gate = source_states(joint.detail)
+        assert (door.frames, gate.frames, gate.last_frame_at) == (1, 0, "")
+        assert door.last_frame_at and "gate" in gate.message
+        report = joint.rows.report()
+        assert report is not None
+        rows = json.loads(report.body)["rows"]
+    assert [(row["source"], row["sample"]) for row in rows] == [
+        ("door", "door-00000000"),
+        ("yard", "yard-00000000"),
+    ]
+
+
+def test_one_source_without_a_signal_is_no_end_of_the_others(tmp_path: Path) -> None:
+    with camera() as made:
+        given = EdgeOptions(sources=(NamedSource("door", str(tmp_path / "gone")), NamedSource("yard", made.url)))
+        with JointInference(Small(), make("EdgeOnly", {}), given, big_model=None, service="s") as joint:
+            streams = SourceStreams(joint)
+            streams.start()
+            until(lambda: joint.tally().inferences > 3 and reason(joint) is Reason.SOURCE_UNAVAILABLE)
+            end = stream_end(joint.detail)
+            streams.close()
+    assert end and end.is_partial and end.message.startswith("door: ")

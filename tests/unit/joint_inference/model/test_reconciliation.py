@@ -257,6 +257,17 @@ def test_a_source_that_gives_nothing_fails_it_and_its_worker_counts_as_failed(re
     assert {role for role, _ in plan.orders} == {Role.CLOUD, Role.EDGE}, "it is tried again"
 
 
+def test_one_of_several_sources_that_gives_nothing_degrades_it_and_its_worker_counts_as_active() -> None:
+    stream = {"reason": "SourceUnavailable", "message": "yard: cam cannot be opened.", "is_partial": True}
+    plan = planned(node("edge0", worker(Role.EDGE, detail={"stream": stream})), node("cloud0", worker(Role.CLOUD)))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert plan.condition.message == (
+        "yard: cam cannot be opened.\nIt is tried again every few seconds. The other sources go on."
+    )
+    assert (plan.active, plan.failed) == (2, 0)
+    assert "The other sources go on" not in filters(CHINESE)["written"](plan.condition.message)
+
+
 def test_a_source_that_has_ended_is_told_while_the_worker_answers() -> None:
     ended = worker(Role.EDGE, detail={"stream": {"reason": "SourceEnded", "message": "clip.mp4 is at its end."}})
     plan = planned(node("edge0", ended), node("cloud0", worker(Role.CLOUD)))
