@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Literal
 
+from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.search.judge import Score
 
 WORTH_DB = 1.0
 """While no candidate reaches the goal, moving more tensors to 16 bits has to gain at least this much, in dB."""
 CUT_DB, EQUALIZED_DB = 1.5, 3.0
 """Ranges that cut extremes, and equalized channels, gain less on other scenes than on the given pictures. A candidate
-without them that reaches the goal is better unless they gain at least this much, in dB."""
+without them that reaches the goal is better unless they gain at least this much, in dB. Below the vendor's 20 dB every
+gain counts."""
 VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "below_goal_unseen", "dearer", "worse"]
 
 
@@ -123,7 +125,8 @@ class TriedCandidate:
     def order(self) -> tuple[int, float]:
         """Sort key: the cheaper and then the better come first."""
         cuts = self.choice.method != "minmax" or bool(self.choice.methods)
-        return self.choice.tensors_16, CUT_DB * cuts + EQUALIZED_DB * self.choice.is_equalized - self.score.mean_db
+        slack_db = CUT_DB * cuts + EQUALIZED_DB * self.choice.is_equalized
+        return self.choice.tensors_16, slack_db * (self.score.mean_db >= SNR_DB_MIN) - self.score.mean_db
 
     @property
     def summary(self) -> str:

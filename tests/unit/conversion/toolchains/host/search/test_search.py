@@ -162,6 +162,12 @@ def test_a_range_that_cuts_extremes_is_taken_only_where_it_gains_more_than_other
         assert Trail([plain, much]).best is much
 
 
+def test_below_the_vendors_rule_every_gain_in_8_bits_counts() -> None:
+    plain = TriedCandidate(0, USUAL, Score({"y": [7.0]}), True, True, 3)
+    better = TriedCandidate(1, Choice("mse", is_equalized=True), Score({"y": [10.0]}), True, True, 3)
+    assert Trail([plain, better]).best is better
+
+
 def test_what_is_as_good_as_8_bits_can_be_ends_the_search_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_module, "ENOUGH_DB", 25.0)
     assert [one["name"] for one in searched("snr>=20").search["candidates"]] == ["int8 minmax"]
