@@ -74,7 +74,11 @@ def set_scene(container: Container) -> None:
             exit_code=-9,
             log=("loading the model", "serving"),
             started_at=to_text(at),
-            detail={"runtime": "onnxruntime 1.31 · ONNX twin", "why": "no Kneron runtime (kp) on this node"},
+            detail={
+                "runtime": "onnxruntime 1.31 · ONNX twin",
+                "why": "no Kneron runtime (kp) on this node",
+                **({"sources": _sources(at)} if role is Role.EDGE else {}),
+            },
         )
         camera = DiscoveredCamera("10.0.0.7", "http://10.0.0.7/onvif/device_service", "Front door", "X-100")
         figures = NodeReport(
@@ -113,6 +117,21 @@ def set_scene(container: Container) -> None:
             now=at + timedelta(seconds=number),
         )
     _add_results(container, service, at)
+
+
+def _sources(at: datetime) -> list[dict[str, Any]]:
+    """One that delivers, and one that does not."""
+    begun = to_text(at - timedelta(minutes=5))
+    door = {
+        "name": "door",
+        "status": "running",
+        "since": begun,
+        "last_frame_at": to_text(at),
+        "frames": 960,
+        "hard": 360,
+    }
+    yard = {"name": "yard", "status": "no_signal", "since": begun, "message": "rtsp://10.0.0.7/1 cannot be opened."}
+    return [door, yard]
 
 
 def _add_fleet(container: Container, at: datetime) -> None:
