@@ -48,6 +48,9 @@ class PageQuery(RuleEventQuery):
     edit: Annotated[str, BeforeValidator(lambda text: text[:64])] = ""
     """Name of the rule that the form holds."""
     note: Annotated[str, BeforeValidator(lambda text: text[:20])] = ""
+    node: Annotated[str, BeforeValidator(lambda text: text[:63])] = ""
+    """Of a new rule, and of the picture; with `source`."""
+    source: Annotated[str, BeforeValidator(lambda text: text[:63])] = ""
 
 
 def rule_routes(base: str, producer_of: ProducerOf) -> list[BaseRoute]:
@@ -71,7 +74,8 @@ class RulePages:
         criteria, producer = query(request, PageQuery), self.producer_of(request)
         kept = results_of(request).rules.get(producer).rule_set
         rule = next((one for one in kept.rules if one.name == criteria.edit), None)
-        return _page(request, producer, {**EMPTY_ZONE, **values_of(rule or Rule(""))}, criteria=criteria)
+        values = values_of(rule or Rule("", node=criteria.node, source=criteria.source))
+        return _page(request, producer, {**EMPTY_ZONE, **values}, criteria=criteria)
 
     async def save_zone(self, request: Request) -> Response:
         sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A zone")
@@ -199,6 +203,7 @@ def _page(
         size=_size(newest),
         labels=sorted({label for record in newest for label in labels_in(record.row)}),
         origins=_origins(newest, values),
+        places=sorted({record.origin for record in newest if any(record.origin)}),
         week=[day.value for day in WEEK],
         has_schedule=any(values[name] for name in (*WEEK, *TIMES)),
         values=values,

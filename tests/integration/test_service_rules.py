@@ -80,6 +80,7 @@ def test_the_picture_of_an_event_is_the_sample_that_comes_with_it(env: Env, web:
     assert web.get(f"{page}/rule-events/{event['event_id']}/picture").content == JPEG
     assert web.get(f"{page}/picture").content == JPEG
     assert f'src="{page}/picture"' in web.get(f"{page}/rules").text
+    assert web.get(f"{page}/picture", params={"source": "yard"}).headers["content-type"] == "image/svg+xml"
     missing = web.get(f"{place_of(service)}/rule-events/{event['event_id'] + 1}/picture")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "RULE_EVENT_NOT_FOUND")
 
@@ -107,7 +108,7 @@ def test_a_rule_with_a_schedule_is_made_on_the_page(env: Env, web: Within, servi
     assert web.get(f"{place_of(service)}/rules").json()["rules"][0]["schedule"] is None
 
 
-def test_rows_of_each_origin_are_judged_for_themselves(env: Env, service: Service) -> None:
+def test_rows_of_each_origin_are_judged_for_themselves(env: Env, web: Within, service: Service) -> None:
     """Somebody who leaves one picture and comes into another crosses no line."""
     rules, made = env.container.results.rules, producer_of_service(service)
     only = Rule("only", source="yard", cooldown_s=0, schedule=Schedule((*Weekday,)))
@@ -117,6 +118,8 @@ def test_rows_of_each_origin_are_judged_for_themselves(env: Env, service: Servic
     env.container.joint.reports.add_rows("edge0", service.uid, RowReport(run="a", batch=1, rows=rows), now=env.now)
     kept = rules.events(made, RuleEventFilter(), newest_first=False, limit=10).events
     assert [(one.rule, one.source) for one in kept] == [("any", "door"), ("any", "yard"), ("only", "yard")]
+    page = web.get(f"/ui/services/default/{service.name}/rules", params={"source": "yard"}).text
+    assert "/picture?node=&amp;source=yard" in page and '<option value="yard" selected>' in page
 
 
 @pytest.mark.parametrize("change", [{"rules": [{"name": "a", "schedule": {"days": []}}]}, {"rules": [{"name": "a b"}]}])

@@ -83,7 +83,8 @@ def sample(request: Request) -> Response:
 def picture(request: Request) -> Response:
     """The newest hard sample, on which zones are drawn; a blank one while there is none."""
     service, reports = service_of(request), joint_of(request).reports
-    newest = reports.newest_picture(service, node=request.query_params.get("node", ""))
+    origin = {key: request.query_params.get(key, "") for key in ("node", "source")}
+    newest = reports.newest_picture(service, **origin)
     return newest_picture(*newest) if newest else newest_picture(None)
 
 

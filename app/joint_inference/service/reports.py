@@ -225,15 +225,18 @@ class Reports:
                 pass
         raise SampleNotFound(f"There is no sample {sample_id!r} (any more): only the newest are kept.")
 
-    def newest_picture(self, service: Service, *, node: str = "") -> tuple[bytes, str] | None:
+    def newest_picture(self, service: Service, *, node: str = "", source: str = "") -> tuple[bytes, str] | None:
         """The newest of the kept hard samples: the picture's bytes and content type; None while there is none.
 
         Args:
             node: that sent it; empty: any.
+            source: that it comes from; empty: any.
         """
         with self.database.read() as conn:
             samples = store.samples_of(conn, service.uid)
-            sample = next((one for one in samples if node in ("", one.extra.get("node"))), None)
+            origin = {"node": node, "source": source}.items()
+            fitting = (one for one in samples if all(name in ("", one.extra.get(key)) for key, name in origin))
+            sample = next(fitting, None)
             content_type = store.content_type_of(conn, service.uid, sample.id) if sample else None
         if sample is None or content_type is None:
             return None
