@@ -16,13 +16,12 @@ NAMES = (
     "viewers",
     "accounts",
     "homes",
-    "training",
     "slow_clients",
     "rest",
     "search",
     "micro_batches",
 )
-WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost")
+WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost", "training")
 
 
 def main() -> int:

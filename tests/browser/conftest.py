@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import which
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,24 +16,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.harness.api import Api, has_ended, not_a_number_model, pngs, small_model
+from tests.harness.browser.chromium import ARGUMENTS, CHROMIUM, SHELL
 from tests.harness.browser.complaints import Watch
 from tests.harness.deployment import Deployment
 
-SHELL = "chromium-headless-shell"
-"""Renders as Chromium does for half of its CPU time, which goes into a window and its controls that nobody sees."""
-CHROMIUM = which(SHELL) or which("chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--process-per-site",  # a process for each page that is opened is time, too
-    "--in-process-gpu",
-    "--js-flags=--no-opt",  # no script runs long enough to be worth a compiler's time
-]
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 

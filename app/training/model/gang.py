@@ -117,7 +117,7 @@ def decide(
     giving: tuple[str, ...] = ()
     for queued in waiting:
         if is_over:
-            reasons[queued.task_id] = Waiting(WaitingCode.BEHIND, {"ahead": len(reasons)})
+            reasons[queued.task_id] = _BEHIND
             continue
         reason = round_.consider(queued, len(held) + elsewhere)
         if reason is None:
@@ -152,6 +152,8 @@ def _add(reasons: dict[str, Waiting], task_id: str, **facts: Any) -> None:
 
 PASSED_BY = frozenset({WaitingCode.USER_LIMIT, WaitingCode.ENVIRONMENT_LIMIT, WaitingCode.BEHIND})
 """Tasks that wait for this let others go ahead."""
+_BEHIND = Waiting(WaitingCode.BEHIND)
+"""One for all: a queue of ten thousand would make as many objects in each decision."""
 _NO_ROOM = Waiting(WaitingCode.GPUS)
 """Placeholder for what is known only when all have been considered."""
 
@@ -194,7 +196,7 @@ class _Round:
             self.refused.add(queued.demand)
             return _NO_ROOM
         if self.reservation and not self.reservation.admits(queued.demand, queued.run_limit_s, from_text(self.now)):
-            return Waiting(WaitingCode.BEHIND)
+            return _BEHIND
         self.room.take(need, driver_at)
         self.held_gpus[queued.user] += queued.demand.gpus
         self.held_by_environment[queued.environment] += queued.demand.gpus

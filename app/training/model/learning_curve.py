@@ -47,7 +47,7 @@ class Curve:
     times_s: array[float] = field(default_factory=lambda: array("d"))
 
     def __len__(self) -> int:
-        return len(self.steps)
+        return len(self.times_s)  # the last one to be added: a reader in another thread finds whole points
 
     def __getitem__(self, at: int) -> Point:
         return Point(self.steps[at], self.values[at], self.times_s[at])
@@ -60,6 +60,11 @@ class Curve:
         self.steps.append(point.step)
         self.values.append(point.value)
         self.times_s.append(point.time_s)
+
+    def copy(self) -> Curve:
+        """The points there are now."""
+        count = len(self)
+        return Curve(self.steps[:count], self.values[:count], self.times_s[:count])
 
     def before(self, step: float) -> Curve:
         """The points below a step."""
@@ -128,7 +133,10 @@ def joined(attempts: Iterable[LearningCurves]) -> dict[str, Curve]:
     for attempt in attempts:
         whole = {name: curve.before(attempt.first_step) for name, curve in whole.items()}
         offset_s = max((curve.times_s[-1] for curve in whole.values() if len(curve)), default=0.0)
-        for name, curve in attempt.curves.items():
+        for name, curve in list(attempt.curves.items()):
+            if name not in whole and not offset_s:
+                whole[name] = curve.copy()
+                continue
             target = whole.setdefault(name, Curve())
             for at in range(len(curve)):
                 step, value, time_s = curve[at]
@@ -152,8 +160,7 @@ def best_of(name: str, curve: Curve, *, is_lower: bool | None = None) -> Point |
     is_lower = is_lower_better(name) if is_lower is None else is_lower
     if is_lower is None:
         return None
-    sign = 1 if is_lower else -1
-    return curve[min(range(len(curve)), key=lambda place: (sign * curve.values[place], place))]
+    return curve[curve.values.index(min(curve.values) if is_lower else max(curve.values))]
 
 
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
@@ -181,8 +188,9 @@ def thinned_places(values: Sequence[float], most: int) -> list[int]:
     stretches = max(1, (most - 1) // 2)
     kept: list[int] = []
     for number in range(stretches):
-        stretch = range(number * len(values) // stretches, (number + 1) * len(values) // stretches)
-        kept += sorted({min(stretch, key=values.__getitem__), max(stretch, key=values.__getitem__)})
+        begin, end = number * len(values) // stretches, (number + 1) * len(values) // stretches
+        stretch = values[begin:end]
+        kept += sorted({begin + stretch.index(min(stretch)), begin + stretch.index(max(stretch))})
     return kept if kept[-1] == len(values) - 1 else [*kept, len(values) - 1]
 
 

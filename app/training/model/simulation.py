@@ -8,7 +8,7 @@ import io
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -276,10 +276,10 @@ class _Simulation:
         used = sum(use.gpus * (use.end - use.start).total_seconds() for use in self.uses)
         makespan_s = end_s - begin_s
         return SimulationResult(
-            _quantile(list(self.waits_s.values()), 0.5),
-            _quantile(list(self.waits_s.values()), 0.95),
+            quantile(list(self.waits_s.values()), 0.5),
+            quantile(list(self.waits_s.values()), 0.95),
             used / (self.cluster.gpus * makespan_s) if makespan_s else 0.0,
-            _share_error(self.contended, {task.user for task in self.trace}),
+            share_error(self.contended, {task.user for task in self.trace}),
             makespan_s,
             impossible,
             self.preemptions,
@@ -292,13 +292,20 @@ def demand_of(task: TraceTask, cluster: Cluster) -> Demand:
     return Demand(nodes, -(-task.gpus // nodes), 0)
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
+def quantile(values: Sequence[float], share: float) -> float:
+    """Of any number of values; of none it is 0."""
     if len(values) < 2:
         return values[0] if values else 0.0
     return statistics.quantiles(values, n=100, method="inclusive")[round(share * 100) - 1]
 
 
-def _share_error(contended: dict[str, float], users: Iterable[str]) -> float:
+def share_error(contended: Mapping[str, float], users: Iterable[str]) -> float:
+    """As in SimulationResult.
+
+    Args:
+        contended: GPU seconds that each user held while several waited.
+        users: All of the trace.
+    """
     names, total = set(users), sum(contended.values())
     if not total or len(names) < 2:
         return 0.0

@@ -71,6 +71,17 @@ def test_a_later_attempt_takes_the_place_of_the_steps_that_it_did_again() -> Non
     assert points(whole["loss"]) == [(1, 9), (2, 8), (3, 7), (4, 0.4), (5, 0.5), (6, 0.6)]
 
 
+def test_a_curve_that_grows_while_it_is_read_has_whole_points_and_what_was_read_stays() -> None:
+    read = curves_of({"step": 1, "loss": 0.5})
+    growing = read.curves["loss"]
+    growing.steps.append(2.0)  # another thread is between the three
+    whole = joined([read])["loss"]
+    assert points(whole) == [(1, 0.5)]
+    growing.values.append(0.25)
+    growing.times_s.append(math.nan)
+    assert (len(whole), len(growing)) == (1, 2)
+
+
 def test_the_time_of_a_later_attempt_goes_on() -> None:
     first = curves_of({"step": 1, "time": 0, "loss": 1}, {"step": 2, "time": 10, "loss": 1})
     second = curves_of({"step": 3, "time": 500, "loss": 1}, {"step": 4, "time": 510, "loss": 1})

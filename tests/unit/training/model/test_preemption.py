@@ -81,7 +81,7 @@ def test_the_first_that_waits_for_room_is_made_some_and_says_so() -> None:
     made = decision(urgent("first"), urgent("second"))
     assert (made.admitted, made.giving_way) == ((), ("b",))
     assert made.reasons["first"] == Waiting(WaitingCode.GPUS, {"free": 0, "needed": 4, "giving_way": 1})
-    assert made.reasons["second"] == Waiting(WaitingCode.BEHIND, {"ahead": 1})
+    assert made.reasons["second"] == Waiting(WaitingCode.BEHIND)
 
 
 def test_nobody_takes_what_is_left_for_it_by_backfill() -> None:
