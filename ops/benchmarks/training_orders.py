@@ -64,8 +64,8 @@ def drawn_trace(seed: int = SEED) -> list[TraceTask]:
         duration_s = min(dice.lognormvariate(math.log(MEDIAN_S), SIGMA), LONGEST_S)
         user = f"user-{dice.choices(range(USERS), weights)[0]:02}"
         tasks.append((f"task-{number:05}", user, at_s, gpus, duration_s, dice.uniform(1.2, 4)))
-    asked = sum(gpus * duration_s for _, _, _, gpus, duration_s, _ in tasks)
-    factor = LOAD * CLUSTER.gpus * DAYS * 86400 / asked
+    total = sum(gpus * duration_s for _, _, _, gpus, duration_s, _ in tasks)
+    factor = LOAD * CLUSTER.gpus * DAYS * 86400 / total
     return [
         TraceTask(name, user, at_s, gpus, duration_s * factor, math.ceil(duration_s * factor * limit))
         for name, user, at_s, gpus, duration_s, limit in tasks
