@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from app.kit.clock import to_text
 from app.kit.text.plain_text import csv_cell
 from app.kit.web.http import answer_of
-from app.training import cluster_schemas, schemas
+from app.training import cluster_schemas, schemas, sweep_schemas
 from app.training.model import Attempt, Conversion, TaskEvent
 from app.training.model.checkpoint_order import CheckpointRanking
 from app.training.model.learning_curve import Curve, best_of, thinned_places
@@ -101,17 +101,17 @@ def checkpoints(checkpoints: Sequence[Checkpoint], ranking: CheckpointRanking) -
     )
 
 
-def sweep(view: SweepView) -> schemas.SweepAnswer:
+def sweep(view: SweepView) -> sweep_schemas.SweepAnswer:
     return answer_of(
-        schemas.SweepAnswer,
+        sweep_schemas.SweepAnswer,
         view,
-        tasks=[answer_of(schemas.SweepTaskAnswer, row.task, row) for row in view.rows],
+        tasks=[answer_of(sweep_schemas.SweepTaskAnswer, row.task, row) for row in view.rows],
     )
 
 
-def sweep_again(view: SweepView, changes: Sequence[Difference]) -> schemas.SweepAgainAnswer:
+def sweep_again(view: SweepView, changes: Sequence[Difference]) -> sweep_schemas.SweepAgainAnswer:
     """changes: between the sweep that it was made of and this one."""
-    return schemas.SweepAgainAnswer(**dict(sweep(view)), changes=_changes(changes))
+    return sweep_schemas.SweepAgainAnswer(**dict(sweep(view)), changes=_changes(changes))
 
 
 def metrics(curves: TaskCurves, names: Sequence[str], most_points: int) -> schemas.MetricsAnswer:

@@ -11,7 +11,7 @@ from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
-from app.training import responses, schemas
+from app.training import responses, sweep_schemas
 from app.training.access import training_of
 from app.training.api import SPEC
 from app.training.responses import SWEEPS
@@ -24,7 +24,7 @@ OPERATIONS = Operations()
     "POST",
     SWEEPS,
     "Put the tasks of a sweep at the end of the line: a task, and `vary` with values of the fields that differ",
-    {201: schemas.SweepAnswer},
+    {201: sweep_schemas.SweepAnswer},
     body=SPEC,
 )
 async def create_task_sweep(request: Request) -> Response:
@@ -39,27 +39,27 @@ async def create_task_sweep(request: Request) -> Response:
     "POST",
     f"{SWEEPS}/{{task_sweep_id}}/again",
     "Start a sweep once more, with other values of its fields",
-    {201: schemas.SweepAgainAnswer},
+    {201: sweep_schemas.SweepAgainAnswer},
     more_errors=(403, 409),
-    body=schemas.SweepAgain,
+    body=sweep_schemas.SweepAgain,
 )
-def submit_task_sweep_again(request: Request, body: schemas.SweepAgain) -> Response:
+def submit_task_sweep_again(request: Request, body: sweep_schemas.SweepAgain) -> Response:
     caller, sweeps = caller_of(request), training_of(request).sweeps
     view, changes = sweeps.resubmit(caller.user, _sweep_id(request), body.set, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.sweep_again(view, changes), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
 
 
-@OPERATIONS.add("GET", SWEEPS, "The last sweeps, the newest first", {200: schemas.SweepsAnswer})
+@OPERATIONS.add("GET", SWEEPS, "The last sweeps, the newest first", {200: sweep_schemas.SweepsAnswer})
 def list_task_sweeps(request: Request) -> Response:
     views = training_of(request).sweeps.views(user_of(request))
-    return json_answer(schemas.SweepsAnswer(sweeps=[responses.sweep(view) for view in views]))
+    return json_answer(sweep_schemas.SweepsAnswer(sweeps=[responses.sweep(view) for view in views]))
 
 
 @OPERATIONS.add(
     "GET",
     f"{SWEEPS}/{{task_sweep_id}}",
     "A sweep: its tasks, their values, and which one is the best by its figure",
-    {200: schemas.SweepAnswer},
+    {200: sweep_schemas.SweepAnswer},
 )
 def get_task_sweep(request: Request) -> Response:
     return json_answer(responses.sweep(training_of(request).sweeps.view(user_of(request), _sweep_id(request))))
@@ -69,7 +69,7 @@ def get_task_sweep(request: Request) -> Response:
     "POST",
     f"{SWEEPS}/{{task_sweep_id}}/cancel",
     "Add no more tasks to a sweep, and end those that have not ended",
-    {202: schemas.SweepAnswer},
+    {202: sweep_schemas.SweepAnswer},
 )
 def cancel_task_sweep(request: Request) -> Response:
     sweeps, sweep_id = training_of(request).sweeps, _sweep_id(request)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from html import unescape
 from typing import Any
 
 from app.conversion.pages.quality import measured_context
 from app.conversion.service.quality import Reports
 from app.kit.web.templates import environment
+from tests.harness.page_text import text_of
 from tests.unit.conversion.service.quality.test_quality import BIE, CHIP_BIE, CHIP_NEF, CHIP_ONNX, NEF, ONNX
 
 
@@ -19,7 +18,7 @@ def strip(reports: Reports, toolchain: str) -> str:
         '{% import "conversion/_numbers.html" as n with context %}{% include "conversion/_job_strip.html" %}'
     )
     context: dict[str, Any] = {**measured_context(quality), "conversion_goal": quality.goal, "job": {"artifacts": {}}}
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", template.render(**context))).split())
+    return text_of(template.render(**context))
 
 
 def test_a_host_conversion_is_told_in_quality_size_and_speed() -> None:
