@@ -62,6 +62,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._awake = threading.Event()
         """Set at the start of a stage, until there has been none for a while."""
+        self._last_stage_at = -math.inf
         self._thread = threading.Thread(target=self._run, name=f"heartbeat-{worker}", daemon=True)
 
     def start(self) -> None:
@@ -78,6 +79,7 @@ class Heartbeat:
         """While the block runs, heartbeats concern this stage; afterwards none do."""
         stage = RunningStage(record, started_at)
         self._stage = stage
+        self._last_stage_at = time.monotonic()  # it may end before the thread sees it
         if not self._awake.is_set():
             self._awake.set()
         try:
@@ -87,14 +89,14 @@ class Heartbeat:
                 self._stage = None
 
     def _run(self) -> None:
-        announced_at = last_stage_at = -math.inf
+        announced_at = -math.inf
         while not self._stop.is_set():
             at = time.monotonic()
             with self._lock:
                 stage = self._stage
                 try:
                     if stage is not None:
-                        last_stage_at, announced_at = at, -math.inf
+                        self._last_stage_at, announced_at = at, -math.inf
                         self._beat(stage)
                     elif at - announced_at >= self.ttl_s / 4:
                         self.store.announce(self.worker, self.text(None), self.ttl_s)
@@ -102,7 +104,7 @@ class Heartbeat:
                 except redis.RedisError as error:
                     about = {"job_id": stage.record.job_id if stage else None, "worker": self.worker}
                     logger.warning("No sign of life from %s: %s", self.worker, error, extra=about)
-            is_awake = at - last_stage_at < AWAKE_S
+            is_awake = at - self._last_stage_at < AWAKE_S
             self._pause(EVERY_S if is_awake else max(EVERY_S, announced_at + self.ttl_s / 4 - at), is_awake=is_awake)
         with contextlib.suppress(redis.RedisError):
             self.store.retire(self.worker)

@@ -28,12 +28,18 @@ from app.kit.observability import tracing
 from app.kit.queue.blocking_consumer import BlockingConsumer, ConsumerBroker
 from app.kit.queue.message import OutgoingMessage
 from app.kit.queue.unsettled import MESSAGE_ID, FinalCall
-from app.kit.redis.connections import Script, ScriptCall, database
+from app.kit.redis import record_scripts
+from app.kit.redis.connections import Script, ScriptCall
 
-POST = """
+# KEYS: queue, its texts, the message whose work this ends (record_scripts.ACKNOWLEDGE). ARGV: id, text.
+POST = (
+    record_scripts.ACKNOWLEDGE
+    + """
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('RPUSH', KEYS[1], ARGV[1])
+acknowledge(3)
 """
+)
 
 # KEYS: queue, its texts, the newest pulse of each actor. ARGV: id, text, actor.
 PULSE = """
@@ -60,7 +66,6 @@ class BlockingBroker(ConsumerBroker):
         self._after: dict[str, list[Callable[..., None]]] = {}
         super().__init__(client=client, **options)
         self._prefetch = dict(prefetch or {})
-        self._database = database(client)
         self._post = Script(self.connections, POST)
         self._pulse = Script(self.connections, PULSE)
 
@@ -156,15 +161,16 @@ class BlockingBroker(ConsumerBroker):
         message = _message(queue, actor, message_id, kwargs)
         self.emit_before("enqueue", message, None)
         key = self.list_key(queue)
-        return OutgoingMessage(self._database, key, f"{key}.msgs", message.options[MESSAGE_ID], _encode(message))
+        return OutgoingMessage(self.database, key, f"{key}.msgs", message.options[MESSAGE_ID], _encode(message))
 
     def finish(self, queue: str, call: ScriptCall, on_reply: Callable[[Any], None]) -> None:
-        """Ends the work on a message with a call, which is sent with the acknowledgement of the message. The call is
-        made directly if this thread has no message of the queue, and if it is traced.
+        """Ends the work on a message with a call that acknowledges it. The call is made directly if this thread has no
+        message of the queue, and if it is traced.
 
         Args:
             queue: the queue of the message.
-            call: works from the queues' database; may be repeated.
+            call: works from the queues' database, acknowledges a message (record_scripts.ACKNOWLEDGE); may be
+                repeated.
             on_reply: receives the reply; must not depend on Redis.
 
         Raises:

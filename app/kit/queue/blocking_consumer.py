@@ -8,9 +8,9 @@ the list is empty and wakes on any push; the fetch then follows at once on the s
 If a message concerns a record, the fetch can claim the record for the receiver of the message, and returns it
 (Claimer).
 
-Work on a message may end with a command of its own: a change of a record, or another message. It is sent with the
-acknowledgement and before it, and its reply is handled while the consumer already waits (FinalCall). On a quiet queue
-it is sent a little earlier, without waiting for its reply: whoever it wakes starts at once.
+Work on a message may end with a call of its own, a change of a record or another message, which acknowledges the
+message in the same step (FinalCall). If no other message is in hand, the call, the wait and the next fetch are sent as
+soon as the work leaves the call: whoever it wakes starts at once. The replies are handled when the work has ended.
 
 Pending acknowledgements are kept, also across a lost connection, until Redis has received them; repeating them does no
 harm. A fetch is never repeated by the client: a silent retry would hide that the first attempt has taken messages whose
@@ -20,7 +20,8 @@ names never arrived. Instead a new consumer returns the messages that its predec
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import redis
@@ -32,7 +33,7 @@ from dramatiq.errors import ConnectionClosed
 from app.kit.queue.inline_worker import Inline
 from app.kit.queue.unsettled import MESSAGE_ID, Answer, FinalCall, UnsettledMessages
 from app.kit.redis import record_scripts
-from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, Script, as_map
+from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, Script, as_map, database
 
 T = TypeVar("T")
 MAX_BLOCK_S = 5.0
@@ -66,7 +67,8 @@ end
 local ids = ARGV[4] ~= '0' and redis.call('LPOP', queue, ARGV[4])
 if not ids then return {0, {}, {}} end
 redis.call('SADD', fetched, unpack(ids))
-local left, found = redis.call('LLEN', queue), redis.call('HMGET', texts, unpack(ids))
+local left = #ids == tonumber(ARGV[4]) and redis.call('LLEN', queue) or 0
+local found = redis.call('HMGET', texts, unpack(ids))
 for i, id in ipairs(ids) do
   if not found[i] then redis.call('SREM', fetched, id) end -- nobody will acknowledge it
 end
@@ -98,12 +100,25 @@ class Delivery(MessageProxy):
         vars(self).update(vars(message))
 
 
+@dataclass(frozen=True)
+class SentRequest:
+    """What was sent, and what its replies are about, in this order: scripts, final calls, and the question."""
+
+    scripts: Collection[Script]
+    finals: Sequence[FinalCall]
+    answers: Sequence[Answer]
+    """The outcomes in the question."""
+    question_length: int
+    """In commands."""
+
+
 class ConsumerBroker(RedisBroker):
     """What a consumer needs from its broker beyond Dramatiq's interface."""
 
     def __init__(self, *, client: redis.Redis, **options: Any) -> None:
         super().__init__(client=client, **options)
         self.is_draining = False
+        self.database = database(client)
         self.work_inline: Inline | None = None
         self.claimers: dict[str, Claimer] = {}
         self.connections = ConnectionPool(client)
@@ -158,7 +173,12 @@ class BlockingConsumer(_RedisConsumer):
         self._is_of_delayed = queue_name != q_name(queue_name)
         self._is_dry = self._is_quiet = False
         self._known = {broker.exchange.sha}
-        self._ahead: FinalCall | None = None
+        self._request: SentRequest | None = None
+        self._own_keys = (
+            broker.database,
+            broker.acks_key(broker.broker_id, queue_name),
+            f"{broker.list_key(queue_name)}.msgs",
+        )
         _connected(self._begin)
 
     @property
@@ -178,6 +198,11 @@ class BlockingConsumer(_RedisConsumer):
     def close(self) -> None:
         """Sends the last outcomes."""
         try:
+            if self._request is not None and self._line.is_open:
+                request, self._request = self._request, None
+                with contextlib.suppress(ConnectionClosed):  # the rest is sent again
+                    _connected(lambda: self._receive_finals(request))
+                self._line.close()  # without the reply to the fetch: what it has taken is returned, see _begin
             if self.unsettled.answers:
                 _connected(lambda: self._exchange(0))
         finally:
@@ -186,10 +211,10 @@ class BlockingConsumer(_RedisConsumer):
     def __next__(self) -> MessageProxy | None:
         if not self.message_cache:
             room = 0 if self.broker.is_draining else self.prefetch - self.outstanding_message_count
-            if room <= 0 and not self.unsettled.answers:
+            if self._request is None and room <= 0 and not self.unsettled.answers:
                 self._wait_for_room()
                 return None
-            if not self._line.is_open:  # it was lost as a call was sent ahead
+            if not self._line.is_open:  # it was lost as a request was sent ahead
                 raise ConnectionClosed("The connection to Redis is lost.")
             self.message_cache = _connected(lambda: self._exchange(room))
         message, inline = self._take(), self.broker.work_inline
@@ -212,20 +237,11 @@ class BlockingConsumer(_RedisConsumer):
 
     def _exchange(self, room: int) -> list[tuple[bytes | None, list[bytes]]]:
         """Sends the pending outcomes, and fetches up to `room` texts of messages, with the record claimed for each, or
-        []."""
-        answers = list(self.unsettled.answers)
-        finals = [(answer, answer.final) for answer in answers if answer.final is not None]
-        unknown = {final.call.script for _, final in finals if final.call.script.sha not in self._known}
-        self._is_quiet = self._is_quiet and not answers
-        question = self._question(answers, room)
-        self._line.allow(MAX_BLOCK_S * (QUIET_BLOCKS - 1) if self._is_quiet else 0.0)
-        ahead, self._ahead = self._ahead, None
-        calls = [final.call.command for _, final in finals if final is not ahead]
-        self._line.send([*(script.load for script in unknown), *calls, *question])
-        replies = [self._line.receive() for _ in unknown]
-        self._known.update(script.sha for script in unknown)
-        replies += [self._finished(answer, final) for answer, final in finals]
-        replies += [self._line.receive() for _ in question]
+        []. If that was sent ahead, this receives the replies."""
+        request = self._request or self._send(room)
+        self._request = None
+        replies = self._receive_finals(request)
+        replies += [self._line.receive() for _ in range(request.question_length)]
         errors = [reply for reply in replies if isinstance(reply, redis.RedisError)]
         if any(isinstance(error, redis.exceptions.NoScriptError) for error in errors):  # the server was restarted
             self._line.ask([self.broker.exchange.load])
@@ -233,27 +249,47 @@ class BlockingConsumer(_RedisConsumer):
         elif errors:
             raise errors[0]
         else:
-            for answer in answers:
+            for answer in request.answers:
                 self.unsettled.forget(answer)
         if replies[-1] in errors:
             return []
         left, texts, records = replies[-1]
-        self._is_quiet = self._is_dry and not texts and not answers and self.outstanding_message_count == 0
+        has_settled = request.answers or request.finals
+        self._is_quiet = self._is_dry and not texts and not has_settled and self.outstanding_message_count == 0
         self._is_dry = left == 0
         return list(zip(texts, records or [[]] * len(texts), strict=True))
 
     def _send_ahead(self, final: FinalCall) -> None:
-        """Sends the call at once on a quiet queue, so that its receiver works beside the rest of the work here. The
-        next exchange receives the reply; if it does not come, the call is repeated."""
-        if self._is_dry and not (self.message_cache or self.unsettled.answers) and final.call.script.sha in self._known:
-            with contextlib.suppress(redis.RedisError):  # __next__ reports it
-                self._line.send([final.call.command])
-                self._ahead = final
+        """Sends the last call of the last message in hand, and what follows. If the replies do not come, the call is
+        repeated."""
+        if self.message_cache or self.broker.is_draining:
+            return
+        room = self.prefetch - self.outstanding_message_count + 1  # this message is about to be settled
+        with contextlib.suppress(redis.RedisError):  # __next__ reports it
+            self._request = self._send(room, final)
 
-    def _finished(self, answer: Answer, final: FinalCall) -> Any:
+    def _send(self, room: int, *last: FinalCall) -> SentRequest:
+        pending = list(self.unsettled.answers)
+        answers = [answer for answer in pending if answer.final is None]
+        finals = [*(answer.final for answer in pending if answer.final is not None), *last]
+        scripts = {final.call.script for final in finals if final.call.script.sha not in self._known}
+        self._is_quiet = self._is_quiet and not answers and not finals
+        self._line.allow(MAX_BLOCK_S * (QUIET_BLOCKS - 1) if self._is_quiet else 0.0)
+        calls = [final.call.acknowledging(*self._own_keys, final.redis_id) for final in finals]
+        question = self._question(answers, room)
+        self._line.send([*(script.load for script in scripts), *calls, *question])
+        return SentRequest(scripts, finals, answers, len(question))
+
+    def _receive_finals(self, request: SentRequest) -> list[Any]:
+        """Receives the replies to all but the question."""
+        replies = [self._line.receive() for _ in request.scripts]
+        self._known.update(script.sha for script in request.scripts)
+        return replies + [self._finished(final) for final in request.finals]
+
+    def _finished(self, final: FinalCall) -> Any:
         reply = self._line.receive()
         if not isinstance(reply, redis.RedisError):
-            answer.final = None
+            self.unsettled.settled(final)
             try:
                 final.replied(reply)
             except Exception:  # replies are still to come on this line

@@ -17,17 +17,19 @@ MESSAGE_ID = "redis_message_id"
 
 
 class FinalCall:
-    """The last call of the work on a message, sent in one round trip with the acknowledgement.
+    """The last call of the work on a message, which also acknowledges it.
 
     It is repeated until Redis has received it, so repeating it must do no harm.
 
     Args:
-        call: works from the queues' database.
+        call: works from the queues' database, and acknowledges a message (record_scripts.ACKNOWLEDGE).
         on_reply: receives the reply once, in the context (logs) of the work.
     """
 
     def __init__(self, call: ScriptCall, on_reply: Callable[[Any], None]) -> None:
         self.call = call
+        self.redis_id = ""
+        """Of the message, once the call is left."""
         self._on_reply = on_reply
         self._context = contextvars.copy_context()
 
@@ -43,7 +45,7 @@ class Answer:
     message_id: str
     redis_id: str
     final: FinalCall | None
-    """Sent before the outcome; None if there is none, or if Redis has received it."""
+    """Sent instead of the outcome; None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,10 @@ class UnsettledMessages:
         Args:
             process: works on a message.
             message: what it works on.
-            on_final: receives the call as soon as it is left.
+            on_final: receives the call as soon as the work leaves it.
         """
         self._work.on_final = on_final
+        self._work.redis_id = message.options[MESSAGE_ID]
         try:
             process(message)
         finally:
@@ -92,6 +95,7 @@ class UnsettledMessages:
         on_final = getattr(self._work, "on_final", None)
         if on_final is None:
             return False
+        final.redis_id = self._work.redis_id
         self._work.final = final
         on_final(final)
         return True
@@ -101,6 +105,11 @@ class UnsettledMessages:
         self.answers.append(Answer(is_done, message.message_id, message.options[MESSAGE_ID], final))
         if not self.is_eased.is_set():  # needs no lock, unlike set
             self.is_eased.set()
+
+    def settled(self, final: FinalCall) -> None:
+        """Redis has received the call, and the outcome with it."""
+        for answer in [answer for answer in self.answers if answer.final is final]:
+            self.forget(answer)
 
     def forget(self, answer: Answer) -> None:
         self.answers.remove(answer)

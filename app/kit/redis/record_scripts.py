@@ -6,8 +6,20 @@ by score, `ks:active` those not at their end, `ks:active:<group>`; `ks:index:dir
 not seen yet, see record_index_scripts.
 """
 
+ACKNOWLEDGE = """
+-- The call may end the work on a message. Then the keys from `first` on are the database of the queues, the set of
+-- messages that its receiver has fetched, their texts, and its id. Follows the writes that a full server refuses.
+local function acknowledge(first)
+  if not KEYS[first] then return end
+  redis.call('SELECT', KEYS[first])
+  if redis.call('SREM', KEYS[first + 1], KEYS[first + 3]) > 0 then
+    redis.call('HDEL', KEYS[first + 2], KEYS[first + 3])
+  end
+end
+"""
+
 _LETTER = """
--- message: {database, list, texts, id, text}; the last thing a script does, for it leaves the records' database
+-- message: {database, list, texts, id, text}; leaves the records' database
 local function post(message)
   redis.call('SELECT', message[1])
   redis.call('HSET', message[3], message[4], message[5])
@@ -60,28 +72,32 @@ return 1
 )
 
 _STANDS = """
--- guards: field, '|allowed|values|', ...
-local function stands(record, guards)
-  for i = 1, #guards, 2 do
-    local value = redis.call('HGET', record, guards[i])
-    if not value or not string.find(guards[i + 1], '|' .. value .. '|', 1, true) then return false end
+-- guards: fields, at least one; allowed: '|allowed|values|' of each
+local function stands(record, guards, allowed)
+  for i, value in ipairs(redis.call('HMGET', record, unpack(guards))) do
+    if not value or not string.find(allowed[i], '|' .. value .. '|', 1, true) then return false end
   end
   return true
 end
 """
 
-# KEYS: record, active index, prefix of the index to tell ('' for none), a text beside the record to drop. ARGV: ttl in
-# seconds ('' while the record is active), id, field of the group, a message in five parts ('' for none), the records'
-# database, number of guards, (field, '|allowed|values|') per guard, then field, value, ... Returns 1 if the record was
-# changed.
+# KEYS: record, active index, prefix of the index to tell ('' for none), a text beside the record to drop ('' for none),
+# the message whose work this ends (ACKNOWLEDGE). ARGV: ttl in seconds ('' while the record is active), id, field of the
+# group, a message in five parts ('' for none), the records' database, number of guards, their fields, what each allows
+# ('|one|another|'), then field, value, ... Returns 1 if the record was changed.
 CHANGE = (
-    _GROUP
+    ACKNOWLEDGE
+    + _GROUP
     + _LETTER
     + _STANDS
     + """
-local first = 11 + 2 * ARGV[10]
+local guards = tonumber(ARGV[10])
+local first = 11 + 2 * guards
 redis.call('SELECT', ARGV[9])
-if not stands(KEYS[1], {unpack(ARGV, 11, first - 1)}) then return 0 end
+if not stands(KEYS[1], {unpack(ARGV, 11, 10 + guards)}, {unpack(ARGV, 11 + guards, first - 1)}) then
+  acknowledge(5)
+  return 0
+end
 redis.call('HSET', KEYS[1], unpack(ARGV, first))
 if ARGV[1] ~= '' then
   redis.call('EXPIRE', KEYS[1], ARGV[1])
@@ -93,9 +109,10 @@ if KEYS[3] ~= '' then
   redis.call('HINCRBY', KEYS[3] .. 'dirty', ARGV[2], 1)
   if ARGV[1] ~= '' then redis.call('ZADD', KEYS[3] .. 'expires', redis.call('TIME')[1] + ARGV[1], ARGV[2]) end
 end
-if KEYS[4] then redis.call('UNLINK', KEYS[4]) end
+if KEYS[4] ~= '' then redis.call('UNLINK', KEYS[4]) end
 redis.call('PUBLISH', 'nudge:' .. KEYS[1], ARGV[1] ~= '' and 'ended' or 'changed')
 if ARGV[4] ~= '' then post({unpack(ARGV, 4, 8)}) end
+acknowledge(5)
 return 1
 """
 )
@@ -104,15 +121,15 @@ CLAIM = (
     _STANDS
     + """
 -- For a script that fetches messages: changes the records that these are about, each under its message's id, and
--- answers with those that it changed, the others empty. claim: {database, prefix, guards, fields}. It leaves the
--- database of the queues, so it is the last thing that the script does.
+-- answers with those that it changed, the others empty. claim: {database, prefix, guards, allowed, fields}. It leaves
+-- the database of the queues, so it is the last thing that the script does.
 local function claimed(claim, ids, texts)
   local records = {}
   redis.call('SELECT', claim.database)
   for i, id in ipairs(ids) do
     local record = claim.prefix .. id
     records[i] = {}
-    if texts[i] and stands(record, claim.guards) then
+    if texts[i] and stands(record, claim.guards, claim.allowed) then
       redis.call('HSET', record, unpack(claim.fields))
       redis.call('PUBLISH', 'nudge:' .. record, 'changed')
       records[i] = redis.call('HGETALL', record)

@@ -129,7 +129,7 @@ class Records:
 
         Args:
             record_id: the id of the record.
-            guards: field → allowed values.
+            guards: field → allowed values; at least one.
             fields: the new values.
             ttl_s: set if the record has ended.
             drop_text: name of a text beside the record to delete.
@@ -139,9 +139,8 @@ class Records:
             A call that returns 1, or 0 if a guard refused or there is no such record.
         """
         told = self.index_prefix if ttl_s is not None or not self.indexed.isdisjoint(fields) else ""
-        keys = [self.key(record_id), self.active_index, told]
-        if drop_text:
-            keys.append(f"{self.key(record_id)}:{drop_text}")
+        dropped = f"{self.key(record_id)}:{drop_text}" if drop_text else ""
+        keys = [self.key(record_id), self.active_index, told, dropped]
         ttl = "" if ttl_s is None else ttl_s
         return ScriptCall(self._change, keys, [ttl, *self._changes(record_id, guards, fields, message)])
 
@@ -153,7 +152,7 @@ class Records:
         key = self.key(record_id)
         args = ["", *self._changes(record_id, guards, fields, None)]
         told = "" if self.indexed.isdisjoint(fields) else self.index_prefix
-        flat_fields = self._change.ask([key, self.active_index, told], args, ("HGETALL", key))[1]
+        flat_fields = self._change.ask([key, self.active_index, told, ""], args, ("HGETALL", key))[1]
         if isinstance(flat_fields, list):  # Redis' older protocol has no maps
             flat_fields = as_map(flat_fields)
         return flat_fields or None
@@ -163,7 +162,8 @@ class Records:
         claim = {
             "database": self._database,
             "prefix": self.key(""),
-            "guards": _conditions(guards)[1:],
+            "guards": list(guards),
+            "allowed": _allowed(guards),
             "fields": _flat(fields),
         }
         return json.dumps(claim)
@@ -230,7 +230,7 @@ class Records:
         message: OutgoingMessage | None,
     ) -> list[Any]:
         head = (record_id, self.group_field, *_parts(message), self._database)
-        return [*head, *_conditions(guards), *_flat(fields)]
+        return [*head, len(guards), *guards, *_allowed(guards), *_flat(fields)]
 
     def _group_index(self, value: str) -> str:
         return f"{self.active_index}:{value}"
@@ -242,8 +242,8 @@ def _parts(message: OutgoingMessage | None) -> tuple[Any, ...]:
     return message.database, message.list_key, message.texts_key, message.message_id, message.text
 
 
-def _conditions(guards: Mapping[str, Iterable[str]]) -> list[Any]:
-    return [len(guards), *(part for field, allowed in guards.items() for part in (field, f"|{'|'.join(allowed)}|"))]
+def _allowed(guards: Mapping[str, Iterable[str]]) -> list[str]:
+    return [f"|{'|'.join(allowed)}|" for allowed in guards.values()]
 
 
 def _flat(fields: Mapping[str, str]) -> list[str]:

@@ -143,6 +143,16 @@ def test_a_sleeping_thread_wakes_for_a_stage_and_for_the_end(
     assert store.workers() == {}
 
 
+def test_a_stage_that_ends_before_the_thread_sees_it_keeps_it_awake_for_the_next(
+    store: JobStore, beating: Heartbeat
+) -> None:
+    until(lambda: not beating._awake.is_set(), "it sleeps")
+    with beating.during(claimed(store), started_at=NOW):
+        pass
+    time.sleep(10 * heartbeat.EVERY_S)
+    assert beating._awake.is_set()
+
+
 def test_a_stage_is_lost_when_its_job_was_cancelled(store: JobStore, beating: Heartbeat) -> None:
     with beating.during(claimed(store), started_at=NOW) as running:
         until(store.workers, "a beat was heard")

@@ -19,11 +19,19 @@ from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import Inline
 from app.kit.redis.connections import Script, ScriptCall
+from app.kit.redis.record_scripts import ACKNOWLEDGE
 from tests.harness.valkey import Valkey
 from tests.unit.kit.queue.test_blocking_broker import sent_by_lines, until
 
 pytestmark = pytest.mark.slow
-COUNT = "return redis.call('INCR', KEYS[1])"
+COUNT = (
+    ACKNOWLEDGE
+    + """
+local count = redis.call('INCR', KEYS[1])
+acknowledge(2)
+return count
+"""
+)
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +84,7 @@ class Counter:
                 assert next(self.consumer) is None
 
 
-def test_on_a_quiet_queue_the_last_call_is_sent_at_once_and_its_reply_received_with_the_next_exchange(
+def test_the_last_call_is_sent_at_once_with_the_wait_and_the_next_fetch_and_acknowledges_the_message(
     broker: BlockingBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counter = Counter(broker)
@@ -85,11 +93,11 @@ def test_on_a_quiet_queue_the_last_call_is_sent_at_once_and_its_reply_received_w
     sent = sent_by_lines(monkeypatch)
     counter.work("b")
     assert broker.client.get("b") == b"1"
-    assert counter.replies == [(1, "a")]
-    assert [command[0] for command in sent[-1]] == ["EVALSHA"]
-    assert next(counter.consumer) is None
-    assert [command[0] for command in sent[-1]] == ["EVALSHA", "BLMOVE", "EVALSHA"]
     assert not broker.holds("heavy", "b")
+    assert broker.fetched(broker.broker_id, "heavy") == set()
+    assert counter.replies == [(1, "a")], "it is received after the work"
+    assert [command[0] for command in sent[-1]] == ["EVALSHA", "BLMOVE", "EVALSHA"]
+    assert next(counter.consumer) is None
     assert counter.replies == [(1, "a"), (1, "b")], "in the context of its work"
 
 
@@ -147,9 +155,11 @@ def test_the_calls_of_messages_that_were_fetched_together_are_sent_together(
     for key in "abc":
         broker.send("heavy", "count", message_id=key, key=key)
     counter.consumer.prefetch = 3
-    for _ in "abc":
-        assert next(counter.consumer) is None
+    assert next(counter.consumer) is None
     sent = sent_by_lines(monkeypatch)
+    for _ in "bc":
+        assert next(counter.consumer) is None
+    assert len(sent) == 1, "with the last one's work"
     assert next(counter.consumer) is None
     assert len(sent) == 1
     assert counter.replies == [(1, "a"), (1, "b"), (1, "c")]
@@ -182,8 +192,13 @@ def test_a_call_outlives_a_stalled_server_and_the_consumer_and_its_process_is_bu
         client=redis.Redis(port=own_valkey.port, socket_timeout=0.2, retry=None), namespace=NAMESPACE
     )
     counter = Counter(broker)
+
+    def stall_the_server_and_count(key: str) -> None:
+        own_valkey.process.send_signal(19)
+        counter._count(key)
+
+    broker.actors["count"].fn = stall_the_server_and_count
     counter.work("a")
-    own_valkey.process.send_signal(19)
     try:
         with pytest.raises(ConnectionClosed):
             next(counter.consumer)
@@ -261,3 +276,18 @@ def test_a_reply_whose_hearer_fails_leaves_the_line_in_order(broker: BlockingBro
     counter.work("b")
     assert next(counter.consumer) is None
     assert counter.replies == [(1, "b")]
+
+
+def test_an_error_after_the_last_call_does_not_undo_the_end_of_the_work(broker: BlockingBroker) -> None:
+    counter = Counter(broker)
+
+    def end_and_fail(key: str) -> None:
+        counter._count(key)
+        raise ValueError(key)
+
+    broker.actors["count"].fn = end_and_fail
+    counter.work("a")
+    assert next(counter.consumer) is None
+    assert counter.replies == [(1, "a")]
+    assert not broker.is_busy
+    assert not broker.client.exists("queue:heavy.XQ")
