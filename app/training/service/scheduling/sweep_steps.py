@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.homes.model import COMMON
 from app.kit.errors import ModelmillError
 from app.training import store
 from app.training.errors import TooManyTasks
@@ -222,6 +223,9 @@ def _add(submission: TaskSubmission, context: SchedulerContext, progress: Progre
     except ModelmillError as error:
         if error.can_retry:  # the database or the homes are unreachable
             raise
+        if not (context.homes.options.root / COMMON).is_dir():  # the storage is not mounted, so no path is there
+            logger.warning("The sweep %s goes on once the data homes are there again.", progress.sweep.sweep_id)
+            return
         _refuse(context, progress, NOT_ADDED.format(problem=error.message))
 
 

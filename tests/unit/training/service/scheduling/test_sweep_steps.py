@@ -153,6 +153,18 @@ def test_a_task_that_is_refused_later_ends_the_growth_and_says_why(bench: Bench,
     assert (len(view.rows), view.has_ended) == (1, True)
 
 
+def test_a_sweep_outlives_data_homes_that_are_away(bench: Bench, ray: ScriptedRay) -> None:
+    sweep_id = submitted(bench, **LISTED)
+    begin_all(bench, ray)
+    (bench.root / "common").rename(bench.root / "elsewhere")
+    end(bench, ray, shown(bench, sweep_id).rows[0].task, 0.5)
+    view = shown(bench, sweep_id)
+    assert (view.remark, len(view.rows)) == ("", 1)
+    (bench.root / "elsewhere").rename(bench.root / "common")
+    bench.tick(1)
+    assert len(shown(bench, sweep_id).rows) == 2
+
+
 def test_a_search_ends_if_task_after_task_reports_nothing(bench: Bench, ray: ScriptedRay) -> None:
     sweep_id = submitted(bench, **(SEARCH | {"most": 20}), concurrency=1)
     begin_all(bench, ray)
