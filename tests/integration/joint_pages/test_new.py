@@ -79,7 +79,7 @@ def test_what_is_wrong_in_the_form_stands_at_its_field_and_nothing_typed_is_lost
     page = browser.send("/ui/services/new", {**FORM, **wrong})
     assert page.status_code == 422
     assert message in field_errors(page)[field], field_errors(page)
-    assert 'value="clip.mp4"' in page.text and "<option selected>cloud0</option>" in page.text
+    assert "\nclip.mp4</textarea>" in page.text and "<option selected>cloud0</option>" in page.text
     assert all(html.escape(value) in page.text for value in wrong.values() if value.strip())
     assert browser.container.joint.services.page(USER)[0] == []
 
@@ -87,7 +87,8 @@ def test_what_is_wrong_in_the_form_stands_at_its_field_and_nothing_typed_is_lost
 def test_a_name_that_is_taken_is_said_and_nothing_typed_is_lost(browser: Browser) -> None:
     browser.make("faces")
     page = browser.send("/ui/services/new", FORM)
-    assert page.status_code == 409 and "There is a service 'faces'" in text_of(page) and 'value="clip.mp4"' in page.text
+    assert page.status_code == 409 and "There is a service 'faces'" in text_of(page)
+    assert "\nclip.mp4</textarea>" in page.text
 
 
 def test_a_link_may_fill_fields_in_and_known_models_and_nodes_are_offered(browser: Browser) -> None:
@@ -153,7 +154,8 @@ def test_form_and_yaml_are_the_same_service_and_what_the_form_cannot_say_stays_y
     text = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', as_yaml.text, re.DOTALL)
     assert text is not None
     back = browser.send("/ui/services/new", {"mode": "yaml", "text": html.unescape(text[1]), "action": "mode:form"})
-    for name in ("name", "source", "max_upload_ratio", "IBT.threshold_box"):
+    assert "\nclip.mp4</textarea>" in back.text
+    for name in ("name", "max_upload_ratio", "IBT.threshold_box"):
         assert f'name="{name}" value="{FORM[name]}"' in back.text
     foreign = browser.send("/ui/services/new", {"mode": "yaml", "text": SAMPLE.read_text(), "action": "mode:form"})
     assert "stays YAML" in text_of(foreign) and "scriptBootFile" in foreign.text
