@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import time
 from pathlib import Path
@@ -198,6 +199,7 @@ def test_emptied_folders_disappear(store: FilesystemStore, root: Path) -> None:
 
 def test_readers_dropped_half_way_keep_no_file_open(store: FilesystemStore) -> None:
     store.put("a", [b"x" * 100])
+    gc.collect()  # files of tests before this one
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
         store.read("a")
@@ -206,7 +208,7 @@ def test_readers_dropped_half_way_keep_no_file_open(store: FilesystemStore) -> N
         next(store.list(""))
     with pytest.raises(ObjectMissing):
         store.info("a/b/c")
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_links_are_honoured_by_the_signature_of_this_installation(root: Path) -> None:
