@@ -113,12 +113,8 @@ class ResultModels:
         versioning = Versioning(request.is_next, request.note)
         models.check_new(user, request.name, known.labels, versioning)
         model, uploads = _input_path(self.homes, user, request.model, "artifact"), self.conversion.uploads
-        upload_id = uploads.begin(user)
-        try:
+        with uploads.new(user) as upload_id:
             imported = models.imports.check(upload_id, copy_model(uploads, upload_id, model))
-        except BaseException:
-            uploads.discard(upload_id)
-            raise
         kept = models.add_received(
             user,
             request.name,

@@ -169,16 +169,12 @@ class Exchange:
             request = {"folder": str(folder), "max_bytes": uploads.settings.max_model_bytes}
             result = self._run(transfer, request)
             model = self._as_onnx(Path(result["model"]), folder)
-            upload_id = uploads.begin(transfer.owner)
-            try:
+            with uploads.new(transfer.owner) as upload_id:
                 with model.open("rb") as file:
                     key = uploads.store_model(upload_id, chunks_of(file)).key
                 if result["beside"]:
                     uploads.store_weights(upload_id, _parts(result["beside"]))
                 uploads.merge(upload_id)
-            except BaseException:
-                uploads.discard(upload_id)
-                raise
         done = self._store.get(transfer.transfer_id)
         return replace(done, model_key=key, name=_name(source))
 

@@ -40,15 +40,11 @@ class ModelImports:
         Raises:
             ModelTooLarge, BadInput: For anything but an ONNX that can be run; nothing is stored then.
         """
-        upload_id = self.uploads.begin(user)
-        try:
+        with self.uploads.new(user) as upload_id:
             stored = self.uploads.store_model(upload_id, chunks)
             if weights is not None:
                 self.uploads.store_weights(upload_id, weights)
             return self.check(upload_id, stored)
-        except BaseException:
-            self.uploads.discard(upload_id)
-            raise
 
     def check(self, upload_id: str, stored: Stored) -> ImportedModel:
         """Make the model of an upload one file and look at it. Raises as receive does; the upload stays."""

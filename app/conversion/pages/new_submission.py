@@ -75,14 +75,10 @@ def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) ->
     Raises:
         ModelmillError: What `Uploads` raises.
     """
-    upload_id = uploads.begin(user)
-    try:
+    with uploads.new(user) as upload_id:
         if part == "model":
             return _model(uploads, upload_id, files)
         return uploads.store_images(upload_id, parts_of(files)).key, files[0].name if len(files) == 1 else ""
-    except BaseException:
-        uploads.discard(upload_id)
-        raise
 
 
 def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:

@@ -67,13 +67,9 @@ def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPat
     Raises:
         FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages: An input cannot be used.
     """
-    upload_id = uploads.begin(owner)
-    try:
+    with uploads.new(owner) as upload_id:
         model_key = copy_model(uploads, upload_id, model).key
         stored = _store_images(uploads, upload_id, images) if images else None
-    except BaseException:
-        uploads.discard(upload_id)
-        raise
     return HomeInputs(model_key, model.name, stored.key if stored else "", images.name if images else "")
 
 

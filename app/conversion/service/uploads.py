@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -69,6 +70,16 @@ class Uploads:
         about = {"owner": owner, "created_at": to_text(now())}
         self.objects.put(object_keys.upload(upload_id, "upload.json"), [json.dumps(about).encode()])
         return upload_id
+
+    @contextmanager
+    def new(self, owner: str) -> Iterator[str]:
+        """Begins an upload and yields its id. Nothing of it is kept when the block ends with an error."""
+        upload_id = self.begin(owner)
+        try:
+            yield upload_id
+        except BaseException:
+            self.discard(upload_id)
+            raise
 
     def owner(self, upload_id: str) -> str:
         about = b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json")))
