@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -15,9 +14,9 @@ from app.kit.clock import now, to_text
 from app.kit.errors import BadInput, ModelmillError, NotFound
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
-from app.kit.web.forms import sent_fields
 from app.kit.web.http import query
 from app.kit.web.line_plot import over_time, time_plot
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.results.access import ProducerOf, results_of
 from app.results.exports import FORMS
@@ -41,14 +40,14 @@ def routes(base: str, producer_of: ProducerOf) -> list[BaseRoute]:
         base: path of the page of one producer.
         producer_of: finds the producer for the user.
     """
-    pages = ResultPages(producer_of)
+    pages, of_sink = ResultPages(producer_of), with_fields(MAX_BYTES, "A sink")
     return [
         *rule_routes(base, producer_of),
         Route(f"{base}/results", pages.rows),
         Route(f"{base}/sinks", pages.sinks),
-        Route(f"{base}/sinks", pages.add_sink, methods=["POST"]),
-        Route(f"{base}/sinks/test", pages.test_sink, methods=["POST"]),
-        Route(f"{base}/sinks/remove", pages.remove_sink, methods=["POST"]),
+        Route(f"{base}/sinks", of_sink(pages.add_sink), methods=["POST"]),
+        Route(f"{base}/sinks/test", of_sink(pages.test_sink), methods=["POST"]),
+        Route(f"{base}/sinks/remove", of_sink(pages.remove_sink), methods=["POST"]),
     ]
 
 
@@ -89,22 +88,7 @@ class ResultPages:
         producer = self.producer_of(request)
         return _sinks_page(request, producer, _empty(request, producer))
 
-    async def add_sink(self, request: Request) -> Response:
-        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
-        return await run_in_threadpool(self._add_sink, request, sent)
-
-    async def test_sink(self, request: Request) -> Response:
-        """Sends a test message, and shows the result."""
-        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
-        return await run_in_threadpool(self._test_sink, request, sent.get("sink_id", ""))
-
-    async def remove_sink(self, request: Request) -> Response:
-        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A sink")
-        producer = await run_in_threadpool(self.producer_of, request)
-        await run_in_threadpool(results_of(request).sinks.remove, producer, sent.get("sink_id", ""))
-        return see_other(f"{producer.page}/sinks")
-
-    def _add_sink(self, request: Request, sent: Mapping[str, str]) -> Response:
+    def add_sink(self, request: Request, sent: dict[str, str]) -> Response:
         producer = self.producer_of(request)
         empty = _empty(request, producer)
         values = {name: sent.get(name, "").strip() for name in empty}
@@ -122,10 +106,16 @@ class ResultPages:
             return _sinks_page(request, producer, empty, made=made)
         return see_other(f"{producer.page}/sinks")
 
-    def _test_sink(self, request: Request, sink_id: str) -> Response:
-        producer = self.producer_of(request)
+    def test_sink(self, request: Request, sent: dict[str, str]) -> Response:
+        """Sends a test message, and shows the result."""
+        producer, sink_id = self.producer_of(request), sent.get("sink_id", "")
         problem = results_of(request).sinks.test(producer, sink_id, now=now())
         return _sinks_page(request, producer, _empty(request, producer), tested=(sink_id, problem))
+
+    def remove_sink(self, request: Request, sent: dict[str, str]) -> Response:
+        producer = self.producer_of(request)
+        results_of(request).sinks.remove(producer, sent.get("sink_id", ""))
+        return see_other(f"{producer.page}/sinks")
 
 
 def _empty(request: Request, producer: Producer) -> dict[str, str]:

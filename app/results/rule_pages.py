@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -14,8 +13,8 @@ from starlette.routing import BaseRoute, Route
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
-from app.kit.web.forms import sent_fields
 from app.kit.web.http import query
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.results.access import ProducerOf, results_of
 from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
@@ -55,13 +54,14 @@ class PageQuery(RuleEventQuery):
 
 def rule_routes(base: str, producer_of: ProducerOf) -> list[BaseRoute]:
     """Returns the routes for a kind of producers; the arguments are those of `routes`."""
-    pages = RulePages(producer_of)
+    pages, of_name = RulePages(producer_of), with_fields(MAX_BYTES, "A name")
+    of_rule, of_zone = with_fields(MAX_BYTES, "A rule"), with_fields(MAX_BYTES, "A zone")
     return [
         Route(f"{base}/rules", pages.rules),
-        Route(f"{base}/rules", pages.save_rule, methods=["POST"]),
-        Route(f"{base}/rules/remove", pages.remove_rule, methods=["POST"]),
-        Route(f"{base}/zones", pages.save_zone, methods=["POST"]),
-        Route(f"{base}/zones/remove", pages.remove_zone, methods=["POST"]),
+        Route(f"{base}/rules", of_rule(pages.save_rule), methods=["POST"]),
+        Route(f"{base}/rules/remove", of_name(pages.remove_rule), methods=["POST"]),
+        Route(f"{base}/zones", of_zone(pages.save_zone), methods=["POST"]),
+        Route(f"{base}/zones/remove", of_name(pages.remove_zone), methods=["POST"]),
         Route(f"{base}/rule-events/{{event_id:int}}/picture", pages.picture),
     ]
 
@@ -77,8 +77,7 @@ class RulePages:
         values = values_of(rule or Rule("", node=criteria.node, source=criteria.source))
         return _page(request, producer, {**EMPTY_ZONE, **values}, criteria=criteria)
 
-    async def save_zone(self, request: Request) -> Response:
-        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A zone")
+    def save_zone(self, request: Request, sent: dict[str, str]) -> Response:
         values = {**EMPTY_ZONE, **{name: sent.get(name, "").strip() for name in EMPTY_ZONE}}
         given = {"name": values["zone_name"], "points": [pair.split(",") for pair in values["points"].split()]}
         body, problems = _read(ZoneBody, given)
@@ -88,36 +87,29 @@ class RulePages:
             return rule_set.with_zone(body.zone()) if body else rule_set
 
         values = {**values_of(Rule("")), **values}
-        return await run_in_threadpool(self._changed, request, values, change, problems, "points")
+        return self._changed(request, values, change, problems, "points")
 
-    async def save_rule(self, request: Request) -> Response:
-        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A rule")
+    def save_rule(self, request: Request, sent: dict[str, str]) -> Response:
         values = {name: sent.get(name, "").strip() for name in values_of(Rule(""))}
         body, problems = _read(RuleBody, _given(values))
 
         def change(rule_set: RuleSet) -> RuleSet:
             return rule_set.with_rule(body.rule()) if body else rule_set
 
-        return await run_in_threadpool(self._changed, request, {**EMPTY_ZONE, **values}, change, problems, "name")
+        return self._changed(request, {**EMPTY_ZONE, **values}, change, problems, "name")
 
-    async def remove_zone(self, request: Request) -> Response:
-        return await self._removed(request, RuleSet.without_zone)
+    def remove_zone(self, request: Request, sent: dict[str, str]) -> Response:
+        return self._removed(request, lambda rule_set: rule_set.without_zone(sent.get("name", "")))
 
-    async def remove_rule(self, request: Request) -> Response:
-        return await self._removed(request, RuleSet.without_rule)
+    def remove_rule(self, request: Request, sent: dict[str, str]) -> Response:
+        return self._removed(request, lambda rule_set: rule_set.without_rule(sent.get("name", "")))
 
     def picture(self, request: Request) -> Response:
         jpeg = results_of(request).rules.picture(self.producer_of(request), int(request.path_params["event_id"]))
         return Response(jpeg, media_type="image/jpeg", headers=PICTURE_HEADERS)
 
-    async def _removed(self, request: Request, without: Callable[[RuleSet, str], RuleSet]) -> Response:
-        sent = await sent_fields(request, most_bytes=MAX_BYTES, what="A name")
-        values = {**EMPTY_ZONE, **values_of(Rule(""))}
-
-        def change(rule_set: RuleSet) -> RuleSet:
-            return without(rule_set, sent.get("name", ""))
-
-        return await run_in_threadpool(self._changed, request, values, change, {}, "")
+    def _removed(self, request: Request, change: Callable[[RuleSet], RuleSet]) -> Response:
+        return self._changed(request, {**EMPTY_ZONE, **values_of(Rule(""))}, change, {}, "")
 
     def _changed(
         self,
