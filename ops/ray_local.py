@@ -24,13 +24,13 @@ from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
 from app.settings import load_settings
 from app.standalone import leash, ray_node
-from app.standalone.ports import require_free
+from app.standalone.local_ray import RESOURCE, STORE_BYTES
+from app.standalone.ports import LOOPBACK, require_free
 from app.standalone.process import tail
-from ops.ray_run import LOOPBACK, RESOURCE, Cluster, Leashed, RunFolder, began
+from ops.ray_run import Cluster, Leashed, RunFolder, began
 
 DASHBOARD_PORT, GCS_PORT = 8265, 6379
 CLIENT_PORT, CLIENT_PORTS = 10001, 100
-STORE_BYTES = 200_000_000
 PATIENCE_S = 120.0
 GRACE_S = 5.0
 POLL_S = 0.1

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from app.standalone.local_ray import RESOURCE, ray_settings
+from app.standalone.ports import LOOPBACK
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from app.training.model import Node
 
-LOOPBACK = "127.0.0.1"
-RESOURCE = "worker_node"
 WHOLE = 2
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
@@ -59,11 +59,7 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        return {
-            "MODELMILL_RAY_ADDRESS": self.address,
-            "MODELMILL_RAY_GCS_ADDRESS": self.gcs_address,
-            "MODELMILL_RAY_TOKEN": self.token,
-        }
+        return ray_settings(self.dashboard_port, self.gcs_port, self.token)
 
     @property
     def is_alive(self) -> bool:

@@ -21,6 +21,15 @@ STORE_BYTES = 200_000_000
 HEAD, WORKER = "ray-head", "ray-worker"
 
 
+def ray_settings(dashboard_port: int, gcs_port: int, token: str) -> dict[str, str]:
+    """The product's settings for a cluster on this machine."""
+    return {
+        "MODELMILL_RAY_ADDRESS": f"http://{LOOPBACK}:{dashboard_port}",
+        "MODELMILL_RAY_GCS_ADDRESS": f"{LOOPBACK}:{gcs_port}",
+        "MODELMILL_RAY_TOKEN": token,
+    }
+
+
 @dataclass(frozen=True)
 class LocalRay:
     """Ports, token and folder of the cluster; nothing is started yet."""
@@ -45,12 +54,8 @@ class LocalRay:
     @property
     def settings(self) -> dict[str, str]:
         """The product's settings for this cluster."""
-        return {
-            "MODELMILL_RAY_ADDRESS": f"http://{LOOPBACK}:{self.dashboard_port}",
-            "MODELMILL_RAY_GCS_ADDRESS": f"{LOOPBACK}:{self.gcs_port}",
-            "MODELMILL_RAY_TOKEN": self.token,
-            "MODELMILL_RAY_WORKER_RESOURCE": RESOURCE,
-        }
+        settings = ray_settings(self.dashboard_port, self.gcs_port, self.token)
+        return {**settings, "MODELMILL_RAY_WORKER_RESOURCE": RESOURCE}
 
     def parts(self) -> list[Part]:
         head = ray_node.head_command(
