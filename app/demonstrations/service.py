@@ -150,7 +150,8 @@ class Demonstrations:
     def _module(self, name: DemoName, url: str) -> tuple[str, ...]:
         if name is DemoName.TRAINING:
             return ("app.standalone.training_setup", str(self._run))
-        return ("app.cli.main", name.value, "demo", "--at", url)
+        installs = ("--install",) if name is DemoName.VIDEO else ()
+        return ("app.cli.main", name.value, "demo", "--at", url, *installs)
 
     def _require_offer(self, name: DemoName) -> None:
         if not self.is_offered:

@@ -12,8 +12,8 @@ import pytest
 from app.demonstrations.errors import DemonstrationRefused
 from app.demonstrations.service import DemoName, Demonstrations, DemoState, DemoView
 from app.standalone.data_folder import DataFolder, Lock
+from app.standalone.extras import ensure_extra, requirements
 from app.standalone.launch import TRAINING_SIGNAL
-from app.standalone.training_setup import requirements
 from tests.harness.api import until
 
 NOBODY = "http://127.0.0.1:9"
@@ -104,7 +104,14 @@ def test_the_running_stack_is_told_to_start_training(tmp_path: Path) -> None:
         lock.release()
 
 
-def test_what_training_needs_is_read_from_the_installation() -> None:
-    packages = list(requirements())
+def test_what_an_extra_needs_is_read_from_the_installation() -> None:
+    packages = list(requirements("train"))
     assert any(package.startswith("ray[default]") for package in packages)
     assert not any(";" in package or "onnx" in package for package in packages)
+    assert [package.partition("<")[0].partition(">")[0] for package in requirements("edge")] == ["av"]
+
+
+def test_an_extra_that_is_missing_and_unknown_is_not_installed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert ensure_extra("edge", "json")
+    assert not ensure_extra("no-such-extra", "no_such_module")
+    assert "Install the extra `no-such-extra`" in capfd.readouterr().out

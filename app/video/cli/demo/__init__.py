@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.kit.cli.command import CommandFailed
+from app.kit.cli.command import CommandFailed, Exit
 
 INPUT = Path("input")
 AT = "A Modelmill that runs on this machine and asks for no account: nodes, stages and job join it until this ends."
@@ -27,11 +27,19 @@ def demo(
         typer.Option(metavar="DIR", help="Where everything is kept; default: a folder that goes when this ends."),
     ] = None,
     at: Annotated[str, typer.Option(metavar="URL", help=AT)] = "",
+    installs: Annotated[
+        bool, typer.Option("--install", help="Install PyAV (the extra `edge`) into this environment if it is missing.")
+    ] = False,
 ) -> None:
     """On this machine alone: a job on a drawn clip at edge and cloud, rules, and their events by MQTT.
 
     Clip and models are made on the spot, and nothing is downloaded. Events go by MQTT where Mosquitto is installed.
     """
+    if installs:
+        from app.standalone.extras import ensure_extra
+
+        if not ensure_extra("edge", "av"):
+            raise CommandFailed(Exit.FAILED)
     if at:
         from app.video.cli.demo.attached import demonstrate_at
 
