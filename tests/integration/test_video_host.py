@@ -614,7 +614,9 @@ def test_it_tells_its_agent_how_it_is_and_how_far_the_others_are(one_process: Vi
         agent.close()
 
 
-def test_calls_of_several_jobs_that_wait_together_get_the_answers_of_single_calls(tmp_path: Path) -> None:
+def test_calls_of_several_jobs_that_wait_together_get_the_answers_of_single_calls(
+    tmp_path: Path, shared_data: Path
+) -> None:
     model = MODELS / "cls_mobilenet_v2_128_dynamic_batch.onnx"
     together = {"batch": "4", "batch_wait_ms": "1000"}
     stages = {
