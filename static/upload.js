@@ -135,9 +135,13 @@
       busy.delete(this.part);
       settle();
       const ours = area(this.part);
-      ours.addEventListener("htmx:finally:request", () => this.hide(), { once: true });
-      refresh(this.part);
-      if (this.part === "model" && document.querySelector('[name="quant_key"]').value) refresh("images");
+      // A model is looked at first: its recognized preprocessing is then selected in the options.
+      ours.addEventListener("htmx:finally:request", () => {
+        this.hide();
+        if (this.part === "model") refresh("options", ...(form.elements.quant_key.value ? ["images"] : []));
+      }, { once: true });
+      if (this.part === "model") window.htmx.trigger(ours, "refresh");
+      else refresh(this.part);
     }
 
     hide() {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import numpy as np
 import onnx
 import pytest
@@ -43,6 +45,13 @@ def api(service: Deployment) -> Any:
         yield client
 
 
+@pytest.fixture
+def page(service: Deployment) -> Iterator[httpx.Client]:
+    headers = {"Origin": service.url, "Accept": "text/html", "Accept-Language": "en"}
+    with httpx.Client(base_url=service.url, headers=headers, timeout=120, trust_env=False) as client:
+        yield client
+
+
 def test_it_is_taken_and_said_in_the_record_and_the_log(api: Api) -> None:
     job = api.convert(ultraface(), pngs(4), options=PLAIN)
     assert job["status"] == "COMPLETED", job["error"]
@@ -61,6 +70,23 @@ def test_what_is_named_overrules_it_and_is_advised_against(api: Api) -> None:
     first = api.http.get(f"/jobs/{job['job_id']}/actions").json()["actions"][0]
     assert first["code"] == "preprocess"
     assert first["options_patch"] == {"preprocess": SHIFT127}
+
+
+def test_the_form_selects_it_with_the_model_and_not_again(page: httpx.Client, api: Api) -> None:
+    stored = {**api.upload(ultraface(), pngs(4)), "model_name": "faces.onnx"}
+    options = page.post("/ui/jobs/new/options", data=stored).text
+    assert 'name="preprocess.mean" value="127"' in options
+    assert f'name="pre_for" value="{stored["model_key"]}"' in options
+    assert "Applied" in page.post("/ui/jobs/new/model", data=stored).text
+    changed = {**stored, "pre_for": stored["model_key"], "pre": "signed", "pre_was": "shift127"}
+    assert 'name="preprocess.mean" value="1"' in page.post("/ui/jobs/new/options", data=changed).text
+
+
+def test_a_form_without_javascript_takes_it_too(page: httpx.Client, api: Api) -> None:
+    files = [("model", ("faces.onnx", ultraface())), *(("images", picture) for picture in pngs(4))]
+    sent = page.post("/ui/jobs/new", data={"quantization.goal": "none"}, files=files)
+    assert sent.status_code == 303
+    assert api.job(sent.headers["location"].rpartition("/")[2])["options"]["preprocess"] == SHIFT127
 
 
 def test_a_promise_is_kept_with_the_job_that_applies_it() -> None:

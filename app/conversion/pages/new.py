@@ -54,6 +54,7 @@ async def new_job(request: Request) -> Response:
     values, errors = await run_in_threadpool(_first_values, request, earlier)
     if not earlier:
         values |= {name: request.query_params.get(name, "")[:FILLED_IN_MAX] for name in FILLED_IN}
+        values = await run_in_threadpool(_with_recognized, request, values)
     return await _page(request, values, errors)
 
 
@@ -76,6 +77,7 @@ def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
         "quant_key": was.quant_key,
     }
     values_then |= {"model_name": object_keys.MODEL, "quant_name": object_keys.IMAGES, "from": earlier}
+    values_then["pre_for"] = was.model_key
     return _with_shapes(request, values_then, was.options), {}
 
 
@@ -133,13 +135,18 @@ async def _received(request: Request) -> tuple[Values, Errors, SentForm]:
     settings, uploads, user = settings_of(request), conversion_of(request).uploads, user_of(request)
     max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
     async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
-        values = await _values(request, sent)
-        return values, await run_in_threadpool(new_submission.store_files, uploads, user, sent, values), sent
+        values = _values(request, sent)
+        errors = await run_in_threadpool(new_submission.store_files, uploads, user, sent, values)
+        return await run_in_threadpool(_with_recognized, request, values), errors, sent
 
 
-async def _values(request: Request, sent: SentForm) -> Values:
+def _values(request: Request, sent: SentForm) -> Values:
     base = new_form.values_of(_first_options(settings_of(request).toolchains))
     return new_form.settled(new_form.merged(base, sent.fields))
+
+
+def _with_recognized(request: Request, values: Values) -> Values:
+    return new_view.with_recognized(previews_of(request), values, user_of(request))
 
 
 def _submit(request: Request, values: Values, errors: Errors) -> str:
@@ -275,7 +282,7 @@ async def options_part(request: Request) -> Response:
 
 async def _sent_values(request: Request) -> Values:
     async with sent_form(request, settings_of(request).work, max_bytes=FORM_BYTES) as sent:
-        return await _values(request, sent)
+        return await run_in_threadpool(_with_recognized, request, _values(request, sent))
 
 
 def thumbnail(request: Request) -> Response:

@@ -2,7 +2,7 @@
 
 Pure. A field's name is the path of its option ("preprocess.scale"). In addition, "preset" and "pre" name a set of
 values, and "preset_was" and "pre_was" are the sets that the page showed, so that choosing another set is distinguished
-from changing a value.
+from changing a value. "pre_for" is the key of the model for which the preprocessing was selected.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ PLAIN = (
     "preset_was",
     "pre",
     "pre_was",
+    "pre_for",
     "allow_damaged_images",
     "no_cache",
     "advanced",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import object_keys, presets
+from app.conversion.errors import KeyNotFound
 from app.conversion.intake import calibration_checks
 from app.conversion.options import Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_form, new_submission, suggestions
@@ -46,6 +47,12 @@ class Formula:
     """Lowest result for a pixel of 0 or 255."""
     high: str
     """Highest result for a pixel of 0 or 255."""
+
+
+def with_recognized(previews: Previews, values: Values, user: str) -> Values:
+    """Returns the fields with the preprocessing recognized for a model that has just been chosen."""
+    known = [_recognition(previews, values[field], user) for field in ("model_key", "pre_for")]
+    return suggestions.selected(values, *known)
 
 
 def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
@@ -107,6 +114,13 @@ def images_view(previews: Previews, values: Values, errors: Errors, user: str) -
         "names_shown": NAMES_SHOWN,
         "images_problem": errors.get("images") or problem or failure,
     }
+
+
+def _recognition(previews: Previews, key: str, user: str) -> suggestions.Recognized:
+    try:
+        return previews.model(key, user).recognition if key else None
+    except KeyNotFound:
+        return None
 
 
 def _recognized(preview: ModelPreview | None, values: Values) -> suggestions.RecognizedModel | None:

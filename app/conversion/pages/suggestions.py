@@ -12,10 +12,13 @@ from app.conversion import presets
 from app.conversion.intake.calibration_report import Finding
 from app.conversion.intake.preprocess_reasons import REASONS
 from app.conversion.intake.range_checks import LABELS
+from app.conversion.options import Preprocess
 from app.conversion.pages import new_form
 from app.conversion.pages.new_form import Values, as_text
 from app.inference.preprocess_options import read_preprocess
 
+Recognized = Mapping[str, Any] | None
+"""Made by Recognition.to_json; None for a model that takes no pictures."""
 LIKELY = 0.5
 """A recognized preprocessing is offered from this probability on, if the chosen one does not fit."""
 
@@ -63,11 +66,28 @@ def patched(values: Values, text: str) -> Values:
     return new_form.settled(new_form.merged(values, sent))
 
 
-def recognized_model(recognition: Mapping[str, Any] | None, values: Values) -> RecognizedModel | None:
+def selected(values: Values, recognition: Recognized, earlier: Recognized = None) -> Values:
+    """Selects the preprocessing recognized for a model that has just been chosen, if it is certain.
+
+    A preprocessing that the reader has changed stays, and so does what was chosen after the model.
+
+    Args:
+        values: of the form, by field.
+        recognition: of the chosen model.
+        earlier: of the model that it replaces.
+    """
+    if not values["model_key"] or values["pre_for"] == values["model_key"]:
+        return values
+    is_untouched = _is_taken(_default_fields(earlier), values)
+    return {**values, **(_default_fields(recognition) if is_untouched else {}), "pre_for": values["model_key"]}
+
+
+def recognized_model(recognition: Recognized, values: Values) -> RecognizedModel | None:
     """Returns what was recognized, and whether the fields agree with it.
 
     Args:
-        recognition: made by Recognition.to_json.
+        recognition: of the model.
+        values: of the form, by field.
     """
     if not recognition or not recognition["confidence"]:
         return None
@@ -82,7 +102,7 @@ def recognized_model(recognition: Mapping[str, Any] | None, values: Values) -> R
     )
 
 
-def of_finding(finding: Finding, recognition: Mapping[str, Any] | None, values: Values) -> Suggestion | None:
+def of_finding(finding: Finding, recognition: Recognized, values: Values) -> Suggestion | None:
     """Returns the suggestion that resolves a finding; None if only other pictures can."""
     detail = finding.detail
     match finding.code:
@@ -115,8 +135,18 @@ def preprocess_fields(chosen: Mapping[str, Any]) -> Values:
 
 def _recognized(each: Mapping[str, Any], values: Values) -> Suggestion:
     fields = preprocess_fields(each["preprocess"])
-    is_taken = all(_is_same(name, values.get(name, ""), text) for name, text in fields.items() if "." in name)
-    return Suggestion("Use %(summary)s", fields, {"summary": each["summary"]}, is_taken)
+    return Suggestion("Use %(summary)s", fields, {"summary": each["summary"]}, _is_taken(fields, values))
+
+
+def _default_fields(recognition: Recognized) -> Values:
+    """Returns the fields of the preprocessing that applies to a model where nothing else is chosen."""
+    is_sure = recognition is not None and recognition["is_sure"]
+    preprocess = read_preprocess(recognition["preprocess"]) if recognition and is_sure else Preprocess()
+    return preprocess_fields(preprocess.to_json())
+
+
+def _is_taken(fields: Values, values: Values) -> bool:
+    return all(_is_same(name, values.get(name, ""), text) for name, text in fields.items() if "." in name)
 
 
 def _is_same(name: str, have: str, want: str) -> bool:

@@ -48,6 +48,35 @@ def test_where_it_is_not_sure_the_next_likely_are_offered_too() -> None:
     assert suggestions.recognized_model(None, VALUES) is None
 
 
+def test_what_is_certain_is_selected_with_the_model_once() -> None:
+    chosen = {**VALUES, "model_key": "first"}
+    with_first = suggestions.selected(chosen, recognition())
+    assert new_form.preprocess_of(with_first) == BGR
+    assert with_first["pre_for"] == "first"
+    changed = new_form.settled({**with_first, "pre": "unit"})
+    assert suggestions.selected(changed, recognition()) == changed
+
+
+@pytest.mark.parametrize("known", [None, recognition(confidence=0.6)])
+def test_what_is_not_certain_is_not_selected(known: dict[str, Any] | None) -> None:
+    chosen = {**VALUES, "model_key": "first"}
+    assert suggestions.selected(chosen, known) == {**chosen, "pre_for": "first"}
+    assert suggestions.selected(VALUES, recognition()) == VALUES
+
+
+def test_another_model_replaces_what_was_selected_for_the_first() -> None:
+    replaced = {**suggestions.selected({**VALUES, "model_key": "first"}, recognition()), "model_key": "second"}
+    assert new_form.preprocess_of(suggestions.selected(replaced, None, recognition())) == Preprocess()
+    assert new_form.preprocess_of(suggestions.selected(replaced, recognition(), recognition())) == BGR
+
+
+def test_a_preprocessing_of_one_s_own_stays_whichever_model_is_chosen() -> None:
+    own = new_form.settled({**VALUES, "pre": "signed", "model_key": "first"})
+    with_first = suggestions.selected(own, recognition())
+    again = suggestions.selected({**with_first, "model_key": "second"}, recognition(), recognition())
+    assert again == {**own, "model_key": "second", "pre_for": "second"}
+
+
 @pytest.mark.parametrize(
     ("code", "detail", "fields"),
     [
