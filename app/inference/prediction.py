@@ -38,6 +38,26 @@ class Decoder(StrEnum):
     SCRFD = "scrfd"
     RETINAFACE = "retinaface"
 
+    @property
+    def display_name(self) -> str:
+        """The name of the family as its authors write it; pages translate those of AUTO and CLASSIFIER."""
+        return _DECODER_NAMES[self]
+
+
+_DECODER_NAMES = {
+    Decoder.AUTO: "automatic",
+    Decoder.CLASSIFIER: "classifier",
+    Decoder.ULTRAFACE: "UltraFace",
+    Decoder.YUNET: "YuNet",
+    Decoder.FASTESTDET: "FastestDet",
+    Decoder.YOLOX: "YOLOX",
+    Decoder.YOLOV5: "YOLOv5, v7",
+    Decoder.YOLOV8: "YOLOv8, v9, v11",
+    Decoder.NANODET: "NanoDet-Plus",
+    Decoder.SCRFD: "SCRFD",
+    Decoder.RETINAFACE: "RetinaFace",
+}
+
 
 class ExecutionProvider(StrEnum):
     """What onnxruntime computes a model with. AUTO: the first usable one of the machine, the CPU as the last."""

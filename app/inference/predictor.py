@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from app.inference.decoders import ModelFamily, OutputSpec, family_of
-from app.inference.decoders.class_names import usual_labels
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import (
@@ -213,7 +212,7 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     doubt = _doubt(*outputs.values()) if is_guess else ""
     if seen is not family:
         preparer = _preparer(runtime, layout, seen, card, options)
-    labels = card.labels or usual_labels(seen.name, ports[0].shape)
+    labels = card.labels or seen.usual_labels(ports[0].shape)
     runtime, why = _batched(runtime, preparer, options.batching)
     predictor = Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
     predictor.why = "; ".join(filter(None, (predictor.why, why)))

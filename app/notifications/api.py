@@ -10,7 +10,6 @@ from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.notifications import schemas
 from app.notifications.access import notifications_of
-from app.notifications.model import EventKind
 from app.notifications.schemas import DELIVERIES, TARGETS
 
 _TARGET, _DELIVERY = TARGETS + "/{target_id}", DELIVERIES + "/{delivery_id}"
@@ -57,8 +56,6 @@ def get_notification_target(request: Request) -> Response:
 )
 def change_notification_target(request: Request, body: schemas.TargetChange) -> Response:
     values = body.model_dump(exclude_none=True)
-    if "events" in values:
-        values["events"] = tuple(map(EventKind, values["events"]))
     target_id, targets = request.path_params["target_id"], notifications_of(request).targets
     target = targets.change(user_of(request), target_id, **values)
     return json_answer(schemas.target_answer(target))

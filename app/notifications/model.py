@@ -41,8 +41,10 @@ class EventKind(StrEnum):
     VIDEO_CLEAR = "video.clear"
     VIDEO_EVENT = "video.event"
     """A rule of the user's held."""
-    TEST = "test"
-    """The button on the page was pressed; every target gets it, and none lists it."""
+
+
+TEST = "test"
+"""What `Delivery.event_kind` is for a test message: each target can receive one, and none selects it."""
 
 
 class DeliveryState(StrEnum):
@@ -83,6 +85,7 @@ class Delivery:
     """The same at every try, so that the receiver recognizes a message that it already has."""
     target_id: str
     event_kind: str
+    """An EventKind, or TEST."""
     body: str
     """JSON: {"type", "timestamp", "data"}."""
     state: DeliveryState

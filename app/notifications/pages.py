@@ -19,11 +19,10 @@ from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.notifications.access import notifications_of
 from app.notifications.model import EventKind, Kind
-from app.notifications.schemas import Address, EventName, Label, Language, Subject, TargetBody, shown_address
+from app.notifications.schemas import Address, Label, Language, Subject, TargetBody, shown_address
 
 PAGE = "/ui/account/notifications"
-EVENTS = [kind for kind in EventKind if kind is not EventKind.TEST]
-Several = Annotated[tuple[EventName, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
+Several = Annotated[tuple[EventKind, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
 
 
 class PageQuery(FilterForm):
@@ -111,7 +110,7 @@ def _page(
         names={target.target_id: target.label or target.kind.value for target in targets},
         deliveries=notifications.outbox.newest(user),
         kinds=[kind for kind in Kind if kind is not Kind.EMAIL or notifications.targets.has_mail],
-        events=EVENTS,
+        events=list(EventKind),
         subject=subject,
         note=note,
         error=error,

@@ -18,23 +18,6 @@ Language = Literal["en", "zh-Hant"]
 Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=TEXT)]
 Address = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000, pattern=TEXT)]
 Subject = Annotated[str, StringConstraints(strip_whitespace=True, max_length=160, pattern=SUBJECT)]
-EventName = Literal[
-    "job.completed",
-    "job.failed",
-    "task.succeeded",
-    "task.failed",
-    "task.canceled",
-    "service.running",
-    "service.pending",
-    "service.failed",
-    "service.drift",
-    "service.rolled_back",
-    "service.event",
-    "video.ended",
-    "video.alert",
-    "video.clear",
-    "video.event",
-]
 
 
 class TargetBody(Strict):
@@ -43,7 +26,7 @@ class TargetBody(Strict):
     kind: Kind
     address: Address
     """A URL; of kind email an e-mail address."""
-    events: Annotated[tuple[EventName, ...], Field(max_length=20)] = ()
+    events: Annotated[tuple[EventKind, ...], Field(max_length=20)] = ()
     """Which events it receives; empty: all."""
     subject: Subject = ""
     """job:<id>, task:<id>, service:<uid> or video:<uid>, to be notified of that alone."""
@@ -52,14 +35,13 @@ class TargetBody(Strict):
     """Of the texts of e-mail and chat."""
 
     def new(self) -> NewTarget:
-        events = tuple(map(EventKind, self.events))
-        return NewTarget(self.kind, self.address, events, self.subject, self.label, self.language)
+        return NewTarget(self.kind, self.address, self.events, self.subject, self.label, self.language)
 
 
 class TargetChange(Strict):
     """Body of PATCH: what is left out stays."""
 
-    events: Annotated[tuple[EventName, ...], Field(max_length=20)] | None = None
+    events: Annotated[tuple[EventKind, ...], Field(max_length=20)] | None = None
     label: Label | None = None
     is_enabled: bool | None = None
 

@@ -7,16 +7,16 @@ from typing import Any
 
 from app.kit.web.coded_texts import plain_reason
 from app.kit.web.languages import translations
-from app.notifications.model import EventKind
+from app.notifications.model import TEST, EventKind
 
 Gettext = Callable[[str], str]
 
 
-def subject_line(kind: EventKind, data: Mapping[str, Any], language: str) -> str:
+def subject_line(kind: str, data: Mapping[str, Any], language: str) -> str:
     """Returns the subject line.
 
     Args:
-        kind: of the event.
+        kind: of the event, or TEST.
         data: of its body.
         language: BCP 47 tag.
     """
@@ -25,7 +25,7 @@ def subject_line(kind: EventKind, data: Mapping[str, Any], language: str) -> str
     return " ".join(text.split())
 
 
-def message_text(kind: EventKind, data: Mapping[str, Any], language: str) -> str:
+def message_text(kind: str, data: Mapping[str, Any], language: str) -> str:
     """Returns the same line, the reason of the event, and a link."""
     texts = translations(language)
     _ = texts.gettext
@@ -41,7 +41,7 @@ def message_text(kind: EventKind, data: Mapping[str, Any], language: str) -> str
     return "\n".join(lines)
 
 
-def _sentence(kind: EventKind, _: Gettext) -> str:
+def _sentence(kind: str, _: Gettext) -> str:
     return {
         EventKind.JOB_COMPLETED: _("The job %(name)s is completed."),
         EventKind.JOB_FAILED: _("The job %(name)s has failed."),
@@ -58,5 +58,5 @@ def _sentence(kind: EventKind, _: Gettext) -> str:
         EventKind.VIDEO_ALERT: _("The video job %(name)s has a problem."),
         EventKind.VIDEO_CLEAR: _("The video job %(name)s is back to normal."),
         EventKind.VIDEO_EVENT: _("The rule %(rule)s of the video job %(name)s was triggered."),
-        EventKind.TEST: _("This is a test of %(name)s: messages from Modelmill arrive here."),
+        TEST: _("This is a test of %(name)s: messages from Modelmill arrive here."),
     }[kind]

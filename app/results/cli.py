@@ -11,13 +11,12 @@ import typer
 
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
+from app.results.model.sink import SinkKind, kind_of
 from app.results.rule_commands import ClientOf, Named, add_rule_commands
 
 if TYPE_CHECKING:
     from app.results.client import ResultsClient
 
-KINDS = {"mqtt": "mqtt", "mqtts": "mqtt", "redis": "redis", "kafka": "kafka", "kafkas": "kafka"}
-"""By the scheme of an address; any other is HTTP's."""
 Sink = Annotated[str, typer.Argument(metavar="SINK", help="As `list` shows it.")]
 
 
@@ -80,8 +79,7 @@ def add_result_commands(
         url: Url = None,
     ) -> None:
         """Send what comes from now on there, too. The secret of HTTP is shown once."""
-        scheme, _, rest = address.partition("://")
-        kind = "home_assistant" if home_assistant else KINDS.get(scheme, "http") if rest else "file"
+        kind = SinkKind.HOME_ASSISTANT if home_assistant else kind_of(address)
         with client_of(context, url) as client:
             sink = client.add_sink(place_of(named), kind, address, what)
         secret = f"\nsecret   {sink['secret']}" if sink["secret"] else ""

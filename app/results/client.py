@@ -57,7 +57,7 @@ class ResultsClient(ApiClient):
         """Adds a destination for rows or events.
 
         Args:
-            kind: http, mqtt, home_assistant, redis, file.
+            kind: a value of SinkKind, such as mqtt.
             content: rows, events.
 
         Returns:

@@ -141,6 +141,7 @@ def _sinks_page(
         status,
         area=producer.area,
         producer=producer,
+        kinds=list(SinkKind),
         states=results_of(request).sinks.of(producer),
         values=values,
         problems=problems or {},

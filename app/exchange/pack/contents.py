@@ -19,7 +19,6 @@ from app.conversion.toolchains.host.runtime import HostModel, numeric_outputs, o
 from app.conversion.toolchains.samples import InputSpec, SampleSet
 from app.exchange.pack import files
 from app.inference.decoders import OutputSpec, family_of
-from app.inference.decoders.class_names import usual_labels
 from app.inference.errors import ModelUnusable
 from app.inference.picture_codec import decode
 from app.inference.prediction import Decoder
@@ -194,7 +193,7 @@ def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array])
         family = family_of(Decoder.AUTO, ports, layout.size)
     except (ModelUnusable, IndexError):
         return {"family": "", "labels": 0}
-    labels = usual_labels(family.name, ports[0].shape)
+    labels = family.usual_labels(ports[0].shape)
     (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), "utf-8")
     return {"family": family.name.value, "labels": len(labels)}
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from app.inference.decoders.class_names import COCO, FACE
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Shape, Size
@@ -48,6 +49,13 @@ class ModelFamily(Protocol):
     usual_size: ClassVar[Size]
     """Size of an input that leaves its sides open; zeros if the family has no usual size."""
 
+    def usual_labels(self, shape: Shape) -> tuple[str, ...]:
+        """Returns default names of the classes; empty if they are not known.
+
+        Args:
+            shape: of the first output.
+        """
+
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """Returns whether such a model with an input of this size has these outputs. Zeros: the size is not known
         yet."""
@@ -79,7 +87,17 @@ class Detections:
 
 
 class Detector:
-    """What all detectors have in common: thresholds, suppression, and the conversion to the picture's pixels."""
+    """What all detectors have in common: thresholds, suppression, names of classes, and the conversion to the picture's
+    pixels."""
+
+    other_channels: ClassVar[int | None] = None
+    """Channels of the first output that are not classes: box, object score; None for a detector of faces."""
+
+    def usual_labels(self, shape: Shape) -> tuple[str, ...]:
+        """See `ModelFamily.usual_labels`."""
+        if self.other_channels is None:
+            return FACE
+        return COCO if len(COCO) + self.other_channels in shape[1:] else ()
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         """Returns boxes with a score of at least `floor`.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from app.inference.prediction import Decoder
-
 FACE = ("face",)
 COCO = (
     "person",
@@ -88,24 +86,3 @@ COCO = (
     "toothbrush",
 )
 """The 80 classes of COCO in the usual order of detectors."""
-
-_FACES = frozenset({Decoder.ULTRAFACE, Decoder.YUNET, Decoder.SCRFD, Decoder.RETINAFACE})
-_BESIDE = {
-    Decoder.FASTESTDET: 5,
-    Decoder.YOLOX: 5,
-    Decoder.YOLOV5: 5,
-    Decoder.YOLOV8: 4,
-    Decoder.NANODET: 32,
-}
-"""Channels of a detector that are not classes: a box, and what belongs to it."""
-
-
-def usual_labels(decoder: Decoder, shape: tuple[int | None, ...]) -> tuple[str, ...]:
-    """Returns default names; empty if the classes are not known.
-
-    Args:
-        shape: of the first output.
-    """
-    if decoder in _FACES:
-        return FACE
-    return COCO if decoder in _BESIDE and len(COCO) + _BESIDE[decoder] in shape[1:] else ()

@@ -12,7 +12,7 @@ from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
-from app.inference.preprocessing import Fit, Size
+from app.inference.preprocessing import Fit, Shape, Size
 
 TOLERANCE = 0.05
 """Probabilities of an int8 model do not sum to exactly 1."""
@@ -25,6 +25,10 @@ class Classifier:
     name: ClassVar[Decoder] = Decoder.CLASSIFIER
     preprocess: ClassVar[Preprocess] = Preprocess()
     usual_size: ClassVar[Size] = (0, 0)
+
+    def usual_labels(self, shape: Shape) -> tuple[str, ...]:  # noqa: ARG002
+        """See `ModelFamily.usual_labels`."""
+        return ()
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
         if len(ports) != 1:

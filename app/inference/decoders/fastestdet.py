@@ -24,6 +24,7 @@ CLASS_POWER, OBJECT_POWER = 0.4, 0.6
 
 class Fastestdet(Detector):
     name: ClassVar[Decoder] = Decoder.FASTESTDET
+    other_channels: ClassVar[int | None] = 5
     preprocess: ClassVar[Preprocess] = Preprocess(color="BGR")
     usual_size: ClassVar[Size] = (352, 352)
 

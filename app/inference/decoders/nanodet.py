@@ -24,6 +24,7 @@ WIDTH = 4 * STEPS
 
 class Nanodet(Detector):
     name: ClassVar[Decoder] = Decoder.NANODET
+    other_channels: ClassVar[int | None] = 32
     preprocess: ClassVar[Preprocess] = Preprocess(
         color="BGR", scale=1, mean=(103.53, 116.28, 123.675), std=(57.375, 57.12, 58.395)
     )

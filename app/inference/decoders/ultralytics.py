@@ -24,6 +24,7 @@ PREPARED = Preprocess(color="RGB", resize="letterbox")
 
 class Yolov8(Detector):
     name: ClassVar[Decoder] = Decoder.YOLOV8
+    other_channels: ClassVar[int | None] = 4
     preprocess: ClassVar[Preprocess] = PREPARED
     usual_size: ClassVar[Size] = (640, 640)
 
@@ -44,6 +45,7 @@ class Yolov8(Detector):
 
 class Yolov5(Detector):
     name: ClassVar[Decoder] = Decoder.YOLOV5
+    other_channels: ClassVar[int | None] = 5
     preprocess: ClassVar[Preprocess] = PREPARED
     usual_size: ClassVar[Size] = (640, 640)
 

@@ -23,6 +23,7 @@ STRIDES = (8, 16, 32)
 
 class Yolox(Detector):
     name: ClassVar[Decoder] = Decoder.YOLOX
+    other_channels: ClassVar[int | None] = 5
     preprocess: ClassVar[Preprocess] = Preprocess(color="BGR", scale=1, resize="letterbox", pad_value=114)
     usual_size: ClassVar[Size] = (416, 416)
 

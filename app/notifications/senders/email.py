@@ -8,7 +8,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 
 from app.kit.clock import from_text
-from app.notifications.model import Delivery, EventKind, Outcome, Target
+from app.notifications.model import Delivery, Outcome, Target
 from app.notifications.texts import message_text, subject_line
 
 PERMANENT = range(500, 600)
@@ -71,7 +71,7 @@ class EmailSender:
 
 def message_of(delivery: Delivery, target: Target, sender: str) -> EmailMessage:
     """Returns the message; it contains the id of the delivery, so that a second copy is recognized."""
-    kind, data = EventKind(delivery.event_kind), json.loads(delivery.body)["data"]
+    kind, data = delivery.event_kind, json.loads(delivery.body)["data"]
     message = EmailMessage()
     message["From"] = sender
     message["To"] = target.address

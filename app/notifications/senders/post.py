@@ -12,7 +12,7 @@ from standardwebhooks.webhooks import Webhook
 from app.kit.clock import now
 from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent, http_post
-from app.notifications.model import PATIENCE_S, Delivery, EventKind, Outcome, Target
+from app.notifications.model import PATIENCE_S, Delivery, Outcome, Target
 from app.notifications.texts import message_text
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ChatSender:
 
     async def send(self, delivery: Delivery, target: Target) -> Outcome:
         """Tries once."""
-        text = message_text(EventKind(delivery.event_kind), json.loads(delivery.body)["data"], target.language)
+        text = message_text(delivery.event_kind, json.loads(delivery.body)["data"], target.language)
         payload = {"text": text.translate(ESCAPED)}
         return await send_json(target.address, json.dumps(payload).encode(), {}, self._networks)
 

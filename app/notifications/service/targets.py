@@ -17,7 +17,7 @@ from app.kit.network.addresses import Network
 from app.kit.network.public_hosts import check_url
 from app.kit.sql import Database, Event, note_change
 from app.notifications.errors import BadAddress, MailOff, TargetNotFound, TooManyTargets, TooManyTests
-from app.notifications.model import Delivery, EventKind, Kind, Target
+from app.notifications.model import TEST, Delivery, EventKind, Kind, Target
 from app.notifications.record import CHANGED, delivery_of
 from app.notifications.store import deliveries, targets
 
@@ -133,11 +133,11 @@ class Targets:
         with self.database.write() as conn:
             target = _required(targets.get(conn, owner, target_id), target_id)
             since = to_text(moment - timedelta(minutes=1))
-            if deliveries.count_since(conn, target_id, EventKind.TEST, since) >= TESTS_PER_MINUTE:
+            if deliveries.count_since(conn, target_id, TEST, since) >= TESTS_PER_MINUTE:
                 raise TooManyTests("It was tested a moment ago.", hint="Wait a minute.", detail={"retry_after_s": 60})
             event = Event(
                 f"test:{uuid4().hex}",
-                EventKind.TEST.value,
+                TEST,
                 owner,
                 f"target:{target_id}",
                 target.label or target.kind.value,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-PORTS = {"kafka": 9092, "kafkas": 9093}
-"""Default ports by scheme; kafkas is TLS."""
+from app.results.model.sink import PORTS
+
 KEYS = ("source", "node", "none")
 """What the key of a message can be: with the same key they stay in order, in one partition."""
 ADDRESS = re.compile(

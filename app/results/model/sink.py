@@ -20,8 +20,6 @@ from app.results.model.producer import Producer
 
 PAUSE = GrowingPause(2.0, 300.0)
 """Pauses between two tries, in seconds."""
-PORTS = {"mqtt": 1883, "mqtts": 8883, "redis": 6379}
-"""Default ports by scheme."""
 PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/?#]*@")
 MOST_SINKS = 5
 """For one producer."""
@@ -44,6 +42,28 @@ class SinkKind(StrEnum):
     """A message of a topic for each row or event, acknowledged by all replicas."""
     FILE = "file"
     """JSON Lines in the data home of the producer's owner."""
+
+
+_MQTT = {"mqtt": 1883, "mqtts": 8883}
+SCHEMES: Mapping[SinkKind, Mapping[str, int]] = {
+    SinkKind.HTTP: {"http": 80, "https": 443},
+    SinkKind.MQTT: _MQTT,
+    SinkKind.HOME_ASSISTANT: _MQTT,
+    SinkKind.REDIS: {"redis": 6379},
+    SinkKind.KAFKA: {"kafka": 9092, "kafkas": 9093},
+    SinkKind.FILE: {},
+}
+"""Schemes of the addresses of each kind, with their default ports; a folder has none."""
+PORTS = {scheme: port for ports in SCHEMES.values() for scheme, port in ports.items()}
+"""Default ports by scheme."""
+
+
+def kind_of(address: str) -> SinkKind:
+    """Returns the kind that an address shows by its scheme; the first one where several kinds share it."""
+    scheme, _, rest = address.partition("://")
+    if not rest:
+        return SinkKind.FILE
+    return next((kind for kind, ports in SCHEMES.items() if scheme in ports), SinkKind.HTTP)
 
 
 class SinkContent(StrEnum):

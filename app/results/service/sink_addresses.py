@@ -10,7 +10,7 @@ from app.kit.network.addresses import Network
 from app.kit.network.public_hosts import check_url, require_public_host
 from app.results.errors import BadSink
 from app.results.model.kafka_address import KafkaAddress
-from app.results.model.sink import SinkKind
+from app.results.model.sink import SCHEMES, SinkKind
 from app.results.senders.kafka import require_kafka
 
 MOST_CHARACTERS = 1000
@@ -20,11 +20,6 @@ KAFKA_HINT = (
     "Give one as kafka://host:9092/cameras.door or kafkas://user:password@host1:9093,host2:9093/cameras.door?key=node; "
     "the key is source, node or none."
 )
-SCHEMES = {
-    SinkKind.MQTT: ("mqtt", "mqtts"),
-    SinkKind.HOME_ASSISTANT: ("mqtt", "mqtts"),
-    SinkKind.REDIS: ("redis",),
-}
 
 
 def checked_address(

@@ -18,6 +18,7 @@ from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest, NotFound
+from app.training.model import Workload
 
 if TYPE_CHECKING:
     from app.training.client import TrainingClient
@@ -119,7 +120,7 @@ def _value(value: Any) -> str:
 def list_tasks(
     context: typer.Context,
     state: Annotated[str | None, typer.Option(metavar="QUEUED|PENDING_RESOURCES|RUNNING|SUCCEEDED|…")] = None,
-    workload: Annotated[str | None, typer.Option(metavar="ppo|grpo|sft|script")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="|".join(Workload))] = None,
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id or name.")] = None,
     user: Annotated[
         str | None, typer.Option(metavar="NAME|*", help="Administrators: tasks of this user, or * of everybody.")

@@ -52,7 +52,6 @@ _ROLLOUT = """\
 rollout: vllm
 
 """
-_NAMES = {Workload.PPO: "first ppo", Workload.GRPO: "first grpo", Workload.SFT: "first sft"}
 _OVERRIDES = {
     Workload.PPO: (
         "  actor_rollout_ref.actor.optim.lr: 1e-6\n"
@@ -72,7 +71,7 @@ def example(workload: Workload, home: str, common: str) -> str:
     gpus = 1 if workload is Workload.SFT else 8
     return _VERL.format(
         workload=workload.value,
-        name=_NAMES[workload],
+        name=f"first {workload.value}",
         home=home,
         common=common,
         gpus=gpus,
