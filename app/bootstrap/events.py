@@ -66,7 +66,7 @@ def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
         ActiveWork(
             "training tasks",
             lambda user: of.training.tasks.count_unended(user),
-            lambda user: of.training.tasks.cancel_all(user),
+            lambda user: of.training.tasks.changes.cancel_all(user),
         ),
         ActiveWork(
             "services",

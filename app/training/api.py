@@ -126,7 +126,7 @@ def get_task(request: Request) -> Response:
 )
 def cancel_task(request: Request) -> Response:
     tasks, caller = training_of(request).tasks, caller_of(request)
-    task = tasks.cancel(caller.user, _task_id(request), now=now(), is_admin=caller.is_admin)
+    task = tasks.changes.cancel(caller.user, _task_id(request), now=now(), is_admin=caller.is_admin)
     return json_answer(responses.whole(tasks.get(task.user, task.task_id)), 202)
 
 
@@ -140,7 +140,7 @@ def cancel_task(request: Request) -> Response:
 )
 def change_task(request: Request, body: schemas.TaskChange) -> Response:
     tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
-    task = tasks.set_priority(caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin)
+    task = tasks.changes.set_priority(caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.whole(tasks.get(task.user, task_id)))
 
 
@@ -153,7 +153,7 @@ def change_task(request: Request, body: schemas.TaskChange) -> Response:
 )
 def release_task(request: Request) -> Response:
     tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
-    task = tasks.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
+    task = tasks.changes.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.whole(tasks.get(task.user, task_id)))
 
 

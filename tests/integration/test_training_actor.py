@@ -76,7 +76,7 @@ def test_a_worker_schedules_as_soon_as_it_has_started_and_a_submission_and_a_can
     until(lambda: not task(container, waiting.task_id).is_waiting)
     woken, _ = container.training.tasks.submit("local", SPEC, now=now())
     until(lambda: f"{woken.task_id}--a01" in submitted(deployment))
-    container.training.tasks.cancel("local", woken.task_id, now=now())
+    container.training.tasks.changes.cancel("local", woken.task_id, now=now())
     container.training.tasks.submit("local", SPEC, now=now())
     until((deployment.folder / "data" / "ray" / f"{woken.task_id}--a01.end").exists)
     folder = deployment.folder / "data" / "homes" / "users" / "local" / "jobs" / f"{waiting.task_id}--a01"

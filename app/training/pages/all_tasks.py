@@ -58,7 +58,7 @@ def tasks(request: Request, error: ModelmillError | None = None) -> Response:
 @with_form(PriorityForm)
 def set_priority(request: Request, fields: PriorityForm) -> Response:
     try:
-        training_of(request).tasks.set_priority(
+        training_of(request).tasks.changes.set_priority(
             user_of(request), request.path_params["task_id"], fields.priority, now=now(), is_admin=True
         )
     except ModelmillError as error:
@@ -68,7 +68,8 @@ def set_priority(request: Request, fields: PriorityForm) -> Response:
 
 def cancel(request: Request) -> Response:
     try:
-        training_of(request).tasks.cancel(user_of(request), request.path_params["task_id"], now=now(), is_admin=True)
+        changes, task_id = training_of(request).tasks.changes, request.path_params["task_id"]
+        changes.cancel(user_of(request), task_id, now=now(), is_admin=True)
     except ModelmillError as error:
         return tasks(request, error)
     return see_other(PAGE)

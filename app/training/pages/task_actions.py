@@ -62,7 +62,7 @@ def cancel(request: Request) -> Response:
     """A task that ended before the click arrived needs no cancelling: its page says how it ended."""
     task_id = request.path_params["task_id"]
     try:
-        training_of(request).tasks.cancel(user_of(request), task_id, now=now())
+        training_of(request).tasks.changes.cancel(user_of(request), task_id, now=now())
     except TaskFinished:
         return see_other(f"/ui/tasks/{task_id}?note=too-late")
     return see_other(f"/ui/tasks/{task_id}?note=cancelled")
@@ -79,7 +79,7 @@ def release(request: Request) -> Response:
     """What is being cancelled is waited for no longer."""
     task_id = request.path_params["task_id"]
     try:
-        training_of(request).tasks.release(user_of(request), task_id, now=now())
+        training_of(request).tasks.changes.release(user_of(request), task_id, now=now())
     except TaskFinished:
         return see_other(f"/ui/tasks/{task_id}?note=too-late")
     return see_other(f"/ui/tasks/{task_id}?note=cancelled")

@@ -18,7 +18,8 @@ from app.training.model import Task, TaskEvent
 from app.training.model.checkpoint_order import usual_metric
 from app.training.model.learning_curve import Curve, Point, best_of
 from app.training.service.curves import CurveReader
-from app.training.service.tasks import SWEEP_CANCELED, Tasks
+from app.training.service.task_changes import SWEEP_CANCELED
+from app.training.service.tasks import Tasks
 from app.training.spec.changes import Difference, document_differences, with_values
 from app.training.spec.sweeps import SweepDocument, read_sweep
 from app.training.store import StoredSweep
@@ -160,7 +161,7 @@ class TaskSweeps:
             tasks = store.tasks_by_sweep(conn, [sweep_id])[sweep_id]
         for task in tasks:
             with suppress(TaskFinished):
-                self._tasks.cancel(user, task.task_id, now=now)
+                self._tasks.changes.cancel(user, task.task_id, now=now)
         return self.view(user, sweep_id)
 
     def _stored(self, user: str, sweep_id: str) -> StoredSweep:

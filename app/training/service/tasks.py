@@ -1,8 +1,7 @@
-"""Operations of users on tasks: submit, show, cancel, read the log."""
+"""Operations of users on tasks: submit, show, read the log. TaskChanges has those that change a task."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -11,35 +10,24 @@ from sqlalchemy import Connection
 
 from app.homes.model import COMMON
 from app.homes.service import Homes
-from app.kit.clock import now as moment
-from app.kit.clock import to_text
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.sql import Database
 from app.training import store
-from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
-from app.training.model import Attempt, Event, Node, Priority, State, Task, TaskEvent
+from app.training.model import Attempt, Node, State, Task, TaskEvent
 from app.training.model.queue_order import QueuePolicy
 from app.training.service.checkpoints import Checkpoint, checkpoints_of_task
 from app.training.service.demonstration import SPEC, put_program
 from app.training.service.environments import Environments
 from app.training.service.folders import checkpoints_of, folders_of, models_in
 from app.training.service.options import TrainingOptions
-from app.training.service.submission import CheckConversion, TaskSubmission, check_priority
+from app.training.service.submission import CheckConversion, TaskSubmission
+from app.training.service.task_changes import TaskChanges, Wake, not_found, own_task
 from app.training.service.task_log import ANY_LINE, LineFilter, log_of
 from app.training.service.views import AttemptFolder, LogView, TaskView
-from app.training.spec.document import bad
 from app.training.spec.sweeps import SweepDocument
 from app.training.store import TaskFilter
 
-Wake = Callable[[], None]
-"""Wakes the scheduler. Must not fail if Redis does not answer: the scheduler checks by itself every few seconds."""
-CANCEL_REQUESTED, PRIORITY = "CANCEL_REQUESTED", "PRIORITY"
-RELEASED = (
-    "{user} let it go before Ray said that it had ended: its program may still run on the cluster, and is stopped when "
-    "Ray answers."
-)
 MAX_CURSOR_DIGITS = 9
-SWEEP_CANCELED = "It was cancelled."
 
 
 class Tasks:
@@ -68,9 +56,10 @@ class Tasks:
         self.options = options
         self.database = database
         self.homes = homes
-        self.wake = wake
+        self._wake = wake
         self._order = order
         self.environments = environments or Environments(database)
+        self.changes = TaskChanges(database, homes, self.environments, wake)
         self._submitting = TaskSubmission(options, database, homes, check_conversion, self.environments, nodes)
 
     def submit(
@@ -90,7 +79,7 @@ class Tasks:
         """
         task, is_new = self._submitting.submit(user, body, idempotency_key, now, is_admin=is_admin)
         if is_new:
-            self.wake()
+            self._wake()
         return task, is_new
 
     def submit_sweep(self, user: str, document: SweepDocument, *, now: datetime, is_admin: bool = False) -> str:
@@ -103,7 +92,7 @@ class Tasks:
             The id of the sweep.
         """
         sweep_id = self._submitting.submit_sweep(user, document, now, is_admin=is_admin)
-        self.wake()
+        self._wake()
         return sweep_id
 
     def demonstrate(self, user: str, *, now: datetime) -> Task:
@@ -125,7 +114,7 @@ class Tasks:
 
     def get(self, user: str, task_id: str) -> TaskView:
         with self.database.read() as conn:
-            task = _own(conn, user, task_id)
+            task = own_task(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)
             ahead = self._counts_ahead(conn, [task]).get(task_id)
             conversions = store.conversions_of(conn, task_id)
@@ -142,7 +131,7 @@ class Tasks:
             is_admin: An administrator, who may look at the processes of anybody's.
         """
         with self.database.read() as conn:
-            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+            task = own_task(conn, user, task_id, is_admin=is_admin)
             return task, store.latest_attempts(conn, [task_id]).get(task_id)
 
     def attempt(self, user: str, task_id: str, attempt_no: int, *, is_admin: bool = False) -> tuple[Task, Attempt]:
@@ -152,11 +141,11 @@ class Tasks:
             is_admin: As of `latest`.
         """
         with self.database.read() as conn:
-            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
+            task = own_task(conn, user, task_id, is_admin=is_admin)
             attempts = store.attempts_of(conn, task_id)
         attempt = next((one for one in attempts if one.attempt_no == attempt_no), None)
         if attempt is None:
-            raise _not_found(f"{task_id} with an attempt {attempt_no}")
+            raise not_found(f"{task_id} with an attempt {attempt_no}")
         return task, attempt
 
     def page(
@@ -181,98 +170,9 @@ class Tasks:
         views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
         return views, str(tasks[-1].seq) if len(rows) > limit else None
 
-    def cancel(self, user: str, task_id: str, *, now: datetime, is_admin: bool = False) -> Task:
-        """Cancels a waiting task at once; otherwise tells Ray, and the task is CANCELING until it has stopped.
-        Repeating it changes nothing.
-
-        Args:
-            user: Who does it.
-            is_admin: An administrator, who may cancel anybody's.
-
-        Raises:
-            TaskNotFound, TaskFinished.
-        """
-        at, changed = to_text(now), None
-        with self.database.read() as conn:
-            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
-        self._end_folder(task, now)
-        while changed is None:  # the scheduler was faster: the action depends on what it did
-            with self.database.write() as conn:
-                task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
-                if task.state in (State.CANCELING, State.CANCELED):
-                    return task
-                _require_unended(task)
-                changed = store.apply(conn, task, Event.CANCEL, at, detail={"by": user}, cancel_requested_at=at)
-                if changed is not None and changed.state is State.CANCELING:
-                    store.add_event(conn, task_id, CANCEL_REQUESTED, at, {"by": user})
-        self.wake()
-        return changed
-
-    def release(self, user: str, task_id: str, *, now: datetime, is_admin: bool = False) -> Task:
-        """Ends a task that is being cancelled without waiting for Ray any longer. Repeating it changes nothing.
-
-        If it still runs, the scheduler stops it once Ray answers; it holds its GPUs until then.
-
-        Args:
-            user: The acting user.
-            is_admin: An administrator, who may release anybody's.
-
-        Raises:
-            TaskNotFound, TaskFinished.
-            TaskNotReleasable: It is not being cancelled, or not for RELEASE_AFTER yet.
-        """
-        at, changed = to_text(now), None
-        while changed is None:  # the scheduler was faster
-            with self.database.write() as conn:
-                task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
-                if task.state is State.CANCELED:
-                    return task
-                _require_releasable(task, now)
-                detail = {"by": user, "released": True}
-                summary = RELEASED.format(user=user)
-                changed = store.apply(conn, task, Event.RELEASE, at, detail=detail, error_summary=summary)
-        self.wake()
-        return changed
-
-    def set_priority(
-        self, user: str, task_id: str, priority: Priority, *, now: datetime, is_admin: bool = False
-    ) -> Task:
-        """Changes the priority of a waiting task.
-
-        Args:
-            is_admin: of anybody's task, and high.
-
-        Raises:
-            TaskNotFound: It is not this user's, either.
-            TaskFinished: It no longer waits.
-            BadSpec: This user may not set this priority.
-        """
-        at, changed = to_text(now), None
-        with self.database.read() as conn:
-            task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
-        most = self.environments.least_urgent(task.environment)
-        if is_admin or most is None:
-            check_priority(priority, is_admin=is_admin)
-        elif priority.rank < most.rank:
-            raise bad([{"at": "priority", "problem": f"in its environment it is {most} at most"}])
-        while changed is None:  # the scheduler was faster
-            with self.database.write() as conn:
-                task = _any(conn, task_id) if is_admin else _own(conn, user, task_id)
-                if not task.is_waiting:
-                    raise TaskFinished(
-                        f"The task does not wait any more: it is {task.state.value}.",
-                        hint="Only the place in the queue can be changed.",
-                    )
-                changed = store.change(conn, task, at, priority=priority)
-                if changed is not None:
-                    detail = {"by": user, "from": task.priority.value, "to": priority.value}
-                    store.add_event(conn, task_id, PRIORITY, at, detail)
-        self.wake()
-        return changed
-
     def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
         with self.database.read() as conn:
-            _own(conn, user, task_id)
+            own_task(conn, user, task_id)
             return store.events_of(conn, task_id, after=after)
 
     def log(
@@ -296,28 +196,19 @@ class Tasks:
             LogMissing: There is none (yet, or any more), or the task has no such attempt.
         """
         with self.database.read() as conn:
-            task = _own(conn, user, task_id)
+            task = own_task(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)
         return log_of(self.homes, task, attempts, attempt_no=attempt_no, tail=tail, lines=lines)
 
     def checkpoints(self, user: str, task_id: str) -> list[Checkpoint]:
         """The checkpoints that verl has left so far, by step; none for a script."""
         with self.database.read() as conn:
-            task = _own(conn, user, task_id)
+            task = own_task(conn, user, task_id)
         return checkpoints_of_task(self.homes, task)
 
     def count_unended(self, user: str) -> int:
         with self.database.read() as conn:
             return store.count_unended(conn, user)
-
-    def cancel_all(self, user: str) -> None:
-        """Cancels all tasks of a deleted user."""
-        with self.database.write() as conn:
-            store.end_sweeps_of(conn, user, SWEEP_CANCELED)
-            under_way = store.unended_of(conn, user)
-        for task in under_way:
-            with suppress(TaskFinished):  # it ended by itself meanwhile
-                self.cancel(user, task.task_id, now=moment())
 
     def _counts_ahead(self, conn: Connection, tasks: Sequence[Task]) -> Mapping[str, int]:
         """How many tasks precede each of these waiting ones."""
@@ -332,12 +223,6 @@ class Tasks:
         keys = {task.task_id: (task.cluster, task.task_id) for task in waiting}
         return {task_id: places[key] for task_id, key in keys.items() if key in places}
 
-    def _end_folder(self, task: Task, now: datetime) -> None:
-        """Records the end of the folder of a task that waits for a retry, because no attempt will. An attempt that
-        starts meanwhile takes it again."""
-        if task.is_waiting and task.latest_attempt_no and task.folder is not None:
-            self.homes.folders.ended(task.user, task.folder, now)
-
     def _artifacts(self, task: Task, folders: dict[int, AttemptFolder]) -> list[str]:
         folder = folders.get(task.latest_attempt_no)
         if task.state is not State.SUCCEEDED or folder is None or not folder.path:
@@ -345,46 +230,6 @@ class Tasks:
         with suppress(ModelmillError):  # the task is shown even if the disk is unavailable
             return models_in(self.homes, task.user, folder.path)
         return []
-
-
-def _own(conn: Connection, user: str, task_id: str) -> Task:
-    task = _any(conn, task_id)
-    if task.user != user:
-        raise _not_found(task_id)
-    return task
-
-
-def _any(conn: Connection, task_id: str) -> Task:
-    task = store.get_task(conn, task_id) if task_id.isascii() and task_id.isprintable() else None
-    if task is None:
-        raise _not_found(task_id)
-    return task
-
-
-def _not_found(task_id: str) -> TaskNotFound:
-    return TaskNotFound(f"There is no task {task_id}.", hint="The list of tasks shows the existing ones.")
-
-
-def _require_unended(task: Task) -> None:
-    if task.is_terminal:
-        raise TaskFinished(
-            f"The task has ended already: {task.state.value}.", hint="Only what waits or runs can be cancelled."
-        )
-
-
-def _require_releasable(task: Task, now: datetime) -> None:
-    _require_unended(task)
-    if task.releasable_from is None:
-        raise TaskNotReleasable(
-            f"The task is not being cancelled: it is {task.state.value}.",
-            hint="Cancel it first; what has not ended ten minutes later can be let go.",
-        )
-    if now < task.releasable_from:
-        raise TaskNotReleasable(
-            f"Ray was told to stop it; it can be let go from {to_text(task.releasable_from)} on.",
-            hint="It usually ends within seconds, once Ray answers.",
-            detail={"retry_after_s": math.ceil((task.releasable_from - now).total_seconds())},
-        )
 
 
 def _only(attempt: Attempt | None) -> list[Attempt]:

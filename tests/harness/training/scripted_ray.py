@@ -277,7 +277,7 @@ class Bench:
 
     def release(self, name: str, *, later: timedelta = timedelta()) -> None:
         """later: as though it was done so much later."""
-        Tasks(self.options, self.database, self.homes, lambda: None).release(USER, name, now=self.now + later)
+        Tasks(self.options, self.database, self.homes, lambda: None).changes.release(USER, name, now=self.now + later)
 
     def task(self, name: str) -> Task:
         with self.database.read() as conn:

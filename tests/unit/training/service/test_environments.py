@@ -78,8 +78,9 @@ def test_its_priority_is_that_of_tasks_which_say_none_and_the_highest_of_others(
     assert spare.priority is Priority.LOW
     assert "low at most" in problem(tasks, "environment: spare\npriority: normal\n")
     with pytest.raises(BadSpec, match="low at most"):
-        tasks.set_priority("alice", spare.task_id, Priority.NORMAL, now=NOW)
-    assert tasks.set_priority("root", spare.task_id, Priority.HIGH, now=NOW, is_admin=True).priority is Priority.HIGH
+        tasks.changes.set_priority("alice", spare.task_id, Priority.NORMAL, now=NOW)
+    raised = tasks.changes.set_priority("root", spare.task_id, Priority.HIGH, now=NOW, is_admin=True)
+    assert raised.priority is Priority.HIGH
     assert "only administrators" in problem(tasks, "priority: high\n")
 
 
@@ -121,7 +122,7 @@ def test_one_in_use_is_not_deleted(tasks: Tasks, environments: Environments) -> 
     task = submit(tasks, "environment: one\n")
     with pytest.raises(EnvironmentInUse):
         environments.delete("one", by="root")
-    tasks.cancel("alice", task.task_id, now=NOW)
+    tasks.changes.cancel("alice", task.task_id, now=NOW)
     environments.delete("one", by="root")
     with pytest.raises(EnvironmentNotFound):
         environments.delete("one", by="root")

@@ -125,7 +125,7 @@ def test_cancelling_decides_anew_when_the_scheduler_was_faster(
         return real(conn, seen, event, at, **fields)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "apply", apply)
-    assert tasks.cancel("alice", task.task_id, now=NOW).state is State.CANCELING
+    assert tasks.changes.cancel("alice", task.task_id, now=NOW).state is State.CANCELING
     assert tried == [State.QUEUED, State.SUBMITTING]
 
 
@@ -134,7 +134,7 @@ def test_a_running_task_is_being_stopped_and_says_so_once(
 ) -> None:
     run(task)
     for _ in range(2):
-        seen = tasks.cancel("alice", task.task_id, now=NOW)
+        seen = tasks.changes.cancel("alice", task.task_id, now=NOW)
         assert (seen.state, seen.cancel_requested_at) == (State.CANCELING, AT)
     kinds = [event.kind for event in tasks.events("alice", task.task_id)]
     assert kinds.count("CANCEL_REQUESTED") == 1
@@ -149,7 +149,7 @@ def test_all_that_has_not_ended_of_a_user_is_cancelled_and_nothing_of_others(
     run(running)
     run(done, Event.SUCCEED)
     assert tasks.count_unended("alice") == 2
-    tasks.cancel_all("alice")
+    tasks.changes.cancel_all("alice")
     states = [tasks.get("alice", one.task_id).task.state for one in (task, running, done)]
     assert states == [State.CANCELED, State.CANCELING, State.SUCCEEDED]
     assert tasks.get("bob", others.task_id).task.state is State.QUEUED
@@ -158,7 +158,7 @@ def test_all_that_has_not_ended_of_a_user_is_cancelled_and_nothing_of_others(
 def test_what_has_ended_otherwise_cannot_be_cancelled(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:
     run(task, Event.FAIL)
     with pytest.raises(TaskFinished, match="FAILED"):
-        tasks.cancel("alice", task.task_id, now=NOW)
+        tasks.changes.cancel("alice", task.task_id, now=NOW)
 
 
 # --- letting go of what does not stop -------------------------------------------------------------
@@ -166,10 +166,10 @@ def test_what_ray_does_not_say_to_have_ended_is_let_go_after_a_time_and_says_tha
     tasks: Tasks, task: Task, run: Callable[..., Task], wakes: list[int]
 ) -> None:
     run(task)
-    tasks.cancel("alice", task.task_id, now=NOW)
+    tasks.changes.cancel("alice", task.task_id, now=NOW)
     before = tasks.get("alice", task.task_id)
     assert (before.task.releasable_from, before.may_still_run) == (NOW + RELEASE_AFTER, False)
-    released = tasks.release("alice", task.task_id, now=NOW + RELEASE_AFTER)
+    released = tasks.changes.release("alice", task.task_id, now=NOW + RELEASE_AFTER)
     assert (released.state, released.ended_at) == (State.CANCELED, to_text(NOW + RELEASE_AFTER))
     assert "may still run" in released.error_summary
     after = tasks.get("alice", task.task_id)
@@ -177,17 +177,17 @@ def test_what_ray_does_not_say_to_have_ended_is_let_go_after_a_time_and_says_tha
     assert tasks.count_unended("alice") == 0
     (event,) = [it for it in tasks.events("alice", task.task_id) if it.detail.get("to") == "CANCELED"]
     assert event.detail == {"from": "CANCELING", "to": "CANCELED", "by": "alice", "released": True}
-    assert tasks.release("alice", task.task_id, now=NOW + 2 * RELEASE_AFTER) == released
+    assert tasks.changes.release("alice", task.task_id, now=NOW + 2 * RELEASE_AFTER) == released
     assert len(wakes) == 3  # of the submission, the cancellation and the first release
 
 
 def test_nothing_is_let_go_before_ray_had_its_time(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:
     run(task)
     with pytest.raises(TaskNotReleasable, match="not being cancelled"):
-        tasks.release("alice", task.task_id, now=NOW + RELEASE_AFTER)
-    tasks.cancel("alice", task.task_id, now=NOW)
+        tasks.changes.release("alice", task.task_id, now=NOW + RELEASE_AFTER)
+    tasks.changes.cancel("alice", task.task_id, now=NOW)
     with pytest.raises(TaskNotReleasable) as refused:
-        tasks.release("alice", task.task_id, now=NOW + RELEASE_AFTER - timedelta(seconds=90))
+        tasks.changes.release("alice", task.task_id, now=NOW + RELEASE_AFTER - timedelta(seconds=90))
     assert refused.value.detail == {"retry_after_s": 90}
     assert tasks.get("alice", task.task_id).task.state is State.CANCELING
 
@@ -195,17 +195,17 @@ def test_nothing_is_let_go_before_ray_had_its_time(tasks: Tasks, task: Task, run
 def test_what_has_ended_by_itself_is_not_let_go(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:
     run(task, Event.SUCCEED, ended=True)
     with pytest.raises(TaskFinished, match="SUCCEEDED"):
-        tasks.release("alice", task.task_id, now=NOW)
+        tasks.changes.release("alice", task.task_id, now=NOW)
 
 
 def test_an_administrator_lets_go_of_anybodys_and_others_of_their_own_alone(
     tasks: Tasks, task: Task, run: Callable[..., Task]
 ) -> None:
     run(task)
-    tasks.cancel("alice", task.task_id, now=NOW)
+    tasks.changes.cancel("alice", task.task_id, now=NOW)
     with pytest.raises(TaskNotFound):
-        tasks.release("bob", task.task_id, now=NOW + RELEASE_AFTER)
-    released = tasks.release("root", task.task_id, now=NOW + RELEASE_AFTER, is_admin=True)
+        tasks.changes.release("bob", task.task_id, now=NOW + RELEASE_AFTER)
+    released = tasks.changes.release("root", task.task_id, now=NOW + RELEASE_AFTER, is_admin=True)
     assert released.state is State.CANCELED
     assert "root" in released.error_summary
 
@@ -223,7 +223,7 @@ def test_before_it_was_submitted_to_ray_there_is_no_log(tasks: Tasks, task: Task
 
 
 def test_a_task_that_never_ran_has_no_log(tasks: Tasks, task: Task) -> None:
-    tasks.cancel("alice", task.task_id, now=NOW)
+    tasks.changes.cancel("alice", task.task_id, now=NOW)
     with pytest.raises(LogMissing, match="never ran"):
         tasks.log("alice", task.task_id)
 
@@ -395,7 +395,7 @@ def test_how_many_come_first_is_counted_when_it_is_asked_for(tasks: Tasks, task:
     with database.write() as conn:
         store.apply(conn, second, Event.WAIT, AT, waiting=Waiting(WaitingCode.BEHIND))
     assert tasks.get("alice", second.task_id).waiting_reason == "waiting: 1 task comes first"
-    tasks.cancel("alice", task.task_id, now=NOW)
+    tasks.changes.cancel("alice", task.task_id, now=NOW)
     listed, _ = tasks.page("alice", store.TaskFilter())
     assert [view.waiting_reason for view in listed] == ["waiting: 0 tasks come first", ""]
 
@@ -409,22 +409,23 @@ def test_a_task_that_nobody_has_looked_at_says_so_and_one_that_runs_says_nothing
 
 # --- priority ---------------------------------------------------------------------------------------
 def test_a_task_that_waits_becomes_more_or_less_urgent(tasks: Tasks, task: Task) -> None:
-    assert tasks.set_priority("alice", task.task_id, Priority.LOW, now=NOW).priority is Priority.LOW
+    assert tasks.changes.set_priority("alice", task.task_id, Priority.LOW, now=NOW).priority is Priority.LOW
     assert tasks.get("alice", task.task_id).task.priority is Priority.LOW
     assert tasks.events("alice", task.task_id)[-1].detail == {"by": "alice", "from": "normal", "to": "low"}
 
 
 def test_only_administrators_make_a_task_urgent_and_anybodys(tasks: Tasks, task: Task) -> None:
     with pytest.raises(BadSpec, match="only administrators"):
-        tasks.set_priority("alice", task.task_id, Priority.HIGH, now=NOW)
+        tasks.changes.set_priority("alice", task.task_id, Priority.HIGH, now=NOW)
     with pytest.raises(BadSpec, match="only administrators"):
         tasks.submit("alice", SPEC + b"priority: high\n", now=NOW)
     with pytest.raises(TaskNotFound):
-        tasks.set_priority("bob", task.task_id, Priority.LOW, now=NOW)
-    assert tasks.set_priority("bob", task.task_id, Priority.HIGH, now=NOW, is_admin=True).priority is Priority.HIGH
+        tasks.changes.set_priority("bob", task.task_id, Priority.LOW, now=NOW)
+    raised = tasks.changes.set_priority("bob", task.task_id, Priority.HIGH, now=NOW, is_admin=True)
+    assert raised.priority is Priority.HIGH
 
 
 def test_the_priority_of_what_waits_no_more_stays(tasks: Tasks, task: Task, run: Callable[..., Task]) -> None:
     run(task)
     with pytest.raises(TaskFinished, match="does not wait any more"):
-        tasks.set_priority("alice", task.task_id, Priority.LOW, now=NOW)
+        tasks.changes.set_priority("alice", task.task_id, Priority.LOW, now=NOW)

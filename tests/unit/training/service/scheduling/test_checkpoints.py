@@ -88,7 +88,7 @@ def test_who_cancels_before_the_next_attempt_keeps_the_checkpoints_no_longer_tha
     bench: Bench, ray: ScriptedRay, checkpoints: Path
 ) -> None:
     lost_at_hour_30(bench, ray, checkpoints)
-    Tasks(bench.options, bench.database, bench.homes, lambda: None).cancel(USER, "one", now=bench.now)
+    Tasks(bench.options, bench.database, bench.homes, lambda: None).changes.cancel(USER, "one", now=bench.now)
     view = Tasks(bench.options, bench.database, bench.homes, lambda: None).get(USER, "one")
     assert view.checkpoints is not None
     assert (view.checkpoints.path, view.checkpoints.is_trashed) == (f"/private/users/{USER}/jobs/one", False)

@@ -138,7 +138,7 @@ def test_a_cancelled_sweep_grows_no_more(bench: Bench, ray: ScriptedRay) -> None
 
 def test_the_sweeps_of_a_deleted_user_grow_no_more(bench: Bench) -> None:
     sweep_id = submitted(bench, **LISTED)
-    Tasks(bench.options, bench.database, bench.homes, lambda: None).cancel_all(USER)
+    Tasks(bench.options, bench.database, bench.homes, lambda: None).changes.cancel_all(USER)
     bench.tick(1)
     assert len(shown(bench, sweep_id).rows) == 1
 
