@@ -85,7 +85,9 @@ def _line(row: dict[str, Any]) -> str:
     mark = "*" if row["is_best"] else " "
     snr = "-" if row["snr_db"] is None else f"{row['snr_db']:.1f} dB"
     size = "-" if row["size_bytes"] is None else f"{row['size_bytes']} bytes"
-    return f"{mark} {row['model_name']}  {row['variant']}  {row['status']}  {snr}  {size}  {row['problem']}".rstrip()
+    latency = "-" if row["latency_ms"] is None else f"{row['latency_ms']:.3g} ms"
+    figures = f"{row['status']}  {snr}  {size}  {latency}  {row['problem']}"
+    return f"{mark} {row['model_name']}  {row['variant']}  {figures}".rstrip()
 
 
 def _document(file: Path) -> dict[str, Any]:

@@ -75,7 +75,11 @@ class RowAnswer:
     snr_db: float | None
     cosine: float | None
     size_bytes: int | None
-    """Of the compiled model."""
+    """Of the quantized model; of the compiled one where that is not known."""
+    latency_ms: float | None
+    """Of one inference of the quantized model, as the list of jobs shows it."""
+    rule_db: float | None
+    """SNR in dB that its outputs have to reach."""
     took_s: float | None
     problem: str
     is_best: bool

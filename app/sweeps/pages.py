@@ -126,7 +126,13 @@ def _pareto(rows: Sequence[RowAnswer]) -> ParetoView:
     """Returns the plots. With several models no front is drawn, since their quality cannot be compared."""
     best = frozenset(row.position for row in rows if row.is_best)
     candidates = [
-        Candidate(row.position, f"{row.model_name} · {row.variant}", snr_db=row.snr_db, size_bytes=row.size_bytes)
+        Candidate(
+            row.position,
+            f"{row.model_name} · {row.variant}",
+            snr_db=row.snr_db,
+            size_bytes=row.size_bytes,
+            latency_ms=row.latency_ms,
+        )
         for row in rows
     ]
     models = {row.model_name for row in rows}

@@ -265,7 +265,9 @@ def result_of(record: JobRecord) -> dict[str, Any]:
         "verdict": record.verdict.value if record.verdict else None,
         "snr_db": bie.get("snr_db"),
         "cosine": bie.get("cosine"),
-        "size_bytes": nef.get("size_bytes"),
+        "size_bytes": bie.get("size_bytes") or nef.get("size_bytes"),
+        "latency_ms": bie.get("latency_ms", bie.get("itc_ms")),
+        "rule_db": record.rule_db,
         "took_s": took_s,
         "problem": record.error.reason if record.error else "",
     }
@@ -277,6 +279,8 @@ _NO_RESULT = {
     "snr_db": None,
     "cosine": None,
     "size_bytes": None,
+    "latency_ms": None,
+    "rule_db": None,
     "took_s": None,
 }
 
@@ -285,7 +289,7 @@ def _row_of(entry: Entry, record: JobRecord | None) -> RowAnswer:
     if record is not None:
         values = result_of(record)
     elif entry.result is not None:
-        values = dict(entry.result)
+        values = {**_NO_RESULT, **entry.result}
     else:
         status = "GONE" if entry.state is EntryState.SUBMITTED else entry.state.value
         values = {**_NO_RESULT, "status": status, "problem": entry.problem}

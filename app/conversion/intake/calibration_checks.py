@@ -45,14 +45,21 @@ class CalibrationTarget:
     size: tuple[int, int] | None = None
     """Width and height of the picture; None for other inputs, and while unknown."""
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
+    trained_with: Preprocess | None = None
+    """The preprocessing of the model's training, if it is certain; what it makes of pixels is not doubted."""
 
 
-def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: ExpectedRange) -> CalibrationTarget:
+def target_of(
+    shapes: Sequence[Sequence[int | str | None]],
+    expectation: ExpectedRange,
+    trained_with: Preprocess | None = None,
+) -> CalibrationTarget:
     """Determine the input for which the samples are meant. Only a single input with four axes can take pictures.
 
     Args:
         shapes: the shapes of all inputs.
         expectation: the values that the model expects.
+        trained_with: the preprocessing of the model's training, if it is certain.
     """
     shape = shapes[0] if len(shapes) == 1 else ()
     if len(shape) != 4:
@@ -60,7 +67,7 @@ def target_of(shapes: Sequence[Sequence[int | str | None]], expectation: Expecte
     order = "NHWC" if shape[3] in (1, 3) and shape[1] not in (1, 3) else "NCHW"
     height, width, channels = (shape[order.index(axis)] for axis in "HWC")
     size = (width, height) if isinstance(width, int) and isinstance(height, int) else None
-    return CalibrationTarget(channels if isinstance(channels, int) else None, size, expectation)
+    return CalibrationTarget(channels if isinstance(channels, int) else None, size, expectation, trained_with)
 
 
 def diagnose(
@@ -269,8 +276,15 @@ def _colors(pictures: Sequence[PictureStats], target: CalibrationTarget, preproc
             gray,
             detail={"count": len(gray)},
         )
-    yield from range_checks.judge_pictures(preprocess, pictures, target.expectation)
+    if not _is_certain(preprocess, target.trained_with):
+        yield from range_checks.judge_pictures(preprocess, pictures, target.expectation)
     yield from range_checks.judge_channel_order(preprocess, target.channels, target.expectation)
+
+
+def _is_certain(preprocess: Preprocess, trained_with: Preprocess | None) -> bool:
+    """Returns whether pixels become the numbers that the model was certainly trained with."""
+    numbers = (preprocess.scale, preprocess.mean, preprocess.std)
+    return trained_with is not None and numbers == (trained_with.scale, trained_with.mean, trained_with.std)
 
 
 def _arrays(arrays: Sequence[ArrayStats], target: CalibrationTarget) -> Iterator[Finding]:

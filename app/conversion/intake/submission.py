@@ -161,7 +161,9 @@ def _sample_warnings(facts: dict[str, Any], unpacked: Unpacked) -> list[dict[str
 
 def _diagnosis(measured: SampleStats, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
     """Returns the warnings of the calibration checks, except those that are reported here already."""
-    target = calibration_checks.target_of([spec.shape for spec in checked.inputs], checked.expectation)
+    recognition = checked.recognition
+    trained_with = recognition.preprocess if recognition and recognition.is_sure else None
+    target = calibration_checks.target_of([spec.shape for spec in checked.inputs], checked.expectation, trained_with)
     findings = calibration_checks.diagnose(
         measured, target, options.preprocess, allow_damaged=options.allow_damaged_images
     )

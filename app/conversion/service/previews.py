@@ -23,6 +23,7 @@ from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads
+from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import BadInput, ModelmillError, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.sandbox.runner import Sandbox
@@ -225,7 +226,11 @@ def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
 def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     if model is None or model.facts is None:
         return CalibrationTarget()
-    return calibration_checks.target_of([_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation)
+    known = model.recognition
+    trained_with = read_preprocess(known["preprocess"]) if known and known["is_sure"] else None
+    return calibration_checks.target_of(
+        [_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation, trained_with
+    )
 
 
 def _images_preview(facts: dict[str, Any]) -> ImagesPreview:

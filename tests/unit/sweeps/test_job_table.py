@@ -39,6 +39,17 @@ def test_the_best_of_each_model_are_marked_whatever_their_jobs_are_called() -> N
     ]
 
 
+def test_a_row_has_the_size_and_latency_that_the_list_of_jobs_shows() -> None:
+    measured = job("net", "m1", 30.0, 900)
+    (of_nef,) = rows_of([measured])
+    assert (of_nef.size_bytes, of_nef.latency_ms, of_nef.rule_db) == (900, None, 20.0)
+    bie = replace(
+        measured.stages["bie"], summary={"snr_db": 30.0, "size_bytes": 700, "latency_ms": 1.5, "rule_db": 30.0}
+    )
+    (of_bie,) = rows_of([replace(measured, stages={**measured.stages, "bie": bie})])
+    assert (of_bie.size_bytes, of_bie.latency_ms, of_bie.rule_db) == (700, 1.5, 30.0)
+
+
 def test_a_model_whose_name_is_its_own_is_called_by_it_alone() -> None:
     assert [row.model_name for row in rows_of([job("net", "m1", 1.0, 1)])] == ["net"]
     nameless = replace(job("net", "m1", 1.0, 1), name="", job_id="0123456789")

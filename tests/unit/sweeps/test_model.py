@@ -8,7 +8,7 @@ from app.sweeps.schemas import table_of
 
 def row(position: int, snr_db: float | None, size_bytes: int | None, model: str = "m", problem: str = "") -> RowAnswer:
     return RowAnswer(
-        position, "id", model, "v", "COMPLETED", 100, None, snr_db, None, size_bytes, None, problem, is_best=False
+        position, "id", model, "v", "COMPLETED", 100, None, snr_db, None, size_bytes, None, None, None, problem, False
     )
 
 

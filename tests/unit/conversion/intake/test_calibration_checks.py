@@ -107,6 +107,13 @@ def test_raw_pixel_values_warn_unless_the_model_tells_otherwise() -> None:
     assert found(several(100), raw, knows) == {}
 
 
+def test_the_preprocessing_of_a_recognized_model_is_not_doubted() -> None:
+    yolox = Preprocess(color="BGR", scale=1, resize="letterbox")
+    target = CalibrationTarget(3, (320, 240), trained_with=yolox)
+    assert found(several(100), yolox, target) == {}
+    assert found(several(100), Preprocess(color="BGR", scale=2), target)["BYTES_RANGE"].severity == "warns"
+
+
 def test_pixels_scaled_twice_warn() -> None:
     assert "TINY_RANGE" in found(several(100), Preprocess(scale=1 / 255, std=(255.0,)))
 
