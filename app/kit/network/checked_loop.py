@@ -50,9 +50,9 @@ class CheckedLoop(asyncio.SelectorEventLoop):
         except AddressRefused as error:
             self.problem = error.message.rstrip(".")
             raise OSError(self.problem) from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter: no name of a host, as one with a label of 64 letters
             number = error.errno if isinstance(error, ConnectionError) else None
             # asyncio's own text of these names the address again
-            reason = os.strerror(number) if number else error.strerror or error
+            reason = os.strerror(number) if number else getattr(error, "strerror", None) or error
             self.problem = f"{host}:{port} cannot be reached: {reason}"
             raise OSError(self.problem) from error

@@ -8,7 +8,7 @@ import logging
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 """By which a user logs in: the first that the broker offers."""
 CLOSE_S = 1.0
 """How long a failed try may take to end."""
+MOST_ITERATIONS = 100_000
+"""Of SCRAM: the broker says how many, Kafka's default is 4096, and nothing could end their computation."""
 
 
 def require_kafka() -> None:
@@ -61,6 +63,7 @@ class KafkaSender:
         from aiokafka.errors import KafkaError  # imported only when something is sent
 
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what goes wrong is shown with the sink
+        _limit_iterations()
         attempt = _Attempt(KafkaAddress.parse(sink.address), f"modelmill-{sink.sink_id}", self._try_s)
         with asyncio.Runner(loop_factory=partial(CheckedLoop, self._networks)) as runner:
             loop = runner.get_loop()
@@ -74,6 +77,21 @@ class KafkaSender:
             except (KafkaError, OSError) as error:
                 return f"Kafka: {error or type(error).__name__}"
         return ""
+
+
+@cache
+def _limit_iterations() -> None:
+    """Has the library compute at most MOST_ITERATIONS: a broker can be anybody's, and one that is to be computed for
+    hours would keep a thread, for which all other sinks wait."""
+    from aiokafka import conn
+
+    class BoundedScram(conn.ScramAuthenticator):  # type: ignore[misc]  # mypy does not look into it
+        def create_salted_password(self, salt: bytes, iterations: int) -> None:
+            if iterations > MOST_ITERATIONS:
+                raise NotSent(f"the broker demands {iterations} iterations of SCRAM; at most {MOST_ITERATIONS} are done")
+            super().create_salted_password(salt, iterations)
+
+    conn.ScramAuthenticator = BoundedScram
 
 
 class _Attempt:

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from app.kit.network.addresses import read_networks
+from app.kit.network.checked_post import NotSent
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.results.model.sink import Delivery, Sink, SinkContent, SinkKind
 from app.results.senders import KafkaSender
@@ -102,6 +103,7 @@ def test_each_wrong_case_says_what_is_wrong(broker: Tansu) -> None:
     assert problem_of(f"kafka://{broker.address}/nowhere") == "there is no topic nowhere, and none is made: create it"
     assert "too large" in problem_of(f"kafka://{broker.address}/{CAMERAS}", delivery("x" * (1 << 20)))
     assert "offers none of SCRAM-SHA-512" in problem_of(f"kafka://me:secret@{broker.address}/{CAMERAS}")
+    assert "cannot be reached" in problem_of(f"kafka://{'a' * 64}.test/a"), "no name of a host"
     # The second of two is enough.
     assert problem_of(f"kafka://127.0.0.1:{nowhere},{broker.address}/{CAMERAS}") == ""
     with Tansu(has_logins=True) as closed:
@@ -128,6 +130,15 @@ def test_a_broker_that_names_another_that_cannot_be_reached_is_said_to() -> None
         broker.make_topic(CAMERAS)
         problem = KafkaSender(HERE, try_s=2).send(at(f"kafka://{broker.address}/{CAMERAS}"), [delivery()])
     assert f"localhost:{elsewhere} cannot be reached" in problem
+
+
+def test_a_broker_cannot_have_a_password_hashed_for_hours() -> None:
+    problem_of(f"kafka://127.0.0.1:{free_port()}/a")
+    scram = aiokafka.conn.ScramAuthenticator(
+        loop=None, sasl_plain_password="p", sasl_plain_username="u", sasl_mechanism="SCRAM-SHA-512"
+    )
+    with pytest.raises(NotSent, match="iterations"):
+        scram.process_server_first_message(f"r={scram._nonce}x,s=c2FsdA==,i={kafka_sender.MOST_ITERATIONS + 1}")
 
 
 def test_by_tls_with_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
