@@ -104,7 +104,7 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
     table.add(
         "POST",
         sinks,
-        "Send its rows or events somewhere else, too: HTTP, MQTT, Home Assistant, Redis or files",
+        "Send its rows or events somewhere else, too: HTTP, MQTT, Home Assistant, Redis, Kafka or files",
         {201: schemas.NewSinkAnswer},
         more_errors=(403, 409, 429),
         body=schemas.SinkBody,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.kit.errors import ExtraMissing
 from app.kit.text.plain_text import csv_cell
-from app.results.model.frame_result import FrameRecord
+from app.results.model.frame_result import FrameRecord, is_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,6 +91,7 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
         "tracked": bool(row.get("tracked")),
         "counts": [(name, float(value)) for name, value in record.counts.items()],
         "node": _as(str, row.get("node")),
+        "source": _as(str, row.get("source")),
         "sample": _as(str, row.get("sample")),
         "answered_by": _as(str, row.get("answered_by")),
         "is_hard": _as(bool, row.get("is_hard")),
@@ -105,8 +106,8 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
 
 def _as(kind: type, value: object) -> Any:
     """Returns None for a value of another type, since a report may contain anything."""
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+    if kind is float:
+        return float(value) if is_number(value) else None
     return value if isinstance(value, kind) else None
 
 
@@ -118,7 +119,7 @@ def _schema() -> pa.Schema:
     named = {"frame": pa.int64(), "at": pa.timestamp("ms", "UTC"), "pts_s": number, "tracked": flag}
     named |= {"counts": pa.map_(text, number), "class": text, "score": number}
     named |= dict.fromkeys(("x1", "y1", "x2", "y2"), number)
-    return pa.schema(named | dict.fromkeys(("node", "sample", "answered_by"), text) | {"is_hard": flag})
+    return pa.schema(named | dict.fromkeys(("node", "source", "sample", "answered_by"), text) | {"is_hard": flag})
 
 
 class _Sink(io.RawIOBase):

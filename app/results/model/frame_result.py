@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from app.kit.clock import to_text
 
@@ -34,6 +34,8 @@ MOST_CHARACTERS = 63
 """Of the name of a node or source."""
 MOST_SIDE = 1e9
 """Largest side of a box, in pixels."""
+MOST_NUMBER = 1e300
+"""A report may contain whole numbers beyond a float's."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,7 @@ class FrameRecord:
     @property
     def counts(self) -> dict[str, float]:
         """The counts in the row, by name."""
-        return {
-            name: value
-            for name, value in self.row.items()
-            if name not in FACTS and isinstance(value, int | float) and not isinstance(value, bool)
-        }
+        return {name: value for name, value in self.row.items() if name not in FACTS and is_number(value)}
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -130,7 +128,7 @@ class ResultFilter:
 def moment_of(row: Mapping[str, Any], now: datetime) -> str:
     """Returns when the frame was answered, by the node's clock; now if the node does not report it."""
     at = row.get("at")
-    if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < MOST_SECONDS:
+    if is_number(at) and 0 <= at < MOST_SECONDS:
         return to_text(datetime.fromtimestamp(at, UTC))
     return to_text(now)
 
@@ -142,14 +140,16 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
     for place, box in enumerate(boxes if isinstance(boxes, list) else ()):
         if isinstance(box, list) and len(box) == 4 and all(map(_is_side, box)):
             label, score = _at(labels, place), _at(scores, place)
-            yield DetectedObject(
-                box, label if isinstance(label, str) else "", score if isinstance(score, int | float) else None
-            )
+            yield DetectedObject(box, label if isinstance(label, str) else "", score if is_number(score) else None)
 
 
 def labels_in(row: Mapping[str, Any]) -> list[str]:
     """Returns the classes of its objects, each once."""
     return sorted({detected.label for detected in objects_in(row) if detected.label})
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MOST_NUMBER <= value <= MOST_NUMBER
 
 
 def _name(value: object) -> str:

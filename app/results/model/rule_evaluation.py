@@ -8,7 +8,6 @@ a second, and as late as the row if the link was down. Its time is that of the f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -16,7 +15,7 @@ from typing import Any
 
 from app.kit.clock import from_text
 from app.results.model.event import RuleEvent
-from app.results.model.frame_result import FrameRecord, objects_in
+from app.results.model.frame_result import FrameRecord, is_number, objects_in
 from app.results.model.rule import Direction, Rule, RuleSet, Zone
 from app.results.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
 
@@ -180,7 +179,7 @@ def _direction(zone: Zone, one: Tracked) -> Direction | None:
 def _time_of(record: FrameRecord, *, by_pts: bool) -> float:
     """In seconds."""
     pts = record.row.get("pts")
-    if by_pts and isinstance(pts, int | float) and not isinstance(pts, bool) and math.isfinite(pts):
+    if by_pts and is_number(pts):
         return float(pts)
     return from_text(record.at).timestamp()
 
@@ -197,7 +196,7 @@ def size_in(facts: Mapping[str, Any]) -> Size | None:
 
 
 def _size(width: object, height: object) -> Size | None:
-    if isinstance(width, int | float) and isinstance(height, int | float) and width >= 1 and height >= 1:
+    if is_number(width) and is_number(height) and width >= 1 and height >= 1:
         return float(width), float(height)
     return None
 

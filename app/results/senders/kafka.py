@@ -88,7 +88,7 @@ def _limit_iterations() -> None:
     class BoundedScram(conn.ScramAuthenticator):  # type: ignore[misc]  # mypy does not look into it
         def create_salted_password(self, salt: bytes, iterations: int) -> None:
             if iterations > MOST_ITERATIONS:
-                raise NotSent(f"the broker demands {iterations} iterations of SCRAM; at most {MOST_ITERATIONS} are done")
+                raise NotSent(f"the broker demands {iterations} iterations of SCRAM: more than {MOST_ITERATIONS}")
             super().create_salted_password(salt, iterations)
 
     conn.ScramAuthenticator = BoundedScram

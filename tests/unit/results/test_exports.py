@@ -28,6 +28,7 @@ def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monk
     monkeypatch.setattr(exports, "GROUP", 2)
     two = {"bbox": [[1, 2, 3, 4], [5.5, 6, 7, 8]], "labels": ["car", HREF], "scores": [0.5, None], "pts": 2, "total": 2}
     of_service = {"bbox": [], "node": "edge0", "sample": "a1", "answered_by": "cloud", "is_hard": True, "pts": "odd"}
+    of_service |= {"source": "door"}
     records = [FrameRecord(1, AT, two), FrameRecord(2, AT, of_service), FrameRecord(3, AT, {})]
     file = io.BytesIO(b"".join(parquet_pieces(records)))
     table = pq.read_table(file)
@@ -37,8 +38,18 @@ def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monk
     assert first["at"] == datetime(2026, 11, 22, 8, tzinfo=UTC)
     assert (second["class"], second["score"], second["x1"], second["y2"]) == (HREF, None, 5.5, 8.0)
     assert (third["answered_by"], third["is_hard"], third["node"], third["sample"]) == ("cloud", True, "edge0", "a1")
+    assert third["source"] == "door"
     assert (third["pts_s"], third["class"], third["x1"]) == (None, None, None)
     assert (fourth["frame"], fourth["node"]) == (3, None)
+
+
+def test_numbers_beyond_a_floats_break_no_file() -> None:
+    row = {"bbox": [[1, 2, 3, 4]], "labels": ["car"], "scores": [10**400], "total": 10**400, "cars": 1, "pts": 10**400}
+    records = [FrameRecord(1, AT, row)]
+    _, line = csv_lines(records)
+    assert "cars=1,car,,1,2,3,4" in line
+    if FORMS[-1].is_available:
+        assert b"".join(parquet_pieces(records))
 
 
 def test_no_rows_are_a_parquet_file_without_rows() -> None:

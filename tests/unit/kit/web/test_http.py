@@ -128,3 +128,10 @@ def test_a_range_outside_is_answered_with_the_size_in_the_header() -> None:
 )
 def test_a_name_of_any_characters_is_a_safe_header(name: str, header: str) -> None:
     assert get(name=name).headers["content-disposition"] == header
+
+
+def test_a_number_in_a_path_is_as_long_as_a_columns() -> None:
+    route = Route("/answers/{place:int}", lambda _: Response("1"))
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(Starlette(routes=[route])), base_url="http://web")
+    short, long = (asyncio.run(client.get(f"/answers/{digits}")).status_code for digits in ("1" * 9, "1" * 5000))
+    assert (short, long) == (200, 404)
