@@ -115,6 +115,8 @@ def _print_sinks(client: ResultsClient, place: str, *, as_json: bool) -> None:
             f"{sink['sink_id']}  {sink['content']:6}  {sink['address']}  {sink['state']}  "
             f"{sink['delivered']} delivered, {sink['backlog']} waiting  {sink['problem']}".rstrip()
         )
+        if sink["skipped"]:
+            typer.echo(f"  {sink['skipped']} were too large and were left out, the last: {sink['skip_reason']}")
 
 
 def _print(record: dict[str, Any], text: str, *, as_json: bool) -> None:

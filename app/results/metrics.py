@@ -27,8 +27,12 @@ class SinkCollector(Collector):
             return
         delivered = CounterMetricFamily("modelmill_sink_delivered", "Messages that a sink has taken.", labels=LABELS)
         failing = GaugeMetricFamily("modelmill_sink_failing", "1 while a sink takes nothing.", labels=LABELS)
+        skipped = CounterMetricFamily(
+            "modelmill_sink_skipped", "Messages that were too large for a sink and were left out.", labels=LABELS
+        )
         for sink in sinks:
             labels = (sink.uid, sink.kind.value, sink.sink_id)
             delivered.add_metric(labels, sink.delivered)
             failing.add_metric(labels, int(bool(sink.problem)))
-        yield from (delivered, failing)
+            skipped.add_metric(labels, sink.skipped)
+        yield from (delivered, failing, skipped)

@@ -94,6 +94,10 @@ class SinkAnswer(BaseModel):
     due_at: str
     """The next try of one that fails."""
     problem: str
+    skipped: int
+    """How many were too large for the receiver even alone, and were left out; they stay in the results."""
+    skip_reason: str
+    """Which of them was the last, and what the receiver said; empty: none."""
 
 
 class NewSinkAnswer(SinkAnswer):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -30,9 +31,10 @@ def require_mosquitto() -> None:
 
 
 class Mosquitto:
-    """user, password: whom it lets in; empty: everybody. See require_mosquitto."""
+    """user, password: whom it lets in; empty: everybody. options: further lines of its configuration. See
+    require_mosquitto."""
 
-    def __init__(self, folder: Path, *, user: str = "", password: str = "") -> None:
+    def __init__(self, folder: Path, *, user: str = "", password: str = "", options: Sequence[str] = ()) -> None:
         require_mosquitto()
         self.port = free_port()
         self.user, self.password = user, password
@@ -45,7 +47,7 @@ class Mosquitto:
             file.chmod(0o644)
             lines.append(f"password_file {file}")
         self._file = folder / "mosquitto.conf"
-        self._file.write_text("\n".join([*lines, "user root", ""]))
+        self._file.write_text("\n".join([*lines, *options, "user root", ""]))
         self._process: subprocess.Popen[bytes] | None = None
         self._subscribers: list[paho.Client] = []
 

@@ -99,6 +99,10 @@ class Sink:
     """Not tried before this time."""
     problem: str = ""
     """Why the last try failed; empty if it did not."""
+    skipped: int = 0
+    """How many were left out because each alone was too large for the receiver."""
+    skip_reason: str = ""
+    """Which one was left out last, and why."""
 
     @property
     def shown_address(self) -> str:
@@ -116,6 +120,10 @@ class Delivery:
     """A CloudEvent."""
     is_test: bool = False
     """True for a test message."""
+
+
+class TooLarge(Exception):
+    """The receiver accepts no message, or no batch of messages, of this size; the text says what it answered."""
 
 
 def stream_of(path: str) -> tuple[int, str]:

@@ -10,8 +10,9 @@ import anyio
 from app.kit.clock import now
 from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent, http_post
-from app.results.model.sink import Delivery, Sink
+from app.results.model.sink import Delivery, Sink, TooLarge
 
+CONTENT_TOO_LARGE = 413
 BATCH = "application/cloudevents-batch+json"
 
 
@@ -28,7 +29,7 @@ class HttpSender:
         self._try_s = try_s
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Returns why they were not accepted; empty if they were."""
+        """Returns why they were not accepted; empty if they were. Raises TooLarge."""
         try:
             return anyio.run(self._send, sink, deliveries)
         except TimeoutError:
@@ -52,4 +53,6 @@ class HttpSender:
             return str(error)
         if answer.has_redirect_location:
             return "it redirects, and redirects are not followed: give the address it leads to"
+        if answer.status_code == CONTENT_TOO_LARGE:
+            raise TooLarge(f"it answered {answer.status_code}")
         return "" if answer.is_success else f"it answered {answer.status_code}"

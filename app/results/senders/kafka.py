@@ -17,7 +17,7 @@ from app.kit.network.addresses import Network
 from app.kit.network.checked_loop import CheckedLoop
 from app.kit.network.checked_post import NotSent
 from app.results.model.kafka_address import KafkaAddress
-from app.results.model.sink import Delivery, Sink
+from app.results.model.sink import Delivery, Sink, TooLarge
 from app.results.senders.mqtt import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class KafkaSender:
         self._try_s = try_s
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Returns why they were not accepted; empty if all replicas have acknowledged each."""
+        """Returns why they were not accepted; empty if all replicas have acknowledged each. Raises TooLarge."""
         try:
             require_kafka()
         except ExtraMissing as error:
@@ -194,7 +194,7 @@ class _Attempt:
             await producer.client.close()
 
     async def _publish(self, producer: AIOKafkaProducer, deliveries: Sequence[Delivery]) -> None:
-        from aiokafka.errors import MessageSizeTooLargeError
+        from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
         headers = [("content-type", CONTENT_TYPE.encode())]
         acknowledgements = []
@@ -203,5 +203,5 @@ class _Attempt:
                 value, key = json.dumps(delivery.envelope).encode(), self._address.key_of(delivery.envelope)
                 acknowledgements.append(await producer.send(self._address.topic, value, key=key, headers=headers))
             await asyncio.gather(*acknowledgements)
-        except MessageSizeTooLargeError as error:
-            raise NotSent("a message is too large for the topic (at most 1 MiB, or its max.message.bytes)") from error
+        except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
+            raise TooLarge("a message is too large for the topic (at most 1 MiB, or its max.message.bytes)") from error

@@ -13,11 +13,13 @@ from urllib.parse import unquote
 
 from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent
-from app.results.model.sink import Delivery, Sink
+from app.results.model.sink import Delivery, Sink, TooLarge
 from app.results.senders.server import Server, server_of
 
 CONTENT_TYPE = "application/cloudevents+json"
 KEEPALIVE_S = 30
+PACKET_TOO_LARGE = 0x95
+"""Reason code of MQTT 5, of an acknowledgement or of the end of a connection."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class MqttSender:
         self._messages = messages
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Returns why they were not accepted; empty if the broker has acknowledged each."""
+        """Returns why they were not accepted; empty if the broker has acknowledged each. Raises TooLarge."""
         try:
             server = server_of(sink, self._networks)
             messages = self._messages(sink, unquote(server.parts.path.strip("/")), deliveries)
@@ -86,11 +88,21 @@ class _Delivery:
 
         self._server = server
         self._deadline = time.monotonic() + try_s
-        self._problem, self._is_leaving = "", False
+        self._problem, self._is_too_large, self._is_leaving = "", False, False
         self._is_connected = threading.Event()
         self._acknowledged: set[int] = set()
         self._changed = threading.Condition()
-        client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"modelmill-{client_id}", protocol=paho.MQTTv5)
+
+        class Client(paho.Client):
+            def _handle_pubackcomp(client, cmd: Any) -> Any:  # noqa: N805
+                """Mosquitto refuses with a code that MQTT does not allow here, at which this client would only say that
+                the protocol was violated."""
+                packet = client._in_packet["packet"]
+                if len(packet) > 2 and packet[2] == PACKET_TOO_LARGE:
+                    self._refused_for_size()
+                return super()._handle_pubackcomp(cmd)
+
+        client = Client(CallbackAPIVersion.VERSION2, client_id=f"modelmill-{client_id}", protocol=paho.MQTTv5)
         client.connect_timeout = try_s
         if server.user is not None:
             client.username_pw_set(server.user, server.password or "")
@@ -107,6 +119,7 @@ class _Delivery:
 
         Raises:
             OSError: The connection broke.
+            TooLarge: The broker has refused a message for its size.
         """
         self._client.connect(self._server.address, self._server.port, KEEPALIVE_S)
         self._client.loop_start()
@@ -115,6 +128,8 @@ class _Delivery:
                 return self._problem or "the broker has not answered"
             if not self._problem:
                 self._publish(messages)
+            if self._is_too_large:
+                raise TooLarge(self._problem)
             return self._problem
         finally:
             self._is_leaving = True
@@ -149,10 +164,15 @@ class _Delivery:
                 self._problem = f"the broker has refused a message: {reason}"
             self._changed.notify_all()
 
+    def _refused_for_size(self) -> None:
+        with self._changed:
+            self._problem, self._is_too_large = "the broker has refused a message: Packet too large", True
+
     def _gone(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         with self._changed:
             if not self._is_leaving:
                 self._problem = self._problem or f"the connection has ended: {reason}"
+                self._is_too_large = self._is_too_large or reason.value == PACKET_TOO_LARGE
             self._changed.notify_all()
 
     def _left_s(self) -> float:

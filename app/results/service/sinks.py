@@ -1,12 +1,14 @@
 """Additional destinations for the rows and events of producers: configured by users, delivered in order, at least once.
 
 A sink is a cursor over the database. Accepted entries advance the cursor; others are retried with growing delays, as
-long as they are stored. The producer is not involved.
+long as they are stored. Only an entry that is too large for the receiver even alone is left out, counted and shown. The
+producer is not involved.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import secrets
 import threading
@@ -35,6 +37,7 @@ from app.results.model.sink import (
     Sink,
     SinkContent,
     SinkKind,
+    TooLarge,
     event_delivery,
     row_delivery,
     test_delivery,
@@ -63,7 +66,7 @@ logger = logging.getLogger(__name__)
 
 class SinkSender(Protocol):
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """One try. Why they were not taken; empty: all of them were."""
+        """One try. Why they were not taken; empty: all of them were. Raises TooLarge."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,8 @@ class Sinks:
             raise TooManySinkTests(f"{TESTS_AT_ONCE} sinks are being tested just now.", hint="Try again in a moment.")
         try:
             return self._sent(sink, [test_delivery(producer, uuid.uuid4().hex, to_text(now))])
+        except TooLarge as error:
+            return str(error)
         finally:
             self._room_for_tests.release()
 
@@ -203,8 +208,13 @@ class Sinks:
                 owner, deliveries = self._waiting(sink)
                 if not deliveries:
                     break
-                problem = self._sent(sink, deliveries) if self.enabled_of([owner]) else "its user is disabled"
-                sink, pause_s = self._noted(sink, deliveries, problem, now()), 0.0
+                pause_s = 0.0
+                try:
+                    problem = self._sent(sink, deliveries) if self.enabled_of([owner]) else "its user is disabled"
+                except TooLarge as error:
+                    sink = self._halved_or_skipped(sink, deliveries, str(error))
+                    continue
+                sink = self._noted(sink, deliveries, problem, now())
                 if problem:
                     return
             self._change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
@@ -214,6 +224,8 @@ class Sinks:
     def _sent(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         try:
             return self.senders[sink.kind].send(sink, deliveries)
+        except TooLarge:
+            raise
         except Exception as error:  # one sink's fault must not keep the others
             logger.exception("Nothing was sent to a sink of %s", sink.uid)
             return f"a fault of this service: {type(error).__name__}"
@@ -236,6 +248,23 @@ class Sinks:
             delivered_at=at,
             tries=0,
             problem="",
+        )
+
+    def _halved_or_skipped(self, sink: Sink, deliveries: Sequence[Delivery], problem: str) -> Sink:
+        """Sends fewer at once without a pause; leaves out one that is too large alone, so that later ones follow. The
+        next is tried alone, too: a receiver that takes none of them is not asked again for each size."""
+        if len(deliveries) > 1:
+            tries = max(sink.tries + 1, PARCELS.bit_length() - len(deliveries).bit_length() + 1)
+            return self._change(sink, tries=tries, problem=problem[:500])
+        (delivery,) = deliveries
+        length = len(json.dumps(delivery.envelope))
+        return self._change(
+            sink,
+            cursor=delivery.number,
+            tries=max(sink.tries, PARCELS.bit_length() - 1),
+            problem="",
+            skipped=sink.skipped + 1,
+            skip_reason=f"{delivery.envelope['id']}, {length} bytes: {problem}"[:500],
         )
 
     def _change(self, sink: Sink, **values: Any) -> Sink:

@@ -69,5 +69,7 @@ sinks = sa.Table(
     sa.Column("tries", sa.Integer, nullable=False),
     sa.Column("due_at", TIME, nullable=False),
     sa.Column("problem", sa.Text, nullable=False),
+    sa.Column("skipped", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("skip_reason", sa.Text, nullable=False, server_default=""),
 )
 """See Sink. An address may hold a password."""

@@ -63,6 +63,14 @@ def take(env: Env, uid: str, *numbers: int) -> None:
         env.later(60)
 
 
+def take_large(env: Env, uid: str, n: int, boxes: int) -> None:
+    """Reports a row with so many boxes, each of which makes a message about 60 bytes longer."""
+    row = {**result(n), "at": env.now.timestamp(), "bbox": [[0, 0, 1, 1]] * boxes}
+    report: Any = {"job_uid": uid, "seq": n, "results": [row]}
+    env.reports.take(report, node="edge0", user="", now=env.now)
+    env.later(60)
+
+
 def add(env: Env, uid: str, kind: SinkKind, address: str, content: SinkContent = SinkContent.ROWS) -> Sink:
     return env.container.results.sinks.add(producer_in(env, uid), kind, content, address, now=env.now)
 

@@ -19,7 +19,7 @@ from app.video.model.job import VideoJob
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import OURS, Within
 from tests.harness.video.nodes import USER, Env
-from tests.harness.video.sinks import Receiver, add, deliver, due, producer_in, sinks_of, state, take
+from tests.harness.video.sinks import Receiver, add, deliver, due, producer_in, sinks_of, state, take, take_large
 
 
 def test_rows_from_then_on_go_by_http_in_order_and_signed(env: Env, job: VideoJob, receiver: Receiver) -> None:
@@ -49,7 +49,11 @@ def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
     receiver.status = 503
     deliver(env, job.uid)
     assert state(env, job.uid) == ("failing", 0, 2, "it answered 503")
-    assert scraped(env, job.uid) == {"modelmill_sink_delivered": 0, "modelmill_sink_failing": 1}
+    assert scraped(env, job.uid) == {
+        "modelmill_sink_delivered": 0,
+        "modelmill_sink_failing": 1,
+        "modelmill_sink_skipped": 0,
+    }
     env.container.results.sinks.deliver_due()
     assert len(receiver.requests) == 1, "it has a pause"
     take(env, job.uid, 4, 5, 6)
@@ -62,7 +66,11 @@ def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
         ["row/5", "row/6"],
     ]
     assert state(env, job.uid) == ("idle", 5, 0, "")
-    assert scraped(env, job.uid) == {"modelmill_sink_delivered": 5, "modelmill_sink_failing": 0}
+    assert scraped(env, job.uid) == {
+        "modelmill_sink_delivered": 5,
+        "modelmill_sink_failing": 0,
+        "modelmill_sink_skipped": 0,
+    }
 
 
 def test_a_receiver_that_takes_few_at_once_gets_fewer_until_it_takes_them(
@@ -72,10 +80,32 @@ def test_a_receiver_that_takes_few_at_once_gets_fewer_until_it_takes_them(
     take(env, job.uid, *range(2, 10))
     receiver.most_bytes = 2000
     deliver(env, job.uid)
-    assert state(env, job.uid) == ("failing", 0, 8, "it answered 413")
-    for _ in range(30):
-        deliver(env, job.uid)
     assert state(env, job.uid) == ("idle", 8, 0, "")
+    assert sinks_of(env, job.uid)[0].sink.skipped == 0
+
+
+def test_a_row_too_large_for_the_receiver_is_left_out_and_counted_and_the_others_go_on(
+    env: Env, job: VideoJob, receiver: Receiver
+) -> None:
+    sink = add(env, job.uid, SinkKind.HTTP, receiver.url)
+    receiver.most_bytes = 3000
+    take(env, job.uid, *range(2, 20))
+    take_large(env, job.uid, 20, 100)
+    take_large(env, job.uid, 21, 100)
+    take(env, job.uid, *range(22, 30))
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("idle", 26, 0, "")
+    taken = [json.loads(body) for _, body in receiver.requests if len(body) <= receiver.most_bytes]
+    assert [one["id"] for body in taken for one in body] == [f"row/{n}" for n in range(2, 30) if n not in (20, 21)]
+    refused = [body for _, body in receiver.requests if len(body) > receiver.most_bytes]
+    assert len([body for body in refused if '"row/21"' in body]) <= 10, "the second one is tried alone at once"
+    (kept,) = sinks_of(env, job.uid)
+    assert kept.sink.skipped == 2
+    assert kept.sink.skip_reason.startswith("row/21, ") and kept.sink.skip_reason.endswith(" it answered 413")
+    assert scraped(env, job.uid)["modelmill_sink_skipped"] == 2
+    assert env.container.results.sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now) == ""
+    receiver.most_bytes = 10
+    assert "413" in env.container.results.sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now)
 
 
 def scraped(env: Env, uid: str) -> dict[str, float]:
@@ -239,5 +269,11 @@ def test_the_page_adds_shows_and_removes_sinks(web: Within, env: Env, job: Video
     assert 'id="problem-address"' in refused.text
     assert fields["address"] in refused.text
     (one,) = sinks_of(env, job.uid)
+    with env.container.database.write() as conn:
+        store.change_sink(conn, one.sink.sink_id, skipped=3, skip_reason="row/2, 1200000 bytes: it answered 413")
+    shown = web.get(page).text
+    assert "3 left out" in shown and "row/2, 1200000 bytes: it answered 413" in shown
+    (listed,) = web.get(f"/api/v2/video/jobs/{job.uid}/sinks").json()["sinks"]
+    assert (listed["skipped"], listed["skip_reason"][:6]) == (3, "row/2,")
     web.post(f"{page}/remove", data={"sink_id": one.sink.sink_id}, headers=OURS)
     assert sinks_of(env, job.uid) == []

@@ -27,7 +27,7 @@ from tests.harness.users import Within
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import result
-from tests.harness.video.sinks import Receiver, add, deliver, producer_in, sinks_of, state, take
+from tests.harness.video.sinks import Receiver, add, deliver, producer_in, sinks_of, state, take, take_large
 
 
 def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(env: Env, job: VideoJob, tmp_path: Path) -> None:
@@ -67,6 +67,32 @@ def test_a_long_backlog_goes_by_mqtt_in_its_order(env: Env, job: VideoJob, tmp_p
         assert state(env, job.uid) == ("idle", 450, 0, "")
         ids = [json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] for _ in rows]
     assert ids == [f"row/{n}" for n in range(2, 452)]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "message_size_limit 2000",  # refuses a message
+        pytest.param("max_packet_size 2000", marks=pytest.mark.exhaustive),  # ends the connection
+    ],
+)
+def test_a_message_too_large_for_the_broker_is_left_out_and_the_next_ones_go_on(
+    env: Env, job: VideoJob, tmp_path: Path, option: str
+) -> None:
+    with Mosquitto(tmp_path, options=[option]) as broker:
+        add(env, job.uid, SinkKind.MQTT, f"mqtt://127.0.0.1:{broker.port}/a")
+        messages = broker.subscribe("a")
+        take(env, job.uid, 2)
+        take_large(env, job.uid, 3, 100)
+        take(env, job.uid, 4, 5)
+        deliver(env, job.uid)
+        deliver(env, job.uid)
+        assert state(env, job.uid) == ("idle", 3, 0, "")
+        ids = [json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] for _ in range(messages.qsize())]
+    assert list(dict.fromkeys(ids)) == ["row/2", "row/4", "row/5"], "at least once"
+    sink = sinks_of(env, job.uid)[0].sink
+    assert sink.skipped == 1
+    assert sink.skip_reason.startswith("row/3, ") and "too large" in sink.skip_reason.lower()
 
 
 def test_a_broker_that_lets_nobody_in_is_said_to(env: Env, job: VideoJob, tmp_path: Path) -> None:
