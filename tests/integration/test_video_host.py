@@ -77,6 +77,14 @@ class Faulty:
 
     def __init__(self, models, parameters):
         self.mode, self.gate = parameters["mode"], Path(parameters.get("gate", ""))
+        if self.mode == "opens_late":
+            self.gate.with_suffix(".begun").touch(exist_ok=False)
+            self.waits()
+        if self.mode == "never_opens":
+            self.raises()
+
+    def opens_late(self):
+        return {"ok": 1}
 
     def run(self, inputs):
         return {"count_result": getattr(self, self.mode)()}
@@ -428,6 +436,28 @@ def test_a_child_that_somebody_ended_is_replaced_unnoticed(one_process: VideoHos
     until(lambda: not is_alive(pid))
     until(lambda: host.post("well", {}).status_code == 200)
     assert host.client.get("/get_resource_info").json()["pids"] != [pid]
+
+
+def test_a_model_is_opened_ahead_beside_what_is_computed(start: Callable[..., VideoHost], tmp_path: Path) -> None:
+    gates = [tmp_path / name for name in ("one", "two")]
+    late = {f"late_{gate.name}": {"mode": "opens_late", "gate": str(gate)} for gate in gates}
+    host = start(**late, well={"mode": "well"}, no={"mode": "never_opens"})
+    with ThreadPoolExecutor(2) as threads:
+        prepared = [threads.submit(httpx.post, f"{host.url}/prepare/{stage}", timeout=60) for stage in late]
+        until(lambda: gates[0].with_suffix(".begun").exists())
+        assert host.post("well", {}).json()["count_result"] == {"ok": 1}
+        assert not any(one.done() for one in prepared)
+        for gate in gates:
+            gate.touch()
+        assert [one.result().status_code for one in prepared] == [200, 200]
+    for stage in late:
+        assert host.post(stage, {}).json()["count_result"] == {"ok": 1}, "the same that was opened"
+        assert host.client.post(f"/prepare/{stage}").status_code == 200
+    assert host.client.post("/prepare/nothing").status_code == 404
+    assert host.client.post("/prepare/well?model_id=7").status_code == 400
+    refusal = host.client.post("/prepare/no")
+    assert (refusal.status_code, "the lens is dirty" in refusal.text) == (500, True)
+    assert host.post("well", {}).status_code == 200
 
 
 def test_children_end_with_their_host(start: Callable[..., VideoHost]) -> None:

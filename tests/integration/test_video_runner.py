@@ -20,6 +20,7 @@ import httpx
 import pytest
 from PIL import Image
 
+from app.edge.video.runner import job
 from app.edge.video.runner.stage_client import StageClient
 from app.edge.video.stage_host.fair_queue import MOST_WAITING
 from app.edge.video.work import VARIABLE, RunnerWork
@@ -262,6 +263,38 @@ def test_a_stale_plan_is_ignored_and_a_newer_one_taken(made: Deployment, clip: P
             for demand in made.agent.demands
         )
     )
+
+
+def test_a_plan_goes_on_until_the_models_of_the_next_one_are_open(
+    made: Deployment, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made.hosts[0]
+    runner = made.start(made.content(plan_of(GRAPH, EDGE), realtime=True, restart_policy=RestartPolicy.EOS), clip)
+    until(lambda: made.agent.results)
+    host.may_open.clear()
+    made.change(plan=plan_of(GRAPH, EDGE, seq=2, model_id=1))
+    until(lambda: len(host.prepared) == 2)
+    assert set(host.prepared) == {("face_detection", 1), ("face_alignment", 1)}
+    count = len(host.calls)
+    until(lambda: len(host.calls) > count + 20)
+    assert runner.plan is not None and runner.plan.seq == 1
+    assert {call.model_id for call in host.of("face_detection")} == {0}
+    host.may_open.set()
+    until(lambda: made.agent.plan_result(2).get("frames"))
+    # One that needs no other model begins at once, and nothing older after it.
+    host.may_open.clear()
+    made.change(plan=plan_of(GRAPH, EDGE, seq=3, model_id=2))
+    until(lambda: len(host.prepared) == 4)
+    made.change(plan=plan_of(GRAPH, EDGE, seq=4, model_id=1, resolution="240p"))
+    until(lambda: made.agent.plan_result(4).get("frames"))
+    host.may_open.set()
+    assert len(host.prepared) == 4 and not made.agent.plan_result(3)
+    # And one whose models are not open after a while begins nevertheless.
+    monkeypatch.setattr(job, "PREPARE_S", 0.1)
+    host.may_open.clear()
+    made.change(plan=plan_of(GRAPH, EDGE, seq=5, model_id=2))
+    until(lambda: made.agent.plan_result(5).get("frames"))
+    host.may_open.set()
 
 
 def test_without_a_plan_one_is_asked_for_and_that_is_said(made: Deployment, clip: Path) -> None:
@@ -525,6 +558,7 @@ def test_quality_is_that_of_golden_frames_on_the_cloud(tmp_path: Path, clip: Pat
         assert result["iou"] == {"face_detection": pytest.approx(2 / 3, abs=0.001)}
         assert result["mae"] == {"face_alignment": pytest.approx(3.0)}
         assert {call.model_id for call in cloud.calls} == {0}
+        assert set(cloud.prepared) == {("face_detection", 0), ("face_alignment", 0)}, "opened before the frame comes"
 
 
 def test_clips_hold_the_frames_of_their_cycle(made: Deployment, clip: Path) -> None:

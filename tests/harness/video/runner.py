@@ -107,7 +107,8 @@ class Served:
 
 
 class StubHost(Served):
-    """answers: stage → what it finds; delays: stage → seconds; problems: stage → HTTP status and code to answer."""
+    """answers: stage → what it finds; delays: stage → seconds; problems: stage → HTTP status and code to answer;
+    prepared: stages with models that it was to open; it answers that they are open while may_open is set."""
 
     def __init__(self, node: str, *, role: str = "host", port: int = 0) -> None:
         super().__init__(port)
@@ -116,6 +117,9 @@ class StubHost(Served):
         self.delays: dict[str, float] = {}
         self.problems: dict[str, tuple[int, str]] = {}
         self.calls: list[Called] = []
+        self.prepared: list[tuple[str, int]] = []
+        self.may_open = threading.Event()
+        self.may_open.set()
         self.forget_kept = False
         self.lose_packets = 0
         self._kept: dict[tuple[str, str, str], list[np.ndarray]] = {}
@@ -127,6 +131,7 @@ class StubHost(Served):
                 routes=[
                     Route("/healthz", lambda _: JSONResponse({"status": 0})),
                     Route("/service/{name}", self._call, methods=["POST"]),
+                    Route("/prepare/{name}", self._prepare, methods=["POST"]),
                 ]
             )
         )
@@ -144,6 +149,12 @@ class StubHost(Served):
 
         body = await request.body()
         return await anyio.to_thread.run_sync(self._answer, request, body)
+
+    def _prepare(self, request: Request) -> Response:
+        with self._lock:
+            self.prepared.append((request.path_params["name"], int(request.query_params["model_id"])))
+        self.may_open.wait()
+        return JSONResponse({"status": 0})
 
     def _answer(self, request: Request, body: bytes) -> Response:
         began = time.monotonic()

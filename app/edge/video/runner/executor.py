@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
@@ -43,6 +44,7 @@ REMOTE_S = (5.0, 30.0)
 EXTRA_S = 10.0
 """Seconds that the node's own host gets beyond the stage's time limit, for earlier frames and opening the model."""
 TRIES = 3
+logger = logging.getLogger(__name__)
 ENCODED: Mapping[Type, str] = {Type.IMAGE: "image", Type.CLIP: "clip"}
 
 
@@ -120,6 +122,26 @@ class Executor:
         if needs.dag.generator == CLIP.name:
             rest = [resized(picture, context.size) for picture in frame.clip[1:]]
             context.values[Reference(CLIP.name, "clip")] = OutgoingPictures("clip", image, *rest)
+
+    def prepare(self, plan: Plan, before: Plan, timeout_s: float) -> None:
+        """Has hosts open the models of a plan that the plan before it does not use, all at once. What cannot be opened
+        is left to the plan's first frames.
+
+        Args:
+            timeout_s: seconds in total.
+        """
+        used = {(stage, place.model_id, place.node) for stage, place in before.flow_mapping.items()}
+        fresh = [one for one in plan.flow_mapping.items() if (one[0], one[1].model_id, one[1].node) not in used]
+        wait([self._siblings.submit(self._prepare, stage, place, timeout_s) for stage, place in fresh], timeout_s)
+
+    def _prepare(self, stage: str, place: StagePlace, timeout_s: float) -> None:
+        route = self.router.route(place)
+        if route is None:
+            return
+        try:
+            self.client.prepare(route.host, self.uid, stage, place.model_id, timeout_s)
+        except (HostAway, StageFailed) as error:
+            logger.info("Stage %s is not opened ahead: %s", stage, error)
 
     def stage(self, context: FrameContext, stage: str) -> None:
         """Raises FrameFailed."""

@@ -31,6 +31,8 @@ from app.video.model.job import Ending, Mode
 from app.video.model.kinds import CLIP, StageKind
 from app.video.model.plan import Encoder, Plan, VideoConf
 
+PREPARE_S = 5.0
+"""Seconds for which a plan goes on while models of the next one are opened."""
 PATIENCE_S = 5.0
 """Seconds that the job's end waits for each of its threads."""
 logger = logging.getLogger(__name__)
@@ -50,6 +52,9 @@ class JobRunner:
         self.work, self.uid = work, content.uid
         self._watched = WatchedWork(path, RunnerWork.read)
         self.plan: Plan | None = None
+        self._next_plan: Plan | None = None
+        """The plan that is prepared while `plan` goes on."""
+        self._planning = threading.Lock()
         self._started, self._stopping = threading.Event(), threading.Event()
         self._ending: tuple[Ending, str] | None = None
         self._noted: set[str] = set()
@@ -187,7 +192,7 @@ class JobRunner:
         if work is not None:
             self._apply(work)
         is_over = self._ending is not None or self._checkpoint.state.ending
-        if not is_over and self.work.content.mode is Mode.RUN:
+        if not is_over and self._next_plan is None and self.work.content.mode is Mode.RUN:
             self.requester.step(
                 has_plan=self.plan is not None, frames=self.metrics.frames, p95=self.metrics.p95(), hi_s=self.hi_s
             )
@@ -202,10 +207,29 @@ class JobRunner:
             if is_first:
                 self._note_once("There is no plan yet: nothing is processed until there is one.")
             return
-        if self.plan is not None and plan.seq <= self.plan.seq:
-            if plan.seq < self.plan.seq:
-                logger.info("Plan %s is stale: %s is in force", plan.seq, self.plan.seq)
-            return
+        with self._planning:
+            newest = self._next_plan or self.plan
+            if newest is not None and plan.seq <= newest.seq:
+                if plan.seq < newest.seq:
+                    logger.info("Plan %s is stale: %s is newer", plan.seq, newest.seq)
+                return
+            if self.plan is None:
+                self._begin(plan)
+                return
+            self._next_plan = plan
+        threading.Thread(target=self._prepare, args=(plan, self.plan), name="prepare", daemon=True).start()
+
+    def _prepare(self, plan: Plan, before: Plan) -> None:
+        """Has a plan's models opened while the one before it goes on, and begins it, unless there is a newer one."""
+        try:
+            self._executor.prepare(plan, before, PREPARE_S)
+        finally:
+            with self._planning:
+                if plan is self._next_plan:
+                    self._begin(plan)
+                    self._next_plan = None
+
+    def _begin(self, plan: Plan) -> None:
         self.plan = plan
         self.metrics.begin(plan.seq)
         if plan.video_conf.encoder is Encoder.H264 and not self._uplinks.h264:

@@ -121,6 +121,8 @@ SHARE = 0.02
 """The maximum share of time for reference frames: on a slow link, the plan's frames wait behind them."""
 MOST_PAUSE_S = 30.0
 RESOLUTION = "1080p"
+PREPARE_S = 5.0
+"""Seconds in which the biggest models are opened before a frame waits for them."""
 logger = logging.getLogger(__name__)
 
 
@@ -209,6 +211,8 @@ class ReferenceSampler:
         plan = golden_plan(self._executor, candidate.outcome.plan)
         size = fitted(size_of(candidate.frame.picture), RESOLUTION)
         name = f"golden-{candidate.frame.n_loop}"
+        places = {stage: plan.flow_mapping[stage] for stage in self._stages}
+        self._executor.prepare(replace(plan, flow_mapping=places), candidate.outcome.plan, PREPARE_S)
         golden = self._executor.run(candidate.frame, plan, size, name=name, only=self._stages)
         ratio = ratio_of(candidate.outcome.size, size)
         for stage in self._stages:

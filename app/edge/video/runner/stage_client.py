@@ -234,6 +234,23 @@ class StageClient:
             status, data = self._exchanged(host, "POST", path, body, headers, timeout_s, sent)
         return _read(status, data, time.perf_counter() - began, began - called, len(body), host)
 
+    def prepare(self, host: StageHost, job: str, stage: str, model_id: int, timeout_s: float) -> None:
+        """Has a host open a model before frames need it. An older host that cannot is left alone.
+
+        Args:
+            job: the id of the job, which may have stages of its own.
+            timeout_s: seconds for connecting and the answer together.
+
+        Raises:
+            HostAway: It is not reachable, or needs longer.
+            StageFailed: The model cannot be opened.
+        """
+        path = f"/prepare/{quote(stage, safe='')}?model_id={model_id}"
+        headers = {"authorization": f"Bearer {host.secret}", "x-job": job}
+        status, data = self._exchanged(host, "POST", path, b"", headers, timeout_s)
+        if status not in (200, 404):
+            raise StageFailed(f"{host.node} answered {status}: {data[:300].decode(errors='replace')}")
+
     def is_there(self, host: StageHost, timeout_s: float = CONNECT_S) -> bool:
         """Returns whether the host answers at all."""
         try:

@@ -1,7 +1,7 @@
 """A process that computes stages: `python -m app.edge.video.stage_host.child FD FORMAT LEVEL`, started by the host.
 
 FD is its end of a socket pair; the other arguments configure logs. It handles one call at a time, and ends with its
-host.
+host. Only models that are needed soon are opened beside that, in a thread.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,7 +42,10 @@ class Child:
 
     def __init__(self) -> None:
         self._stages: dict[str, Stage] = {}
-        self._verbs = {"open": self.open, "close": self.close, "run": self.run}
+        self._ahead = ThreadPoolExecutor(1, "ahead")
+        self._opening: dict[str, Future[Stage]] = {}
+        """By variant, those that are being opened ahead."""
+        self._verbs = {"open": self.open, "open_ahead": self.open_ahead, "close": self.close, "run": self.run}
 
     def answer(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
         try:
@@ -55,17 +59,26 @@ class Child:
             return _failed(error), []
 
     def open(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
-        files = [
-            ModelFile(MODEL_CARD.read(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None)
-            for each in header["models"]
-        ]
-        stage = stage_class(header["kind"])(files, header["parameters"])
-        self._stages[header["variant"]] = stage
-        return {"runtime": str(stage.runtime)}, []
+        """Opens a stage, if it is not open; one that is being opened ahead is waited for."""
+        variant = header["variant"]
+        if variant not in self._stages:
+            opening = self._opening.pop(variant, None)
+            self._stages[variant] = opening.result() if opening else _opened(header)
+        return {"runtime": str(self._stages[variant].runtime)}, []
+
+    def open_ahead(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
+        """Starts to open a stage, unless it has. Says whether `open` would answer at once."""
+        variant = header["variant"]
+        if variant in self._stages:
+            return {"is_ready": True}, []
+        if variant not in self._opening:
+            self._opening[variant] = self._ahead.submit(_opened, header)
+        return {"is_ready": self._opening[variant].done()}, []
 
     def close(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
         for variant in header["variants"]:
             self._stages.pop(variant, None)
+            self._opening.pop(variant, None)
         return {}, []
 
     def run(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
@@ -85,6 +98,14 @@ class Child:
                 drawn.append(encode(stage.draw(inputs["image"], inputs, outputs))[0])
             answers.append({"outputs": outputs, "is_drawn": call["draw"]})
         return {"answers": answers, "ms": (time.perf_counter() - began) * 1000}, drawn
+
+
+def _opened(header: Mapping[str, Any]) -> Stage:
+    files = [
+        ModelFile(MODEL_CARD.read(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None)
+        for each in header["models"]
+    ]
+    return stage_class(header["kind"])(files, header["parameters"])
 
 
 def _several(stage: Stage, several: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | ModelmillError]:

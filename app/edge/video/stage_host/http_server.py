@@ -97,6 +97,7 @@ class StageServer:
                 Route(HEALTH, self.health),
                 Route("/service/{name}", call, methods=["POST"]),
                 Route("/execute_task/{name}", call, methods=["POST"]),
+                Route("/prepare/{name}", _with_refusals(self.prepare), methods=["POST"]),
                 Route("/get_service_list", self.names),
                 Route("/get_execute_url/{name}", _with_refusals(self.url)),
                 Route("/get_resource_info", self.resources),
@@ -156,6 +157,16 @@ class StageServer:
             raise
         _log(call, variant, status=200, ms=_ms(done.server_s))
         return JSONResponse({**_outputs(call, done), **_about(variant, done), "decode_ms": decode_ms})
+
+    async def prepare(self, request: Request) -> Response:
+        """Opens the stage with the model `model_id`, beside what is computed; answers when it is open."""
+        key = self.served.key_of(request.headers.get("x-job", ""), str(request.path_params["name"]))
+        model_id = request.query_params.get("model_id", "0")
+        if not model_id.isdecimal() or len(model_id) > 3:
+            raise BadRequest("model_id is to be a whole number.")
+        variant = self.served.variant(key, int(model_id))
+        await self.pool.prepare(variant)
+        return JSONResponse({"status": 0, "model": variant.model})
 
 
 def with_pictures(call: Call, kind: StageKind) -> Call:

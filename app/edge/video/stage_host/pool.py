@@ -23,6 +23,8 @@ ENDED_MOST = 3
 """Processes in a row that a stage may end before it is paused."""
 PAUSE_S = 30.0
 """Seconds of that pause."""
+LOOK_AHEAD_S = 0.02
+"""Seconds between two looks whether a stage is open ahead."""
 logger = logging.getLogger(__name__)
 
 
@@ -99,6 +101,8 @@ class StagePool:
         self._serving: set[str] = set()
         self._woken = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
+        self._preparing: dict[str, asyncio.Task[None]] = {}
+        """By id of a variant."""
         self._opening_s: dict[ChildProcess, float] = {}
         """Time of opening a model in the current call: later calls benefit from it, so it does not count for the job
         that came first."""
@@ -115,9 +119,10 @@ class StagePool:
         self._tasks = [asyncio.create_task(self._work(worker)) for worker in self._workers]
 
     async def close(self) -> None:
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._preparing.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for worker in self._workers:
             await worker.end()
 
@@ -127,6 +132,32 @@ class StagePool:
         self.runtimes = {key: runtime for key, runtime in self.runtimes.items() if key in keys}
         async with self._woken:
             self._woken.notify_all()
+
+    async def prepare(self, variant: StageVariant) -> None:
+        """Opens a variant in each child, beside what they compute. Goes on if it is cancelled.
+
+        Raises:
+            StageHung, StageDied: A child is gone.
+            ModelmillError: What opening raises.
+        """
+        if variant.id not in self._preparing:
+            self._preparing[variant.id] = asyncio.create_task(self._prepare(variant))
+        await asyncio.shield(self._preparing[variant.id])
+
+    async def _prepare(self, variant: StageVariant) -> None:
+        try:
+            await asyncio.gather(*(self._prepare_in(worker, variant) for worker in self._workers))
+        finally:
+            del self._preparing[variant.id]
+
+    async def _prepare_in(self, worker: ChildProcess, variant: StageVariant) -> None:
+        ahead = {**_opening_of(variant), "do": "open_ahead"}
+        while variant.id in self._serving and variant.id not in worker.opened:
+            reply = await worker.ask(ahead, timeout_s=OPEN_S)
+            if reply.header["is_ready"]:
+                self._note_opened(worker, variant, await worker.ask(_opening_of(variant), timeout_s=OPEN_S))
+            else:
+                await asyncio.sleep(LOOK_AHEAD_S)
 
     def check(self, job: str, key: str) -> None:
         """Checks that a call is possible; called before pictures are read, too.
@@ -238,12 +269,14 @@ class StagePool:
         return _outcomes(reply, tasks, runtime, opened)
 
     async def _open(self, worker: ChildProcess, variant: StageVariant) -> str:
-        header = {"do": "open", "stage": variant.key, "variant": variant.id, **variant.opening}
         began = time.monotonic()
         try:
-            reply = await worker.ask(header, timeout_s=OPEN_S)
+            reply = await worker.ask(_opening_of(variant), timeout_s=OPEN_S)
         finally:
             self._opening_s[worker] = time.monotonic() - began
+        return self._note_opened(worker, variant, reply)
+
+    def _note_opened(self, worker: ChildProcess, variant: StageVariant, reply: ChildReply) -> str:
         runtime = str(reply.header["runtime"])
         worker.opened[variant.id] = self.runtimes[variant.key] = runtime
         logger.info("Stage opened", extra={"stage": variant.key, "model": variant.model, "runtime": runtime})
@@ -267,6 +300,10 @@ class StagePool:
 def _of_stage(error: ModelmillError, variant: StageVariant) -> ModelmillError:
     message = f"The stage {variant.key}: {error.message}"
     return type(error)(message, hint=error.hint, detail={**error.detail, "stage": variant.key})
+
+
+def _opening_of(variant: StageVariant) -> dict[str, Any]:
+    return {"do": "open", "stage": variant.key, "variant": variant.id, **variant.opening}
 
 
 def _header(tasks: Sequence[StageTask]) -> dict[str, Any]:

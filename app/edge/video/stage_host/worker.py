@@ -35,6 +35,7 @@ class ChildProcess:
         """Ids of the variants that it has opened, and what runs each."""
         self._process: asyncio.subprocess.Process | None = None
         self._end: socket.socket | None = None
+        self._turn = asyncio.Lock()
 
     @property
     def pid(self) -> int:
@@ -57,7 +58,7 @@ class ChildProcess:
             await self.end()
 
     async def ask(self, header: dict[str, Any], blobs: Blobs = (), *, timeout_s: float) -> ChildReply:
-        """Calls the child.
+        """Calls the child, after earlier calls.
 
         Args:
             timeout_s: seconds to wait.
@@ -66,6 +67,10 @@ class ChildProcess:
             StageHung, StageDied: The process is gone.
             ModelmillError: What the stage raised.
         """
+        async with self._turn:
+            return await self._ask(header, blobs, timeout_s)
+
+    async def _ask(self, header: dict[str, Any], blobs: Blobs, timeout_s: float) -> ChildReply:
         if self._process is None:
             await self.start()
         assert self._end is not None

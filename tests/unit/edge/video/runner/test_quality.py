@@ -31,6 +31,8 @@ class SlowExecutor:
         self.router = SimpleNamespace(hosts=[HERE], away=frozenset(), own=HERE)
         self.now, self._takes_s = 100.0, takes_s
 
+    def prepare(self, *_: Any) -> None: ...
+
     def run(self, *_: Any, **__: Any) -> Outcome:
         self.now += self._takes_s
         raise FrameFailed("face_detection", "the link is too slow")
