@@ -131,6 +131,8 @@ class TensorStatistics:
     exact: int = 0
     silent: int = 0
     other_shape: int = 0
+    faint: int = 0
+    """Samples for which the output is nearly 0 everywhere, so that another tensor was compared in its place."""
 
     def add(self, comparison: TensorComparison) -> None:
         self.samples += 1
@@ -146,8 +148,9 @@ class TensorStatistics:
         return self.samples > 0 and self.exact == self.samples
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns {name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, if they apply, exact, silent_samples
-        and other_shape_samples (an output whose size depends on the data cannot be compared value by value)."""
+        """Returns {name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, if they apply, exact, silent_samples,
+        faint_samples and other_shape_samples (an output whose size depends on the data cannot be compared value by
+        value)."""
         data: dict[str, Any] = {
             "name": self.name,
             "snr_db": self.snr_db.summary(2),
@@ -158,6 +161,8 @@ class TensorStatistics:
             data["exact"] = True
         if self.silent:
             data["silent_samples"] = self.silent
+        if self.faint:
+            data["faint_samples"] = self.faint
         if self.other_shape:
             data["other_shape_samples"] = self.other_shape
         return data

@@ -10,6 +10,8 @@ from onnx import helper
 
 UNKNOWN_RANK = ("...",)
 DEFAULT_DOMAINS = ("", "ai.onnx")
+NO_NAME = "?"
+"""What Paddle's exporter calls every axis that it does not know, so that two of them need not be equal."""
 Shape = tuple[int | str | None, ...]
 
 
@@ -58,10 +60,10 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 def axis_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """Returns a number above 0, a name, or None. Exporters write 0 or -1 for "any"."""
+    """Returns a number above 0, a name, or None. Exporters write 0 or -1 for "any", or the name "?"."""
     if dim.HasField("dim_value") and dim.dim_value > 0:
         return int(dim.dim_value)
-    return dim.dim_param or None
+    return None if dim.dim_param == NO_NAME else dim.dim_param or None
 
 
 def dtype_name(elem_type: int) -> str:

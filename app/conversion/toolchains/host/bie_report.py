@@ -67,6 +67,12 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
+    warnings += [
+        f"output {output['name']!r} is nearly 0 everywhere for {output['faint_samples']} samples, which are judged "
+        "before its Sigmoid: pictures that show what the model looks for would say more"
+        for output in outputs
+        if output.get("faint_samples")
+    ]
     if not verdict["passed"] and not verdict["nothing_quantized"]:
         advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
         warnings.append(f"the worst output has an SNR of {_below(verdict)}: {advice}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from app.conversion.errors import NoImages
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+from app.conversion.toolchains.graph.shapes import skeleton
 from app.conversion.toolchains.host import provenance, quality
 from app.conversion.toolchains.host.bie_report import (
     goal_line,
@@ -29,7 +30,7 @@ from app.conversion.toolchains.host.labeled_quality import labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
 from app.conversion.toolchains.host.runtime import Session, open_session
-from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
+from app.conversion.toolchains.host.saturating_outputs import conceal, expose, logits_of, saturating_outputs
 from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.result import SearchResult
@@ -78,11 +79,12 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     if request.options.quantization.report_images and request.options.allow_damaged_images:
         collections.deque(samples, maxlen=0)  # after that, unreadable samples are known, and no longer among the names
     reporting = _reporting(source.names, request)
-    quantized = _quantize(model, samples, reporting, request, progress)
+    logits = logits_of(model)
+    quantized = _quantize(model, samples, reporting, request, progress, logits)
     skipped: list[dict[str, str]] = source.skipped
     release()  # the models and sessions of the search
     _write(quantized, request, skipped)
-    measured = _measure(quantized, samples, request, progress)
+    measured = _measure(quantized, samples, request, progress, logits)
     report = {"calibration": _calibration(quantized, request, skipped)} | measured
     report["quantization"] = _quantization(quantized.plan, request)
     if quantized.search is not None:
@@ -128,7 +130,28 @@ def _reporting(names: Sequence[str], request: StageRequest) -> tuple[int, ...]:
 
 
 def _quantize(
-    model: Any, samples: CachedSamples, reporting: Sequence[int], request: StageRequest, progress: Progress
+    model: Any,
+    samples: CachedSamples,
+    reporting: Sequence[int],
+    request: StageRequest,
+    progress: Progress,
+    logits: Mapping[str, str],
+) -> QuantizedModel:
+    """Quantizes a model of which the logits are outputs, too, so that both models have them by the same names."""
+    expose(model, logits)
+    quantized = _quantized(model, samples, reporting, request, progress, logits)
+    for one in (quantized.float_model, quantized.int8_model, model):
+        conceal(one, logits)
+    return quantized
+
+
+def _quantized(
+    model: Any,
+    samples: CachedSamples,
+    reporting: Sequence[int],
+    request: StageRequest,
+    progress: Progress,
+    logits: Mapping[str, str],
 ) -> QuantizedModel:
     options = request.options.quantization
     chosen = plan(model, options)
@@ -136,7 +159,7 @@ def _quantize(
         print(f"warning: {chosen.problem}")
         return QuantizedModel(model, copy.deepcopy(model), chosen, ActivationRanges({}, 0), [chosen.problem])
     if options.goal or options.steps:
-        return _searched(model, chosen, samples, reporting, request, progress)
+        return _searched(model, chosen, samples, reporting, request, progress, logits)
     print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
     def step(done: int, of: int) -> None:
@@ -161,6 +184,7 @@ def _searched(
     reporting: Sequence[int],
     request: StageRequest,
     progress: Progress,
+    logits: Mapping[str, str],
 ) -> QuantizedModel:
     options = request.options.quantization
     goal = parse_goal(options.goal) if options.goal else AS_GIVEN
@@ -169,6 +193,10 @@ def _searched(
         f"searching for {goal.text}, for at most {options.budget_s:g} s" if goal.text else "making what the steps say"
     )
     labels = labels_of(request.ref_images)
+    plain = model
+    if logits:
+        plain = skeleton(model)
+        conceal(plain, logits)
 
     def step(share: float, text: str) -> None:
         progress(QUANTIZED * share, text)
@@ -181,9 +209,10 @@ def _searched(
             options,
             goal,
             threads=request.threads,
-            meter_of=lambda: drop_meter(model, labels, request.options.preprocess),
+            meter_of=lambda: drop_meter(plain, labels, request.options.preprocess),
             step=step,
             reporting=reporting,
+            logits=logits,
         )
     except NothingToQuantize as nothing:
         odd = odd_warnings(nothing.statistics.not_finite)
@@ -219,17 +248,21 @@ def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[
 
 
 def _measure(
-    quantized: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress
+    quantized: QuantizedModel,
+    samples: CachedSamples,
+    request: StageRequest,
+    progress: Progress,
+    logits: Mapping[str, str],
 ) -> dict[str, Any]:
     def step(count: int, of: int) -> None:
         share = count / max(of, 1)
         progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
 
-    sessions = _sessions(request, request.threads)
+    sessions = _exposed_sessions(request, logits) if logits else _sessions(request, request.threads)
     meter = task_meter(quantized.float_model)
-    outputs = quality.measure_outputs(*sessions, samples, step, meter)
+    outputs = quality.measure_outputs(*sessions, samples, step, meter, logits)
     progress(OUTPUTS_MEASURED, "measuring latency")
-    timed = sessions if request.threads == 1 else _sessions(request, 1)
+    timed = sessions if request.threads == 1 and not logits else _sessions(request, 1)
     latency = quality.latencies_ms(timed, first(samples, 1))
     del sessions, timed
     progress(OUTPUTS_MEASURED, "measuring layers")
@@ -284,6 +317,16 @@ def _saturation(
 
 def _sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
     return open_session(request.input(), threads), open_session(request.output, threads)
+
+
+def _exposed_sessions(request: StageRequest, logits: Mapping[str, str]) -> tuple[Session, Session]:
+    import onnx
+
+    models = onnx.load(str(request.input())), onnx.load(str(request.output))
+    for model in models:
+        expose(model, logits)
+    reference, quantized = (open_session(model.SerializeToString(), request.threads) for model in models)
+    return reference, quantized
 
 
 def _count(outputs: OutputStatistics) -> int:

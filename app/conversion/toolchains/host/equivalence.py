@@ -5,7 +5,7 @@ The ONNX stage proves out.onnx equal to the original with it, the NEF stage out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,16 @@ Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Equivalence:
-    """The result over all samples."""
+    """The result over all samples.
+
+    Args:
+        bounded: outputs between 0 and 1, whose differences are compared with 1. Their SNR says nothing where all values
+            are nearly 0, as of a detector that detects nothing.
+    """
 
     samples: int
     statistics: OutputStatistics
+    bounded: Collection[str] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -35,7 +41,10 @@ class Equivalence:
         """Returns whether every output of every sample has the same shape, and an SNR of at least snr_db_min."""
         if self.statistics.has_other_shapes:
             return False
-        return all(_is_near(tensor, snr_db_min) for tensor in self.statistics.tensors.values())
+        return all(
+            (tensor.name in self.bounded and tensor.max_abs <= BOUNDED_ABS_MAX) or _is_near(tensor, snr_db_min)
+            for tensor in self.statistics.tensors.values()
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """{samples, outputs: [{name, max_abs_diff, snr_db, cosine, exact}], exact}.
@@ -49,8 +58,17 @@ class Equivalence:
         }
 
 
-def prove(reference: Run, candidate: Run, samples: Iterable[SampleArrays]) -> Equivalence:
-    """Run both on every sample. Raises NotFinite, naming tensor and sample, for a NaN or an infinity on either side."""
+def prove(
+    reference: Run, candidate: Run, samples: Iterable[SampleArrays], bounded: Collection[str] = ()
+) -> Equivalence:
+    """Run both on every sample.
+
+    Args:
+        bounded: See `Equivalence`.
+
+    Raises:
+        NotFinite: A NaN or an infinity on either side; names tensor and sample.
+    """
     statistics = OutputStatistics()
     count = 0
     for sample in samples:
@@ -59,7 +77,7 @@ def prove(reference: Run, candidate: Run, samples: Iterable[SampleArrays]) -> Eq
         require_finite_arrays(expected, sample.name)
         statistics.add(sample.name, expected, candidate(sample.arrays))
         count += 1
-    return Equivalence(count, statistics)
+    return Equivalence(count, statistics, bounded)
 
 
 def require_finite_arrays(arrays: Mapping[str, Array], sample: str) -> None:
@@ -70,6 +88,8 @@ def require_finite_arrays(arrays: Mapping[str, Array], sample: str) -> None:
 
 SILENT_ABS_MAX = 1e-6
 """Largest difference allowed where the reference is zero everywhere, and so has no SNR."""
+BOUNDED_ABS_MAX = 1e-4
+"""Largest difference allowed of an output between 0 and 1: 80 dB below 1."""
 
 
 def _is_near(tensor: TensorStatistics, snr_db_min: float) -> bool:

@@ -26,6 +26,7 @@ from app.conversion.toolchains.host.runtime import (
     run,
     session_options,
 )
+from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
@@ -141,7 +142,8 @@ def _verify(bie: BieModel, request: StageRequest) -> Equivalence:
     nef = HostModel(request.output, request.threads)
     session = open_session(request.input(), request.threads)
     samples = first(_samples(bie, request), AGREEMENT_SAMPLES)
-    agreement = prove(lambda a: run(session, a), nef.run, samples)
+    bounded = saturating_outputs(bie.model)
+    agreement = prove(lambda a: run(session, a), nef.run, samples, bounded)
     for output in agreement.to_dict()["outputs"]:
         same = "the same bits" if output["exact"] else f"largest difference {output['max_abs_diff']}"
         print(f"output {output['name']}: {same} as out.bie on {agreement.samples} samples")

@@ -6,7 +6,7 @@ the first that runs and equals the original is written, and omitted changes are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from app.conversion.toolchains.host.graph_surgery import PreparedModel
 from app.conversion.toolchains.host.inner_types import completed
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
 from app.conversion.toolchains.host.runtime import Session, open_session, run
+from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.samples.spec import static_shape
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
@@ -114,7 +115,7 @@ def _first_equal(
             failures.append(error.message)
             print(f"a candidate graph was dropped: {failures[-1]}")
             continue
-        equivalence = _compare(original, session, samples)
+        equivalence = _compare(original, session, samples, saturating_outputs(candidate.model))
         if equivalence.is_equal(EQUALITY_SNR_DB):
             return OptimizedModel(_explained(candidate, failures), equivalence)
         failures.append(f"lowest SNR {equivalence.statistics.worst_snr_db} dB")
@@ -146,8 +147,8 @@ def _open_original(source: Path, model: Any, threads: int) -> Session:
         ) from error
 
 
-def _compare(original: Session, session: Session, samples: Samples) -> Equivalence:
-    return prove(lambda a: run(original, a), lambda a: run(session, a), first(samples, EQUALITY_SAMPLES))
+def _compare(original: Session, session: Session, samples: Samples, bounded: Collection[str]) -> Equivalence:
+    return prove(lambda a: run(original, a), lambda a: run(session, a), first(samples, EQUALITY_SAMPLES), bounded)
 
 
 def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest, source_sha256: str) -> None:

@@ -14,6 +14,7 @@ from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
 from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
+from app.conversion.toolchains.host.saturating_outputs import judged_outputs
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 
 if TYPE_CHECKING:
@@ -32,13 +33,19 @@ Step = Callable[[int, int], None]
 
 
 def measure_outputs(
-    reference: Session, quantized: Session, samples: Samples, step: Step, meter: TaskMeter | None = None
+    reference: Session,
+    quantized: Session,
+    samples: Samples,
+    step: Step,
+    meter: TaskMeter | None = None,
+    logits: Mapping[str, str] | None = None,
 ) -> OutputStatistics:
     """Compare every numeric output of both models, over at most OUTPUT_SAMPLES samples.
 
     Args:
         step: called after each sample with how many are done, and of how many.
         meter: gets the same outputs; None: the task is not measured.
+        logits: exposed inputs of sigmoids, by the output that comes from each.
 
     Raises:
         NotFinite: The float model's output holds a NaN or an infinity.
@@ -50,9 +57,12 @@ def measure_outputs(
         expected = run(reference, sample.arrays, names)
         require_finite_arrays(expected, sample.name)
         actual = run(quantized, sample.arrays, names)
-        result.add(sample.name, expected, actual)
+        tensors = judged_outputs(names, expected, logits or {})
+        result.add(sample.name, *({n: arrays[t] for n, t in tensors.items()} for arrays in (expected, actual)))
+        for name, tensor in tensors.items():
+            result.tensors[name].faint += tensor != name
         if meter is not None:
-            meter.add(expected, actual)
+            meter.add({name: expected[name] for name in tensors}, {name: actual[name] for name in tensors})
         step(done, total)
     return result
 

@@ -15,6 +15,7 @@ import numpy as np
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.runtime import numeric_outputs, open_session, run
+from app.conversion.toolchains.host.saturating_outputs import judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.task_drop import DropMeter
@@ -107,6 +108,7 @@ class Judge:
         float_model: onnx.ModelProto.
         threads: number of pictures that run at once.
         meter_of: makes a meter for one pass; None if the task is not known.
+        logits: exposed inputs of sigmoids, by the output that comes from each.
     """
 
     def __init__(
@@ -117,19 +119,22 @@ class Judge:
         *,
         threads: int,
         meter_of: Callable[[], DropMeter | None],
+        logits: Mapping[str, str] | None = None,
     ) -> None:
         self._threads = threads
         self._meter_of = meter_of
+        self._logits = logits or {}
         self.pictures: list[JudgedPicture] = []
         session = open_session(float_model.SerializeToString(), 1)
         self._float_session = session
-        self.names = numeric_outputs(session)
+        self._computed = numeric_outputs(session)
+        self.names = [name for name in self._computed if name not in self._logits.values()]
         room, examples = KEPT_BYTES, dict.fromkeys(range(split.parts), 0)
         for part, sample in zip(split.part_of, samples, strict=False):
             examples[part] += 1
             if room <= 0 or (part not in split.judging and examples[part] > EXAMPLES):
                 continue
-            expected = run(session, sample.arrays, self.names) if part in split.judging else {}
+            expected = run(session, sample.arrays, self._computed) if part in split.judging else {}
             room -= sum(array.nbytes for array in (*sample.arrays.values(), *expected.values()))
             self.pictures.append(JudgedPicture(part, sample.name, dict(sample.arrays), expected))
         self._altered: dict[tuple[int, str], list[JudgedPicture]] = {}
@@ -139,6 +144,17 @@ class Judge:
     def examples(self, parts: Sequence[int]) -> list[JudgedPicture]:
         """Returns a few pictures of these parts."""
         return [picture for picture in self.pictures if picture.part in parts][:EXAMPLES]
+
+    def tensors(self, picture: JudgedPicture) -> dict[str, str]:
+        """Returns by which tensor each output is judged on a picture."""
+        return judged_outputs(self.names, picture.expected, self._logits)
+
+    @property
+    def targets(self) -> list[str]:
+        """Returns the tensors that all pictures can be judged by."""
+        rows = [self.tensors(picture) for picture in self.pictures if picture.expected]
+        faint = {name for row in rows for name, tensor in row.items() if tensor != name}
+        return [self._logits[name] if name in faint else name for name in self.names]
 
     def probes(self, part: int, count: int, lowest: JudgedPicture | None) -> list[JudgedPicture]:
         """Returns at most this many pictures of a part, as different as possible, some of them altered.
@@ -184,7 +200,7 @@ class Judge:
             originals = _spread([picture for picture in self.pictures if picture.part == part], count)
             made = [picture for original in originals if (picture := _as_altered(original, kind)) is not None]
             self._altered[part, kind] = [
-                replace(picture, expected=run(self._float_session, picture.arrays, self.names)) for picture in made
+                replace(picture, expected=run(self._float_session, picture.arrays, self._computed)) for picture in made
             ]
         return self._altered[part, kind]
 
@@ -209,7 +225,7 @@ class Judge:
                 continue
             session, size_bytes = self._opened(build, part)
             first = _spread(pictures, RACE)
-            answers, seconds = _timed_answers(session, first, self.names)
+            answers, seconds = _timed_answers(session, first, self._computed)
             self._add(score, first, answers)
             if part == parts[0]:
                 size, latency = size_bytes, round(1000 * min(seconds[1:] or seconds), 3)
@@ -219,7 +235,7 @@ class Judge:
             meter = self._meter_of() if needs_task is None or needs_task(score) else None
             if meter is not None:
                 for picture, answer in zip(first, answers, strict=True):
-                    meter.add(picture.name, picture.expected, answer)
+                    self._measure(meter, picture, answer)
             del answers
             others = [picture for picture in pictures if not any(picture is one for one in first)]
             self._add(score, others, self._answers(session, others), meter)
@@ -236,7 +252,7 @@ class Judge:
 
     def _answers(self, session: Any, pictures: Sequence[JudgedPicture]) -> Iterator[dict[str, Array]]:
         with ThreadPoolExecutor(self._threads) as pool:
-            yield from pool.map(lambda picture: run(session, picture.arrays, self.names), pictures)
+            yield from pool.map(lambda picture: run(session, picture.arrays, self._computed), pictures)
 
     def _add(
         self,
@@ -246,8 +262,8 @@ class Judge:
         meter: DropMeter | None = None,
     ) -> None:
         for picture, actual in zip(pictures, answers, strict=True):
-            for name in self.names:
-                snr_db = _snr_db(picture.expected[name], actual[name])
+            for name, tensor in self.tensors(picture).items():
+                snr_db = _snr_db(picture.expected[tensor], actual[tensor])
                 if snr_db is None:
                     continue
                 score.by_output.setdefault(name, []).append(snr_db)
@@ -255,7 +271,12 @@ class Judge:
                 if name not in score.lowest or snr_db < score.lowest[name][0]:
                     score.lowest[name] = snr_db, picture
             if meter is not None:
-                meter.add(picture.name, picture.expected, actual)
+                self._measure(meter, picture, actual)
+
+    def _measure(self, meter: DropMeter, picture: JudgedPicture, actual: Mapping[str, Array]) -> None:
+        """Adds the outputs without what is exposed."""
+        expected, actual = ({name: arrays[name] for name in self.names} for arrays in (picture.expected, actual))
+        meter.add(picture.name, expected, actual)
 
 
 def _timed_answers(

@@ -73,6 +73,7 @@ def search(
     meter_of: Callable[[], DropMeter | None],
     step: Progress,
     reporting: Sequence[int] = (),
+    logits: Mapping[str, str] | None = None,
 ) -> SearchResult:
     """Find the cheapest quantization that holds the goal.
 
@@ -85,13 +86,14 @@ def search(
         meter_of: makes a meter of the task for a candidate; None: the task is not measured.
         step: called with the share that is done, 0..1, and what is being done.
         reporting: places of the samples that neither calibrate nor choose; the result is reported on them.
+        logits: exposed inputs of sigmoids, by the output that comes from each.
 
     Raises:
         NotFinite: An input or an output of the float model holds a NaN or an infinity.
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    return _Search(model, plan, samples, options, goal, threads, meter_of, step, reporting).run()
+    return _Search(model, plan, samples, options, goal, threads, meter_of, step, reporting, logits or {}).run()
 
 
 class _Search:
@@ -106,13 +108,14 @@ class _Search:
         meter_of: Callable[[], DropMeter | None],
         step: Progress,
         reporting: Sequence[int],
+        logits: Mapping[str, str],
     ) -> None:
         self.samples, self.options, self.goal = samples, options, goal
         self.threads, self.step = threads, step
         self.budget = Budget(options.budget_s)
         self.split = split_of(looks_of(samples), reporting)
         given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._calibrating)
-        self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of)
+        self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of, logits=logits)
         self.builder = CandidateBuilder(given, self.split, self.judge.examples, options, threads)
         self.trials = Trials(self.builder, self.judge, self.split, goal, self._tried)
         self.trail = self.trials.trail
@@ -352,7 +355,7 @@ class _Search:
                 template,
                 ranges,
                 pictures,
-                self.judge.names,
+                self.judge.targets,
                 self.trials.goal_db,
                 threads=self.threads,
                 has_time=lambda: self.budget.allows(SENSITIVITY_SHARE),

@@ -146,17 +146,17 @@ class _Runs:
     """Runs models on a few pictures."""
 
     def __init__(self, judge: Judge, pictures: Sequence[JudgedPicture]) -> None:
-        self._names, self._pictures = judge.names, pictures
+        self._pictures = [(picture, tuple(judge.tensors(picture).values())) for picture in pictures]
 
     def levels(self, model: Any) -> list[_Level]:
         """Without pictures whose outputs are all zero."""
         session = open_session(model.SerializeToString(), 1)
         rows = []
-        for picture in self._pictures:
-            actual = run(session, picture.arrays, self._names)
+        for picture, names in self._pictures:
+            actual = run(session, picture.arrays, names)
             known = [
                 _Level(picture, _db(picture.expected[name]), _db(picture.expected[name] - actual[name]))
-                for name in self._names
+                for name in names
                 if picture.expected[name].any()
             ]
             rows += [min(known, key=lambda level: level.snr_db)] if known else []

@@ -311,6 +311,16 @@ def test_one_axis_name_cannot_have_two_sizes() -> None:
         graph.fix_shapes(small.add(["N"], ["N"]), {"a": (2,), "b": (3,)})
 
 
+def test_axes_that_are_all_named_with_a_question_mark_may_have_different_sizes() -> None:
+    model = small.conv()
+    for axis in model.graph.input[0].type.tensor_type.shape.dim[2:]:
+        axis.dim_param = "?"
+    name = model.graph.input[0].name
+    assert graph.graph_inputs(model)[0].shape[2:] == (None, None)
+    graph.fix_shapes(model, {name: (1, 3, 16, 24)})
+    assert graph.graph_inputs(model)[0].shape == (1, 3, 16, 24)
+
+
 def test_a_shape_for_an_unknown_input_is_refused_naming_the_real_ones() -> None:
     with pytest.raises(BadInput, match=r"'image'.*\['x'\]"):
         graph.fix_shapes(small.conv(), {"image": (1, 3, 8, 8)})
