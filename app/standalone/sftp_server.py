@@ -37,18 +37,22 @@ def serve(host: str, port: int, idle_s: float) -> None:
         raise Ended
 
     sockets = listen(host, port)
-    server = fork_to_run(lambda: _serve(sockets, 0.0))
+    started = fork_to_run(lambda: _serve(sockets, 0.0))
+    server: int | None = started
     try:
         signal.signal(signal.SIGTERM, tell)
         while True:
-            code = exit_code(os.waitpid(server, 0)[1])
+            os.waitid(os.P_PID, started, os.WEXITED | os.WNOWAIT)
+            server = None  # once it is reaped, its pid may be given to another process
+            code = exit_code(os.waitpid(started, 0)[1])
             if code != UNUSED:
                 raise SystemExit(code)
             select.select(sockets, [], [])
-            server = fork_to_run(lambda: _serve(sockets, idle_s))
+            started = server = fork_to_run(lambda: _serve(sockets, idle_s))
     except Ended:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _end(server)
+        if server is not None:
+            _end(server)
 
 
 def _serve(sockets: Sequence[socket.socket], unused_s: float) -> int:

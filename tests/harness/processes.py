@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -69,6 +71,26 @@ def until_quiet(pids: set[int]) -> None:
     deadline = time.monotonic() + START_S
     while with_cpu_s(pids, lambda: time.sleep(QUIET_S))[1] > QUIET_S / 10 and time.monotonic() < deadline:
         pass
+
+
+class Tracked:
+    """One process, and never another one that was given its pid after its end."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        descriptor = os.pidfd_open(pid)
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+
+    def is_alive(self) -> bool:
+        """Not so once it has ended, also while its parent has not asked how."""
+        ends = select.poll()
+        ends.register(self._descriptor, select.POLLIN)
+        return not ends.poll(0)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
 
 def send(pids: Iterable[int], number: int) -> set[int]:

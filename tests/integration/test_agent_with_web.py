@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.bootstrap.container import assemble
+from app.edge.agent import process
 from app.kit.objects.blobs import blob_key
 from app.kit.objects.filesystem import FilesystemStore
 from app.main import create_app
@@ -23,6 +27,7 @@ from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.program import KIND
 from tests.harness.api import until
 from tests.harness.onvif_camera import INTERFACE, OnvifCamera
+from tests.harness.reused_pid import sleeping_with_pid
 from tests.harness.valkey import Valkey
 from tests.harness.web import served
 
@@ -132,3 +137,32 @@ def test_cameras_that_answer_on_the_network_of_a_node_come_with_its_report(nodes
         node.start("--replace", "--discover", INTERFACE)
         discovered = until(lambda: nodes.find("edge0") and nodes.get("edge0").report.discovered)
     assert [(camera.address, camera.name) for camera in discovered] == [("10.0.0.7", "Front door")]
+
+
+def test_a_process_with_the_pid_of_an_orphan_that_has_ended_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker ends at once, and its pid is another process's by the time that the second one is killed."""
+    monkeypatch.setattr(process, "TERM_S", 1.0)
+    monkeypatch.setattr(process, "KILL_S", 1.0)
+    with (
+        started(tmp_path, "setsid sleep 1000 & echo $!; wait") as first,
+        started(tmp_path, "trap '' TERM; setsid sleep 1000 & echo $!; wait"),
+        ThreadPoolExecutor(1) as thread,
+    ):
+        count = thread.submit(process.end_orphans, tmp_path)
+        until(lambda: not Path(f"/proc/{first}").exists())
+        with sleeping_with_pid(first) as other:
+            assert count.result() == 2
+            with pytest.raises(subprocess.TimeoutExpired):
+                other.wait(0.1)
+
+
+@contextmanager
+def started(folder: Path, script: str) -> Iterator[int]:
+    """What a shell starts in this folder in a session of its own, and reaps; the script says its pid."""
+    with subprocess.Popen(["sh", "-c", script], cwd=folder, stdout=subprocess.PIPE) as shell:
+        assert shell.stdout
+        pid = int(shell.stdout.readline())
+        until(lambda: os.getsid(pid) == pid)
+        yield pid

@@ -6,8 +6,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from ops.benchmarks.peers.table import MIB
 from tests.harness import processes
+from tests.harness.reused_pid import sleeping_with_pid
 
 
 def test_the_cpu_time_of_another_process_is_what_it_has_used() -> None:
@@ -30,3 +33,16 @@ def test_the_processes_of_a_system_are_those_it_started_and_what_these_started()
             os.killpg(shell.pid, 9)
     assert processes.cpu_s([shell.pid]) == 0
     assert processes.with_descendants([shell.pid]) == set()
+
+
+def test_a_tracked_process_that_has_ended_is_never_another_one_with_its_pid() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        tracked = processes.Tracked(process.pid)
+        assert tracked.is_alive()
+        tracked.kill()
+        process.wait()
+    with sleeping_with_pid(process.pid) as other:
+        assert not tracked.is_alive()
+        tracked.kill()
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.1)

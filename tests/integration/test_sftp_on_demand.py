@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from app.homes.sftp.sockets import listen
 from app.kit.cli.command import CannotStart
 from tests.harness.ports import free_port
 from tests.harness.processes import with_descendants
+from tests.harness.reused_pid import sleeping_with_pid
 from tests.harness.sftp import SftpServer, has_client, until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
@@ -81,6 +83,18 @@ def test_the_end_of_the_one_that_listens_is_the_end_of_the_server(tmp_path: Path
     [one] = servers(deployment)
     deployment.close()
     assert not Path(f"/proc/{one}").exists()
+
+
+def test_the_end_of_the_one_that_listens_does_not_end_a_process_with_the_pid_of_its_last_server(tmp_path: Path) -> None:
+    deployment = SftpServer(tmp_path, program=program)
+    deployment.user("alice")
+    deployment.batch("alice", "ls")
+    [one] = servers(deployment)
+    until(lambda: not servers(deployment), "nobody is connected any more")
+    with sleeping_with_pid(one) as other:
+        deployment.close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.1)
 
 
 def test_a_server_that_cannot_start_ends_the_part(tmp_path: Path) -> None:

@@ -39,11 +39,12 @@ def end_orphans(folder: Path) -> int:
     Returns:
         The number of ended workers.
     """
-    processes = [process for process in psutil.process_iter() if _is_of(process, folder)]
+    running = processes = [process for process in psutil.process_iter() if _is_of(process, folder)]
     for number, patience_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
         for process in processes:
-            signal_group(process.pid, number)
-        psutil.wait_procs(processes, timeout=patience_s)
+            if process.is_running() or not psutil.pid_exists(process.pid):  # its pid is not that of another process
+                signal_group(process.pid, number)
+        _, running = psutil.wait_procs(running, timeout=patience_s)
     return len(processes)
 
 

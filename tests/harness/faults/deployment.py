@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import time
 from collections import Counter
@@ -28,6 +27,7 @@ from app.kit.clock import now, to_text
 from app.main import create_app
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.faults.stages import NOTES, is_locked
+from tests.harness.processes import Tracked
 from tests.harness.surroundings import MARK
 
 ACTORS = "tests.harness.faults.actors"
@@ -41,7 +41,11 @@ class WorkerProcess:
 
     queue: str
     master: Process
-    child: int
+    process: Tracked
+
+    @property
+    def child(self) -> int:
+        return self.process.pid
 
     def kill(self) -> None:
         """kill -9 of the whole of it, and of nothing that it started elsewhere."""
@@ -50,11 +54,10 @@ class WorkerProcess:
         self.master.wait()
 
     def kill_child(self) -> None:
-        if is_alive(self.child):
-            os.kill(self.child, signal.SIGKILL)
+        self.process.kill()
 
     def is_alive(self) -> bool:
-        return self.master.poll() is None and is_alive(self.child)
+        return self.master.poll() is None and self.process.is_alive()
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class FaultDeployment(Deployment):
     def living(self, *masters: Process) -> list[WorkerProcess]:
         """Wait until these have said that they live."""
         until(lambda: all(map(self._child_of, masters)), lambda: f"the workers started: {[*map(self._log, masters)]}")
-        made = [WorkerProcess(_queue_of(master), master, self._child_of(master) or 0) for master in masters]
+        made = [WorkerProcess(_queue_of(master), master, Tracked(self._child_of(master) or 0)) for master in masters]
         self.running += made
         return made
 

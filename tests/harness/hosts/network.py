@@ -103,7 +103,7 @@ class Host:
 
     def tell(self, number: signal.Signals) -> None:
         for process in self.processes:
-            with contextlib.suppress(ProcessLookupError):
+            if process.poll() is None:
                 os.killpg(process.pid, number)
 
     def wait(self) -> None:
