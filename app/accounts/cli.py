@@ -34,26 +34,30 @@ Open = Callable[[Path | None], "Accounts"]
 """Opens the accounts that are kept in this data folder (None: the settings'), brought to this program's version."""
 ResetSftp = Callable[[Path | None, str], str]
 """Resets the SFTP password of this user, whose accounts are kept in this data folder. Returns the new one."""
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
 
 def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one short command after another
     app = typer.Typer(
-        help="Users and their tokens, on the database of this machine.", no_args_is_help=True, epilog=EPILOG
+        help="Users and their tokens, in the database of this installation.", no_args_is_help=True, epilog=EPILOG
     )
 
     @app.command()
     def create(
         name: Name,
-        admin: Annotated[bool, typer.Option("--admin", help="An administrator, who manages users.")] = False,
-        quota: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the data home, like 10GB.")] = None,
+        admin: Annotated[
+            bool, typer.Option("--admin", help="Make the user an administrator, who manages users.")
+        ] = False,
+        quota: Annotated[str | None, typer.Option(metavar="SIZE", help="Quota of the data home, such as 10GB.")] = None,
         quota_files: Annotated[
-            int | None, typer.Option(metavar="COUNT", min=0, help="How many files and folders it may hold.")
+            int | None,
+            typer.Option(metavar="COUNT", min=0, help="Largest number of files and folders in the data home."),
         ] = None,
-        reuse: Annotated[bool, typer.Option("--reuse", help="Take the name of a deleted user.")] = False,
+        reuse: Annotated[bool, typer.Option("--reuse", help="Reuse the name of a deleted user.")] = False,
         data_dir: DataDir = None,
     ) -> None:
-        """Create a user and print their one-time SFTP password, this once. To sign in they need a token."""
+        """Create a user, and print a one-time SFTP password, which is shown only once. To sign in, the user needs a
+        token."""
         from app.accounts.model import Role
 
         role = Role.ADMIN if admin else Role.USER
@@ -70,7 +74,7 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
     def list_users(
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, data_dir: DataDir = None
     ) -> None:
-        """All users, by name."""
+        """List all users, by name."""
         users = _all(open_accounts(data_dir))
         if as_json:
             typer.echo(json.dumps([{**vars(user), "last_used_at": used} for user, used in users], indent=2))
@@ -81,19 +85,19 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
 
     @app.command()
     def enable(name: Name, data_dir: DataDir = None) -> None:
-        """Let a disabled user in again."""
+        """Enable a disabled user."""
         open_accounts(data_dir).users.change(name, by=BY, is_enabled=True)
         _report(f"{name} is enabled.")
 
     @app.command()
     def disable(name: Name, data_dir: DataDir = None) -> None:
-        """Refuse a user's tokens and end their sessions; nothing of theirs is lost."""
+        """Disable a user: tokens are rejected and sessions end. Their data stays."""
         open_accounts(data_dir).users.change(name, by=BY, is_enabled=False)
         _report(f"{name} is disabled: signed out, and no token of theirs is accepted.")
 
     @app.command()
     def delete(name: Name, data_dir: DataDir = None) -> None:
-        """Delete a user and their tokens. Jobs under way go on; the page of the user cancels them first."""
+        """Delete a user with all tokens. Running jobs continue; the page of the user cancels them first."""
         open_accounts(data_dir).users.delete(name, by=BY)
         _report(f"{name} is deleted. Jobs of theirs that are under way go on to their end.")
 
@@ -107,12 +111,16 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
     @app.command()
     def token(
         name: Name,
-        label: Annotated[str, typer.Option(help="What it is for.")] = "",
-        scope: Annotated[str | None, typer.Option(metavar="read|write|admin", help="The most it may do.")] = None,
-        ttl: Annotated[str | None, typer.Option(metavar="TIME", help="Until it ends, like 12h or 90d.")] = None,
+        label: Annotated[str, typer.Option(help="What the token is for.")] = "",
+        scope: Annotated[
+            str | None, typer.Option(metavar="read|write|admin", help="Largest scope of the token.")
+        ] = None,
+        ttl: Annotated[
+            str | None, typer.Option(metavar="TIME", help="Lifetime of the token, such as 12h or 90d.")
+        ] = None,
         data_dir: DataDir = None,
     ) -> None:
-        """Issue a token and print it, this once. It needs the web's secret key."""
+        """Create a token and print it; it is shown only once. Needs the secret key of the web server."""
         ttl_s = seconds_of(ttl) if ttl else None
         accounts = open_accounts(data_dir)
         accounts.key.check()
@@ -127,11 +135,13 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
     @app.command()
     def revoke(
         name: Name,
-        token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id: the part after mm_.")],
-        with_made: Annotated[bool, typer.Option("--with-made", help="The tokens that it made, too.")] = False,
+        token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Id of the token: the part after mm_.")],
+        with_made: Annotated[
+            bool, typer.Option("--with-made", help="Also revoke the tokens that were created with it.")
+        ] = False,
         data_dir: DataDir = None,
     ) -> None:
-        """Revoke a token and end the sessions that were begun with it."""
+        """Revoke a token, and end the sessions that were started with it."""
         revocation = open_accounts(data_dir).tokens.revoke(name, token_id, by=BY, with_made=with_made)
         _report(f"Token {token_id} of {name} is revoked.")
         if revocation.also_revoked:
@@ -142,7 +152,7 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
 
 def _sftp_command(reset_sftp: ResetSftp) -> Callable[..., None]:
     def reset_sftp_password(name: Name, data_dir: DataDir = None) -> None:
-        """Print a new one-time SFTP password, this once. The one before ends, and the sessions begun with it."""
+        """Print a new one-time SFTP password, which is shown only once. The previous password and its sessions end."""
         _print_once(reset_sftp(data_dir, name), name)
 
     return reset_sftp_password
@@ -152,10 +162,13 @@ def _add_groups(app: typer.Typer, open_accounts: Open) -> None:
     @app.command()
     def groups(
         name: Name,
-        group: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]…", help="All of them; none: leave.")] = None,
+        group: Annotated[
+            list[str] | None,
+            typer.Argument(metavar="[GROUP]…", help="All groups of the user; none: removes the user from all groups."),
+        ] = None,
         data_dir: DataDir = None,
     ) -> None:
-        """Put a user into these groups and no others, for `modelmill nodes allow NODE @GROUP`."""
+        """Set the groups of a user, for `modelmill nodes allow NODE @GROUP`."""
         user = open_accounts(data_dir).users.change(name, by=BY, groups=group or [])
         _report(f"{name} is in {', '.join(user.groups) or 'no group'}.")
 

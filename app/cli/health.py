@@ -11,16 +11,16 @@ import typer
 
 from app.kit.cli.command import CommandFailed, Exit
 
-app = typer.Typer(no_args_is_help=True, help="Probes for containers: exit code 0 while all is well, otherwise 1.")
+app = typer.Typer(no_args_is_help=True, help="Probes for containers: exit code 0 if healthy, otherwise 1.")
 WITHIN_S = 4.0
 
 
 @app.command("web")
 def web(
     context: typer.Context,
-    ready: Annotated[bool, typer.Option("--ready", help="Also: do Redis and the object store answer?")] = False,
+    ready: Annotated[bool, typer.Option("--ready", help="Also check that Redis and the object store answer.")] = False,
 ) -> None:
-    """Does the web of this host answer? Where it listens is as the settings have it, or --url says it."""
+    """Check that the web server of this host answers, at the address of the settings or of --url."""
     path = "/readyz" if ready else "/healthz"
     address = urlsplit(context.obj or _own_url())
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
@@ -37,11 +37,11 @@ def web(
 
 
 @app.command("worker")
-def worker(queue: Annotated[str, typer.Option(help="The worker's queue: onnx, bie, nef or done.")]) -> None:
-    """Has a worker of this host and queue given a sign of life lately?
+def worker(queue: Annotated[str, typer.Option(help="Queue of the worker: onnx, bie, nef or done.")]) -> None:
+    """Check that a worker of this host and queue has sent a heartbeat recently.
 
-    While Redis is away nobody can tell, and that is no reason to end a worker that may be in the middle of a stage:
-    the answer is then 0, with a word on stderr.
+    If Redis does not answer, nothing is known, and a worker in the middle of a stage must not be stopped for that: the
+    exit code is 0, with a message on standard error.
     """
     import redis
 
@@ -64,10 +64,10 @@ def worker(queue: Annotated[str, typer.Option(help="The worker's queue: onnx, bi
 
 @app.command("training")
 def training() -> None:
-    """Has a scheduler looked at the cluster within the last minute?
+    """Check that a scheduler has checked the cluster within the last minute.
 
-    While Redis is away nobody can tell, and that Ray does not answer is no fault of the scheduler: the answer is then
-    0, with a word on stderr.
+    If Redis does not answer, nothing is known, and if Ray does not answer, the scheduler is not at fault: the exit code
+    is then 0, with a message on standard error.
     """
     import redis
 
@@ -96,7 +96,7 @@ def training() -> None:
 
 @app.command("sandbox")
 def sandbox() -> None:
-    """Of files, network, processes and system calls, what does this kernel keep from a conversion? It tries all four.
+    """Check what this kernel isolates a conversion from: files, network, processes and system calls.
 
     Run it where the workers run: in the same container, as the same user.
     """

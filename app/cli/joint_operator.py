@@ -12,16 +12,18 @@ from app.kit.cli.command import CannotStart
 
 
 def operator(
-    user: Annotated[str, typer.Option(metavar="NAME", help="Whose the services of the cluster are, here.")],
+    user: Annotated[str, typer.Option(metavar="NAME", help="User who owns the services of the cluster.")],
     namespace: Annotated[
-        list[str] | None, typer.Option("--namespace", "-n", help="Look at this one only; may be given several times.")
+        list[str] | None, typer.Option("--namespace", "-n", help="Watch only this namespace. Can be repeated.")
     ] = None,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look at all of them.")] = False,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Watch all namespaces.")] = False,
     liveness: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where to answer probes, as http://0.0.0.0:8081/healthz.")
+        str | None,
+        typer.Option(metavar="URL", help="Address at which probes are answered, such as http://0.0.0.0:8081/healthz."),
     ] = None,
 ) -> None:
-    """Run the JointInferenceServices of a Kubernetes cluster here, and write their status back. Run exactly one."""
+    """Run the JointInferenceServices of a Kubernetes cluster in this installation, and write their status back. Run
+    exactly one operator."""
     if bool(namespace) == all_namespaces:
         raise CannotStart("the operator must know where to look", hint="Give --namespace NAME, or --all-namespaces.")
     if importlib.util.find_spec("kopf") is None:

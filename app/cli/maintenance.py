@@ -14,12 +14,12 @@ from app.kit.cli.service_options import DataDir
 if TYPE_CHECKING:
     from app.kit.sql import Database
 
-app = typer.Typer(help="The SQL database: its version, and its secrets.", no_args_is_help=True, epilog=EPILOG)
+app = typer.Typer(help="The SQL database: its version and its secrets.", no_args_is_help=True, epilog=EPILOG)
 
 
 @app.command()
 def upgrade(data_dir: DataDir = None) -> None:
-    """Bring the database to this program's version; the web does so too when it starts."""
+    """Upgrade the database to the version of this program. The web server does this when it starts."""
     from app.bootstrap.accounts import MIGRATIONS
     from app.kit.sql import migrations
 
@@ -63,7 +63,7 @@ def _database(data_dir: Path | None) -> closing[Database]:
 
 
 def rebuild(data_dir: DataDir = None) -> None:
-    """Make the index of the archive anew from the object store alone; also while the service runs."""
+    """Rebuild the index of the archive from the object store. The service may be running."""
     from app.bootstrap.accounts import MIGRATIONS, settings_in
     from app.bootstrap.container import assemble
     from app.kit.sql.migrations import upgrade
@@ -77,7 +77,7 @@ def rebuild(data_dir: DataDir = None) -> None:
 
 
 def sftp() -> None:
-    """Serve the data homes over SFTP; `modelmill up` does so by itself."""
+    """Serve the data homes over SFTP. `modelmill up` does this already."""
     from app.bootstrap.sftp import serve_homes
 
     serve_homes()

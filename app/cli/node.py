@@ -17,73 +17,89 @@ NODE_TOKEN = "MODELMILL_NODE_TOKEN"  # noqa: S105  # the variable's name
 
 
 def node(
-    name: Annotated[str, typer.Option(help="Name of this node, as services call it.")],
-    side: Annotated[Side, typer.Option(help="What may run here; host: both.")] = Side.EDGE,
-    cloud: Annotated[str, typer.Option(metavar="URL", help="Address of the web.")] = "ws://127.0.0.1:8080",
+    name: Annotated[str, typer.Option(help="Name of this node, as services refer to it.")],
+    side: Annotated[Side, typer.Option(help="What may run on this node; host: both.")] = Side.EDGE,
+    cloud: Annotated[str, typer.Option(metavar="URL", help="Address of the web server.")] = "ws://127.0.0.1:8080",
     token: Annotated[
         str,
-        typer.Option(envvar=NODE_TOKEN, show_envvar=True, help="Token of this node. Others on this machine see it."),
+        typer.Option(
+            envvar=NODE_TOKEN,
+            show_envvar=True,
+            help="Token of this node. Other users of this machine can see it; --token-file is safer.",
+        ),
     ] = "",
-    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file that holds it.")] = None,
+    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the token of this node.")] = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="The agent's own server; port 0: any that is free.")
+        str, typer.Option(metavar="HOST:PORT", help="Address of the agent's own server; port 0: any free port.")
     ] = given.DEFAULT_LISTEN,
     bind: Annotated[str, typer.Option(help="Address that workers listen on.")] = "127.0.0.1",
-    address: Annotated[str | None, typer.Option(help="Address that others reach them by; default: as bind.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address at which others reach the workers; default: that of --bind.")
+    ] = None,
     scripts: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Folder with users' programs that may run here; repeatable."),
+        typer.Option(metavar="DIR", help="Folder with programs of users that may run on this node. Can be repeated."),
     ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PATH|URL", help="What services may open: a folder with all below it, or a URL with *; repeatable."
+            metavar="PATH|URL",
+            help="Source that services may open: a folder with everything in it, or a URL, which may "
+            "contain *. Can be repeated.",
         ),
     ] = None,
     discover: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Look for ONVIF cameras on the network on which this machine has that address; its page lists them.",
+            help="Search for ONVIF cameras on the network in which this machine has this address. The page of the "
+            "node lists them.",
         ),
     ] = "",
     env: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A variable of this environment that workers get, too; repeatable."),
+        typer.Option(metavar="NAME", help="Environment variable that is passed to the workers. Can be repeated."),
     ] = None,
     video: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TYPE=SOURCE",
-            help="A video of this node, a path or URL; the type may be left out; repeatable: their ids are 0, 1, …",
+            help="A video of this node: a path or a URL, with or without its type. Can be repeated; their ids are "
+            "0, 1 and so on.",
         ),
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where this node keeps what it must keep.")
-    ] = None,
-    cpus: Annotated[str, typer.Option(help="Only these CPUs, as 0,1 or 0-3.")] = "",
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the data of this node.")] = None,
+    cpus: Annotated[str, typer.Option(help="CPUs that workers may use, such as 0,1 or 0-3; default: all.")] = "",
     provider: Annotated[
         ExecutionProvider,
-        typer.Option(help="What onnxruntime computes with here, unless a service or stage has its own provider."),
+        typer.Option(help="Execution provider of ONNX Runtime on this node, unless a service or stage has its own."),
     ] = ExecutionProvider.AUTO,
     stop_workers: Annotated[
-        bool, typer.Option("--stop-workers", help="SIGTERM ends the workers, too; Ctrl-C always does.")
+        bool, typer.Option("--stop-workers", help="Stop the workers on SIGTERM, too. Ctrl-C always stops them.")
     ] = False,
     tls: Annotated[
-        TlsMode, typer.Option(help="Encrypt links to other nodes; auto: where others can reach workers.")
+        TlsMode, typer.Option(help="Encrypt connections between nodes; auto: if others can reach the workers.")
     ] = TlsMode.AUTO,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="A key of your own for them, PEM.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your own private key for these connections, PEM.")
+    ] = None,
     tls_certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its certificate; without one the web server issues it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The certificate of this key, PEM; default: the web server issues one."),
     ] = None,
     tls_authorities: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who certifies the other nodes, with revocations if there are.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The certificate authorities of the other nodes, PEM, with revocation lists if there are any.",
+        ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Take over a name that is registered already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Take over a name that is already registered.")] = False,
 ) -> None:
-    """Run services on this machine as the web says; register it first where need be.
+    """Run the agent of a node on this machine. It runs what the web server orders.
 
-    Without a token it registers itself: with MODELMILL_TOKEN, an administrator's, or with none on the web's machine.
+    Without a token, the node is registered first: with the token of an administrator in MODELMILL_TOKEN, or without any
+    on the machine of the web server.
     """
     from app.bootstrap.edge import run_node
     from app.kit.observability import logs

@@ -28,14 +28,15 @@ def register(root: typer.Typer) -> None:
 def push(
     context: typer.Context,
     job: Job,
-    target: Annotated[str, typer.Argument(help="hf://org/model or mlflow://experiment/NAME.")],
+    target: Annotated[str, typer.Argument(help="Destination: hf://org/model or mlflow://experiment/NAME.")],
     registered_model: Annotated[
-        str, typer.Option("--register", metavar="NAME", help="MLflow: also a version of this registered model.")
+        str,
+        typer.Option("--register", metavar="NAME", help="Also add a version to this registered model (MLflow only)."),
     ] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Push NEF, BIE, reports and receipt of a job to MLflow or to a hub, with a model card of its report."""
+    """Push the NEF, BIE, reports and receipt of a job to MLflow or to a hub, with a model card."""
     with exchange_client(context, url) as client:
         started = client.push(_full_id(context, url, job), target, registered_model=registered_model)
         transfer = followed(client, started, is_quiet=as_json)
@@ -51,28 +52,29 @@ def pack(
     context: typer.Context,
     job: Job,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default modelmill-<job>.zip.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write; default: modelmill-<job>.zip.")
     ] = None,
     url: Url = None,
 ) -> None:
-    """Download what runs the model elsewhere: NEF, preprocessing, decoder, test inputs and smoke.py, in one zip."""
+    """Download all that is needed to run the model elsewhere, as a ZIP file: NEF, preprocessing, decoder, test inputs
+    and smoke.py."""
     job_id = _full_id(context, url, job)
     with exchange_client(context, url) as client:
         typer.echo(client.pack(job_id, out or Path(f"modelmill-{job_id[:8]}.zip")))
 
 
 def mcp(context: typer.Context, url: Url = None) -> None:
-    """Serve the Model Context Protocol on standard input and output, for agents; as the user of MODELMILL_TOKEN."""
+    """Serve the Model Context Protocol on standard input and output, for AI agents, as the user of MODELMILL_TOKEN."""
     from app.exchange.mcp_server import serve
 
     serve(url_of(context, url), token())
 
 
 def table(
-    outcome: Annotated[Path, typer.Argument(metavar="FILE", help="What `convert --json` printed.")],
-    goal: Annotated[str, typer.Option(help="The least SNR in dB that was asked for; empty: none.")] = "",
+    outcome: Annotated[Path, typer.Argument(metavar="FILE", help="Output of `modelmill convert --json`.")],
+    goal: Annotated[str, typer.Option(help="The required SNR in dB; empty: none.")] = "",
 ) -> None:
-    """Print the outcome of a conversion as a table in Markdown, for a comment on a change."""
+    """Print the result of a conversion as a Markdown table, for a comment on a pull request."""
     from app.exchange.ci_table import ci_table
 
     try:

@@ -28,11 +28,12 @@ ARTIFACTS = ("nef", "bie", "onnx")
 Json = dict[str, Any]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model.")]
 OneName = Annotated[
-    str, typer.Argument(metavar="NAME[@VERSION]", help="The model, or one of its versions, as faces@3 or faces@stable.")
+    str,
+    typer.Argument(metavar="NAME[@VERSION]", help="The model, or a version of it, such as faces@3 or faces@stable."),
 ]
-Tag = Annotated[str, typer.Argument(metavar="TAG", help="For example stable or canary.")]
+Tag = Annotated[str, typer.Argument(metavar="TAG", help="The tag, such as stable or canary.")]
 commands = typer.Typer(
-    help="Models by name, for what runs them: list, add, show, versions, tag, remove.",
+    help="The model registry: list, add, show, versions, tag, remove.",
     no_args_is_help=True,
     epilog=EPILOG,
 )
@@ -46,7 +47,7 @@ def list_models(
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """My models, newest first."""
+    """List my models, newest first."""
     with _client(context, url) as client:
         models = list(client.models(limit=limit, text=search))
     nothing = "There are no models." if not search else f"No model has {search} in its name."
@@ -57,19 +58,27 @@ def list_models(
 def add(
     context: typer.Context,
     name: Name,
-    job: Annotated[str, typer.Option("--job", metavar="ID", help="Of a completed conversion job.")] = "",
+    job: Annotated[str, typer.Option("--job", metavar="ID", help="Id of a completed conversion job.")] = "",
     artifact: Annotated[str, typer.Option(metavar="nef|bie|onnx", help="Which of the job's models.")] = "nef",
-    file: Annotated[Path | None, typer.Option("--file", "-f", metavar="ONNX", help="Bring this model instead.")] = None,
-    decoder: Annotated[str, typer.Option(metavar="auto|classifier|yunet|…", help="How outputs are read.")] = "auto",
-    labels: Annotated[Path | None, typer.Option(metavar="FILE", help="Names of the classes, one in each line.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="ONNX", help="An ONNX file, instead of --job.")
+    ] = None,
+    decoder: Annotated[str, typer.Option(metavar="auto|classifier|yunet|…", help="Decoder of the outputs.")] = "auto",
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the names of the classes, one per line.")
+    ] = None,
     new_version: Annotated[
-        bool, typer.Option("--new-version", help="The next version of this name, which its services then run.")
+        bool,
+        typer.Option(
+            "--new-version", help="Add a version to an existing model; services that use the model then run it."
+        ),
     ] = False,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="What is to be said of this version.")] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Note about this version.")] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Keep a model under a name: one that a job made, or an ONNX of your own with the weights that lie beside it."""
+    """Add a model to the registry: a result of a conversion job, or an ONNX file of your own with the weights beside
+    it."""
     if bool(job) == bool(file):
         raise BadRequest("a model is of a job or a file", hint="Give --job ID or --file MODEL.onnx.")
     if artifact not in ARTIFACTS:
@@ -89,7 +98,7 @@ def add(
 
 @commands.command()
 def show(context: typer.Context, name: OneName, as_json: AsJson = False, url: Url = None) -> None:
-    """What is known of a model."""
+    """Show a model."""
     with _client(context, url) as client:
         model = client.model(name)
     typer.echo(json.dumps(model, indent=2) if as_json else "\n".join(model_lines(model)))
@@ -97,7 +106,7 @@ def show(context: typer.Context, name: OneName, as_json: AsJson = False, url: Ur
 
 @commands.command()
 def versions(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
-    """The versions of a model, newest first, with the tags that mean them."""
+    """List the versions of a model, newest first, with their tags."""
     with _client(context, url) as client:
         answer = client.versions(name)
     if as_json:
@@ -111,10 +120,10 @@ def tag(
     context: typer.Context,
     name: Name,
     tag: Tag,
-    version: Annotated[int, typer.Argument(min=1, help="Which version the tag means from now on.")],
+    version: Annotated[int, typer.Argument(min=1, help="Number of the version that the tag points to.")],
     url: Url = None,
 ) -> None:
-    """Set a tag of a model. Services and stages that name NAME@TAG change to this version."""
+    """Set a tag of a model. Services and stages with NAME@TAG switch to this version."""
     with _client(context, url) as client:
         client.set_tag(name, tag, version)
     typer.echo(f"{name}@{tag} is version {version}.")
@@ -122,7 +131,7 @@ def tag(
 
 @commands.command()
 def untag(context: typer.Context, name: Name, tag: Tag, url: Url = None) -> None:
-    """Remove a tag of a model. One that a service or a stage follows stays."""
+    """Remove a tag of a model, unless a service or a stage uses it."""
     with _client(context, url) as client:
         client.remove_tag(name, tag)
     typer.echo(f"{name} has no tag {tag}.")
@@ -130,7 +139,7 @@ def untag(context: typer.Context, name: Name, tag: Tag, url: Url = None) -> None
 
 @commands.command()
 def remove(context: typer.Context, name: OneName, url: Url = None) -> None:
-    """Forget a model and its files, or one version. What a service, a stage, a video job or a tag uses stays."""
+    """Delete a model and its files, or one version, unless a service, a stage, a video job or a tag uses it."""
     with _client(context, url) as client:
         client.remove(name)
     typer.echo(f"{name} is removed.")

@@ -10,13 +10,14 @@ import typer
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_lines
+from app.notifications.model import Kind
 
 if TYPE_CHECKING:
     from app.notifications.client import NotificationsClient
 
-TargetId = Annotated[str, typer.Argument(metavar="ID", help="Of the target, as `list` shows it.")]
+TargetId = Annotated[str, typer.Argument(metavar="ID", help="Id of the target, as `list` shows it.")]
 commands = typer.Typer(
-    help="Be told by webhook, e-mail or chat: list, add, test, remove; the last messages.",
+    help="Notifications by webhook, e-mail or chat: list, add, test and remove targets; list messages.",
     no_args_is_help=True,
     epilog=EPILOG,
 )
@@ -24,7 +25,7 @@ commands = typer.Typer(
 
 @commands.command("list")
 def list_targets(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """Where I am told."""
+    """List my targets."""
     with _client(context, url) as client:
         targets = client.targets()
     print_lines(targets, _target_line, "There are no targets.", as_json=as_json)
@@ -33,17 +34,23 @@ def list_targets(context: typer.Context, as_json: AsJson = False, url: Url = Non
 @commands.command()
 def add(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="webhook|email|chat")],
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A URL; of email an e-mail address.")],
+    kind: Annotated[str, typer.Argument(metavar="|".join(Kind), help="Kind of the target.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A URL, or an e-mail address for email.")],
     event: Annotated[
-        list[str] | None, typer.Option("--event", "-e", metavar="KIND", help="As job.failed; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--event",
+            "-e",
+            metavar="KIND",
+            help="An event to be notified of, such as job.failed. Can be repeated; default: all events.",
+        ),
     ] = None,
-    job: Annotated[str, typer.Option("--job", metavar="ID", help="Of this job alone.")] = "",
-    label: Annotated[str, typer.Option(help="A name for it.")] = "",
+    job: Annotated[str, typer.Option("--job", metavar="ID", help="Id of a job, to be notified of this job only.")] = "",
+    label: Annotated[str, typer.Option(help="Name of the target.")] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Be told by webhook, e-mail or chat. A webhook's secret is shown once."""
+    """Add a target: a webhook, an e-mail address or a chat. The secret of a webhook is shown only once."""
     fields: dict[str, Any] = {"events": event or [], "label": label, "subject": f"job:{job}" if job else ""}
     with _client(context, url) as client:
         target = client.add(kind, address, **fields)
@@ -57,7 +64,7 @@ def add(
 
 @commands.command()
 def test(context: typer.Context, target: TargetId, url: Url = None) -> None:
-    """Send it a test message."""
+    """Send a test message to a target."""
     with _client(context, url) as client:
         delivery = client.test(target)
     typer.echo(f"{delivery['delivery_id']} is on its way; `modelmill notifications messages` tells how it went.")
@@ -65,7 +72,7 @@ def test(context: typer.Context, target: TargetId, url: Url = None) -> None:
 
 @commands.command()
 def remove(context: typer.Context, target: TargetId, url: Url = None) -> None:
-    """Forget a target and its messages."""
+    """Remove a target and its messages."""
     with _client(context, url) as client:
         client.remove(target)
     typer.echo(f"{target} is removed.")
@@ -74,12 +81,12 @@ def remove(context: typer.Context, target: TargetId, url: Url = None) -> None:
 @commands.command()
 def messages(
     context: typer.Context,
-    target: Annotated[str, typer.Option("--target", metavar="ID", help="Of this target alone.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many, newest first.")] = 20,
+    target: Annotated[str, typer.Option("--target", metavar="ID", help="Only messages to this target.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Largest number of entries, newest first.")] = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """The last messages, and how they went."""
+    """List the last messages with their state."""
     with _client(context, url) as client:
         deliveries = client.deliveries(target_id=target, limit=limit)
     print_lines(deliveries, _delivery_line, "There are no messages.", as_json=as_json)
@@ -88,10 +95,10 @@ def messages(
 @commands.command()
 def redeliver(
     context: typer.Context,
-    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="As `messages` shows it.")],
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="Id of the message, as `messages` shows it.")],
     url: Url = None,
 ) -> None:
-    """Send a message once more, under the same id."""
+    """Send a message again, with the same id."""
     with _client(context, url) as client:
         client.redeliver(message)
     typer.echo(f"{message} is sent again.")

@@ -17,7 +17,7 @@ from app.results.rule_commands import ClientOf, Named, add_rule_commands
 if TYPE_CHECKING:
     from app.results.client import ResultsClient
 
-Sink = Annotated[str, typer.Argument(metavar="SINK", help="As `list` shows it.")]
+Sink = Annotated[str, typer.Argument(metavar="SINK", help="Id of the sink, as `list` shows it.")]
 
 
 def add_result_commands(
@@ -31,7 +31,7 @@ def add_result_commands(
         client_of: the client for a context and an address; it is a ResultsClient.
         content: what a sink gets if nothing is said: rows, events.
     """
-    sinks = typer.Typer(help="Where its rows and events go besides.", no_args_is_help=True)
+    sinks = typer.Typer(help="Sinks: other destinations of the rows and events.", no_args_is_help=True)
     commands.add_typer(sinks, name="sinks")
     add_rule_commands(commands, place_of, client_of)
 
@@ -40,15 +40,24 @@ def add_result_commands(
         context: typer.Context,
         named: Named,
         form: Annotated[
-            str, typer.Option("--form", metavar="jsonl|csv|parquet", help="A line a frame, or a row an object.")
+            str,
+            typer.Option(
+                "--form",
+                metavar="jsonl|csv|parquet",
+                help="Format: jsonl has one line per frame; csv and parquet have one row per object.",
+            ),
         ] = "jsonl",
-        since: Annotated[str, typer.Option(metavar="TIME", help="As 2026-11-20T08:00:00Z; included.")] = "",
-        until: Annotated[str, typer.Option(metavar="TIME", help="Excluded.")] = "",
-        label: Annotated[str, typer.Option(metavar="CLASS", help="With an object of this class.")] = "",
-        min_score: Annotated[float | None, typer.Option(min=0, max=1, help="Of at least this score.")] = None,
+        since: Annotated[
+            str, typer.Option(metavar="TIME", help="Start of the period, included, such as 2026-11-20T08:00:00Z.")
+        ] = "",
+        until: Annotated[str, typer.Option(metavar="TIME", help="End of the period, excluded.")] = "",
+        label: Annotated[str, typer.Option(metavar="CLASS", help="Only frames with an object of this class.")] = "",
+        min_score: Annotated[
+            float | None, typer.Option(min=0, max=1, help="Lowest score of such an object, 0 to 1.")
+        ] = None,
         url: Url = None,
     ) -> None:
-        """All rows that are kept, oldest first, to stdout."""
+        """Write all stored rows to standard output, oldest first."""
         criteria = {"since": since, "until": until, "label": label, "min_score": min_score}
         with client_of(context, url) as client:
             for piece in client.all_rows(place_of(named), form, **criteria):
@@ -56,7 +65,7 @@ def add_result_commands(
 
     @sinks.command("list")
     def list_sinks(context: typer.Context, named: Named, as_json: AsJson = False, url: Url = None) -> None:
-        """Where to, and how that does."""
+        """List the sinks with their state."""
         with client_of(context, url) as client:
             _print_sinks(client, place_of(named), as_json=as_json)
 
@@ -67,18 +76,20 @@ def add_result_commands(
         address: Annotated[
             str,
             typer.Argument(
-                help="https://…, mqtt[s]://[user:password@]host[:port]/topic, redis://host/database/stream, "
-                "kafka[s]://[user:password@]host[:port]/topic, or a folder of your data home, as datasets/door."
+                help="Address of the sink: https://…, mqtt[s]://[user:password@]host[:port]/topic, "
+                "redis://host/database/stream, kafka[s]://[user:password@]host[:port]/topic, "
+                "or a folder of your data home, such as datasets/door."
             ),
         ],
-        what: Annotated[str, typer.Option("--content", metavar="events|rows", help="What goes there.")] = content,
+        what: Annotated[str, typer.Option("--content", metavar="events|rows", help="What is sent.")] = content,
         home_assistant: Annotated[
-            bool, typer.Option("--home-assistant", help="By MQTT as sensors of Home Assistant, with the last state.")
+            bool,
+            typer.Option("--home-assistant", help="Send to Home Assistant by MQTT, as sensors with their last state."),
         ] = False,
         as_json: AsJson = False,
         url: Url = None,
     ) -> None:
-        """Send what comes from now on there, too. The secret of HTTP is shown once."""
+        """Add a sink, which receives all further rows or events. The secret of an HTTP sink is shown only once."""
         kind = SinkKind.HOME_ASSISTANT if home_assistant else kind_of(address)
         with client_of(context, url) as client:
             sink = client.add_sink(place_of(named), kind, address, what)
@@ -87,7 +98,7 @@ def add_result_commands(
 
     @sinks.command()
     def test(context: typer.Context, named: Named, sink: Sink, as_json: AsJson = False, url: Url = None) -> None:
-        """Send it a message that says nothing but that it arrives. Exit code 1: it was not taken."""
+        """Send a test message to a sink. Exit code 1 if it was rejected."""
         with client_of(context, url) as client:
             answer = client.test_sink(place_of(named), sink)
         text = "It was taken." if answer["is_taken"] else f"It was not taken: {answer['problem']}"
@@ -97,7 +108,7 @@ def add_result_commands(
 
     @sinks.command()
     def remove(context: typer.Context, named: Named, sink: Sink, url: Url = None) -> None:
-        """Send nothing there any more."""
+        """Remove a sink."""
         with client_of(context, url) as client:
             client.remove_sink(place_of(named), sink)
         typer.echo(f"{sink} is removed.")

@@ -20,7 +20,7 @@ EVERY_S = 2.0
 AT_ONCE = 200
 Record = dict[str, Any]
 ClientOf = Callable[[typer.Context, "str | None"], Any]
-Named = Annotated[str, typer.Argument(metavar="NAME", help="Of the job its uid; of the service [NAMESPACE/]NAME.")]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="The uid of a video job, or [NAMESPACE/]NAME of a service.")]
 WHY = {"no_boxes": "its rows have no boxes", "no_size": "the size of the source is not known"}
 
 
@@ -33,11 +33,11 @@ def add_rule_commands(commands: typer.Typer, place_of: Callable[[str], str], cli
         named: Named,
         file: Annotated[
             str | None,
-            typer.Argument(metavar="[FILE]", help="Zones and rules as JSON, in place of those it has; - is stdin."),
+            typer.Argument(metavar="[FILE]", help="The new zones and rules as JSON; -: standard input."),
         ] = None,
         url: Url = None,
     ) -> None:
-        """What of its detections makes an event, as JSON; with a FILE other rules from now on."""
+        """Print the zones and rules as JSON. With a FILE: replace them."""
         with client_of(context, url) as client:
             place = place_of(named)
             kept = client.put_rules(place, read_json(file)) if file else client.rules(place)
@@ -50,13 +50,13 @@ def add_rule_commands(commands: typer.Typer, place_of: Callable[[str], str], cli
     def rule_events(
         context: typer.Context,
         named: Named,
-        rule: Annotated[str, typer.Option("--rule", metavar="NAME", help="Of this rule alone.")] = "",
-        limit: Annotated[int, typer.Option(min=1, max=500, help="How many, the newest.")] = 20,
-        follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more. Ctrl-C ends it.")] = False,
+        rule: Annotated[str, typer.Option("--rule", metavar="NAME", help="Only events of this rule.")] = "",
+        limit: Annotated[int, typer.Option(min=1, max=500, help="Largest number of events, the newest ones.")] = 20,
+        follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for further events, until Ctrl-C.")] = False,
         as_json: AsJson = False,
         url: Url = None,
     ) -> None:
-        """When its rules held, oldest first."""
+        """List the events of the rules, oldest first."""
         with client_of(context, url) as client:
             place = place_of(named)
             newest = client.rule_events(place, rule=rule, limit=limit)["events"][::-1]

@@ -29,23 +29,32 @@ TOKEN = "MODELMILL_TOKEN"  # noqa: S105  # the variable's name
 
 
 def up(
-    host: Annotated[str | None, typer.Option(help="Address the web listens on; default 127.0.0.1.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address that the web server listens on; default: 127.0.0.1.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Its port; default 8080; 0: any that is free.")
+        int | None, typer.Option(min=0, max=65535, help="Port of the web server; default: 8080; 0: any free port.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything is kept.")] = None,
-    workers: Annotated[str, typer.Option(help="How many jobs may be in each stage at a time.")] = "onnx=1,bie=1,nef=1",
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for all data.")] = None,
+    workers: Annotated[
+        str, typer.Option(help="Number of jobs that may be in each stage at the same time.")
+    ] = "onnx=1,bie=1,nef=1",
     bie_workers: Annotated[
-        int | None, typer.Option(min=0, max=WORKERS_MAX, help="The same for BIE alone: its cap.")
+        int | None,
+        typer.Option(min=0, max=WORKERS_MAX, help="Number of jobs that may be in the BIE stage at the same time."),
     ] = None,
-    sample: Annotated[bool, typer.Option("--sample/--no-sample", help="Convert the bundled sample first.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop after the sample: exit code 0 or 1.")] = False,
+    sample: Annotated[
+        bool, typer.Option("--sample/--no-sample", help="Convert the bundled sample after the start.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop after the sample, with exit code 0 if it was converted and 1 if not.")
+    ] = False,
     train: Annotated[
         bool, typer.Option("--train", help="Also start a Ray cluster on this machine, for training.")
     ] = False,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds a worker may take to stop.")] = 10.0,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that a worker may take to stop.")] = 10.0,
 ) -> None:
-    """Start Valkey, web, scheduler and workers here; Ctrl-C stops all of them."""
+    """Start Valkey, the web server, the scheduler and the workers on this machine. Ctrl-C stops all of them."""
     from app.bootstrap.accounts import settings_in
     from app.standalone.stack import launch_of, locked
 

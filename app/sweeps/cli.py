@@ -16,7 +16,7 @@ from app.kit.errors import BadRequest, NotFound
 if TYPE_CHECKING:
     from app.sweeps.client import SweepsClient
 
-SweepId = Annotated[str, typer.Argument(metavar="ID", help="Of the sweep, as `list` shows it.")]
+SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `list` shows it.")]
 commands = typer.Typer(
     help="Convert models with several sets of options each, and see the results side by side.",
     no_args_is_help=True,
@@ -27,14 +27,16 @@ commands = typer.Typer(
 @commands.command()
 def start(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML: name, models (model, images), options.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="YAML file with name, models (model, images) and options.")
+    ],
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Do every stage, also where the same work was done before.")
+        bool, typer.Option("--no-cache", help="Run every stage, even if its result is in the cache.")
     ] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Upload the models and images that the file names, and convert each with each set of options."""
+    """Upload the models and images of the file, and convert each model with each set of options."""
     document = _document(file)
     with _client(context, url) as client:
         models = [_uploaded(context, url, file.parent, each) for each in document["models"]]
@@ -45,7 +47,7 @@ def start(
 
 @commands.command("list")
 def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """My sweeps, newest first."""
+    """List my sweeps, newest first."""
     with _client(context, url) as client:
         sweeps = client.sweeps()
     print_lines(sweeps, _sweep_line, "There are no sweeps.", as_json=as_json)
@@ -59,7 +61,8 @@ def show(
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """The table of a sweep. * marks what no other of the same model beats in quality and size."""
+    """Show the table of a sweep. * marks the jobs that no other job of the same model beats in both quality and
+    size."""
     with _client(context, url) as client:
         if as_csv:
             typer.echo(client.table(sweep), nl=False)
@@ -70,7 +73,7 @@ def show(
 
 @commands.command()
 def cancel(context: typer.Context, sweep: SweepId, url: Url = None) -> None:
-    """End its jobs, and submit no more of them."""
+    """Cancel the jobs of a sweep, and submit no more."""
     with _client(context, url) as client:
         client.cancel(sweep)
     typer.echo(f"{sweep} is cancelled.")

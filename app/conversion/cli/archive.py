@@ -17,25 +17,31 @@ if TYPE_CHECKING:
     from app.conversion.client import ArchiveClient
 
 commands = typer.Typer(
-    help="Completed jobs, also of before a restart: list, show, keep, delete.", no_args_is_help=True, epilog=EPILOG
+    help="The archive of completed jobs, including those from before a restart: list, show, keep, delete.",
+    no_args_is_help=True,
+    epilog=EPILOG,
 )
 
 
 @commands.command("list")
 def list_archive(
     context: typer.Context,
-    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id, name or tags.")] = None,
-    tag: Annotated[str | None, typer.Option(help="One whole tag.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="SHA256", help="Beginning of the model's SHA-256.")] = None,
-    verdict: Annotated[str | None, typer.Option(metavar="PASSED|BELOW_RULE")] = None,
-    min_snr: Annotated[float | None, typer.Option(metavar="DB", help="Least SNR of the worst output.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Finished then or later, ISO 8601.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Finished before then, ISO 8601.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, the last finished first.")] = 20,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the id, the name or the tags.")] = None,
+    tag: Annotated[str | None, typer.Option(help="A tag, as a whole.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="SHA256", help="Beginning of the SHA-256 of the model.")] = None,
+    verdict: Annotated[
+        str | None, typer.Option(metavar="PASSED|BELOW_RULE", help="Only jobs with this verdict.")
+    ] = None,
+    min_snr: Annotated[float | None, typer.Option(metavar="DB", help="Lowest SNR of the worst output.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Completed at this time or later, ISO 8601.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Completed before this time, ISO 8601.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of jobs, the last completed one first.")] = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Completed jobs, the last finished first."""
+    """List completed jobs, the last completed one first."""
     with _client(context, url) as client:
         filters = {"q": search, "tag": tag, "model": model, "since": since, "until": until, "snr_min_db": min_snr}
         rows = list(client.jobs(limit=limit, verdict=verdict.upper() if verdict else None, **filters))
@@ -54,7 +60,7 @@ def list_archive(
 
 @commands.command()
 def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
-    """A job as it was at its end."""
+    """Show a completed job."""
     with _client(context, url) as client:
         archived = client.job(_id_of(client, job))
     if as_json:
@@ -76,10 +82,10 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
 def keep(
     context: typer.Context,
     job: JobId,
-    off: Annotated[bool, typer.Option("--off", help="Keep it no longer.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Let the job expire again.")] = False,
     url: Url = None,
 ) -> None:
-    """Have a job stay however old it grows."""
+    """Keep a job permanently."""
     with _client(context, url) as client:
         job_id = _id_of(client, job)
         client.keep(job_id, is_kept=not off)
@@ -90,10 +96,10 @@ def keep(
 def remove(
     context: typer.Context,
     job: JobId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     url: Url = None,
 ) -> None:
-    """Delete a job and all its files for good."""
+    """Delete a job and all its files permanently."""
     with _client(context, url) as client:
         job_id = _id_of(client, job)
         if not yes:

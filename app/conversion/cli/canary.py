@@ -32,17 +32,23 @@ Record = dict[str, Any]
 
 def canary(
     context: typer.Context,
-    tag: Annotated[str, typer.Option(help="Which jobs are pinned: those with this tag.")] = PINNED,
+    tag: Annotated[str, typer.Option(help="Tag of the pinned jobs.")] = PINNED,
     against: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The service with the other version; default the same one, after an upgrade."),
+        typer.Option(
+            metavar="URL",
+            help="Address of a service with another version. Default: the same service, after an upgrade.",
+        ),
     ] = None,
-    max_drop: Annotated[float, typer.Option(metavar="DB", min=0, help="A loss of SNR that is still the same.")] = 0.5,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wait no longer for each job.")] = None,
+    max_drop: Annotated[
+        float, typer.Option(metavar="DB", min=0, help="Loss of SNR up to which a result counts as equal.")
+    ] = 0.5,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time to wait for each job.")] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Convert pinned jobs again and show what changed: SNR, time, size, failures. Exit code 6 when any is worse."""
+    """Convert pinned jobs again and show what has changed: SNR, time, size, failures. Exit code 6 if any of them is
+    worse."""
     with client_of(context, url) as client, _other(context, client, against) as target:
         pinned = _pinned(client, tag)
         submitted = [(record, _again(client, target, record)) for record in pinned]

@@ -25,97 +25,158 @@ def convert(
     context: typer.Context,
     model: Annotated[
         str,
-        typer.Argument(help="The ONNX file; or hf://, mlflow://, models:/, s3://, https:// for the service."),
+        typer.Argument(
+            help="The ONNX file, or an address that the service downloads: hf://, mlflow://, models:/, s3://, https://."
+        ),
     ],
     images: Annotated[
-        list[Path], typer.Argument(help="Reference images: a folder, a zip, pictures, .npy or .npz files.")
+        list[Path], typer.Argument(help="Reference samples: a folder, a ZIP file, images, .npy or .npz files.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where results go; default <model>-converted.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for the results; default: <model>-converted."),
     ] = None,
-    name: Annotated[str, typer.Option(help="Name of the job; default the model's.")] = "",
-    tag: Annotated[list[str] | None, typer.Option(help="A tag; may be repeated.")] = None,
-    toolchain: Annotated[Optional, typer.Option(metavar="host|kneron", rich_help_panel=TARGET)] = None,
+    name: Annotated[str, typer.Option(help="Name of the job; default: the name of the model.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="Tag of the job. Can be repeated.")] = None,
+    toolchain: Annotated[
+        Optional,
+        typer.Option(metavar="host|kneron", help="Toolchain that converts; default: host.", rich_help_panel=TARGET),
+    ] = None,
     chip: Annotated[
-        Optional, typer.Option(metavar="520|720|530|630|730", help="For kneron.", rich_help_panel=TARGET)
+        Optional,
+        typer.Option(
+            metavar="520|720|530|630|730",
+            help="Chip to convert for, with the toolchain kneron.",
+            rich_help_panel=TARGET,
+        ),
     ] = None,
     shape: Annotated[
         list[str] | None,
-        typer.Option(help='Fixed shape of an input: "input=1,3,224,224"; may be repeated.', rich_help_panel=TARGET),
+        typer.Option(
+            help='Fixed shape of an input, such as "input=1,3,224,224". Can be repeated.', rich_help_panel=TARGET
+        ),
     ] = None,
     preprocess: Annotated[
         Optional,
         typer.Option(
             metavar="NAME|JSON",
-            help="unit, signed, imagenet, shift127, bytes_bgr, or the options as JSON; default what the model's family "
-            "and first layer tell, where they are sure.",
+            help="Preprocessing of the images: unit, signed, imagenet, shift127, bytes_bgr, or the options as "
+            "JSON. Default: what is recognized from the family and the first layer of the model, if it is "
+            "certain.",
             rich_help_panel=PREPROCESS,
         ),
     ] = None,
-    color: Annotated[Optional, typer.Option(metavar="RGB|BGR|GRAY|auto", rich_help_panel=PREPROCESS)] = None,
-    resize: Annotated[Optional, typer.Option(metavar="stretch|letterbox", rich_help_panel=PREPROCESS)] = None,
-    scale: Annotated[float | None, typer.Option(help="Default 1/255.", rich_help_panel=PREPROCESS)] = None,
-    mean: Annotated[
-        Optional, typer.Option(help='"127" or one per channel: "0.485,0.456,0.406".', rich_help_panel=PREPROCESS)
+    color: Annotated[
+        Optional,
+        typer.Option(
+            metavar="RGB|BGR|GRAY|auto",
+            help="Order of the color channels that the model takes.",
+            rich_help_panel=PREPROCESS,
+        ),
     ] = None,
-    std: Annotated[Optional, typer.Option(help="As mean.", rich_help_panel=PREPROCESS)] = None,
+    resize: Annotated[
+        Optional,
+        typer.Option(
+            metavar="stretch|letterbox",
+            help="How images are scaled to the input of the model.",
+            rich_help_panel=PREPROCESS,
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(help="Factor for the values of the pixels; default: 1/255.", rich_help_panel=PREPROCESS),
+    ] = None,
+    mean: Annotated[
+        Optional,
+        typer.Option(
+            help='Mean that is subtracted: one value, such as "127", or one per channel, such as "0.485,0.456,0.406".',
+            rich_help_panel=PREPROCESS,
+        ),
+    ] = None,
+    std: Annotated[
+        Optional,
+        typer.Option(
+            help="Standard deviation that is divided by: one value, or one per channel.", rich_help_panel=PREPROCESS
+        ),
+    ] = None,
     goal: Annotated[
         Optional,
         typer.Option(
             metavar='"snr>=20"|"drop<=1%"|smallest|fastest|none',
-            help="Search for what reaches it; host: snr>=20 unless --method or the like decides.",
+            help="Search for a quantization that reaches this goal. Default with the toolchain host: snr>=20, "
+            "unless an option such as --method decides.",
             rich_help_panel=QUANTIZE,
         ),
     ] = None,
     budget: Annotated[
-        Optional, typer.Option(metavar="90s|10m|1h", help="How long that may take.", rich_help_panel=QUANTIZE)
+        Optional, typer.Option(metavar="90s|10m|1h", help="Time limit of the search.", rich_help_panel=QUANTIZE)
     ] = None,
     start: Annotated[
         Optional,
         typer.Option(
             metavar="bie.json[:ID]",
-            help="Begin with the candidate that this report has taken, or with another of its; with --goal none, make "
-            "exactly that.",
+            help="Start the search with the chosen candidate of this report, or with the candidate ID. With --goal"
+            " none, exactly this candidate is built.",
             rich_help_panel=QUANTIZE,
         ),
     ] = None,
-    method: Annotated[Optional, typer.Option(metavar="minmax|percentile|entropy", rich_help_panel=QUANTIZE)] = None,
+    method: Annotated[
+        Optional,
+        typer.Option(
+            metavar="minmax|percentile|entropy",
+            help="How the ranges of the activations are calibrated.",
+            rich_help_panel=QUANTIZE,
+        ),
+    ] = None,
     percentile: Annotated[
         float | None,
-        typer.Option(help="Share of activations kept; means --method percentile.", rich_help_panel=QUANTIZE),
+        typer.Option(
+            help="Percentage of the activations that the range covers. Implies --method percentile.",
+            rich_help_panel=QUANTIZE,
+        ),
     ] = None,
     per_channel: Annotated[
-        bool | None, typer.Option("--per-channel/--per-tensor", help="Of the weights.", rich_help_panel=QUANTIZE)
+        bool | None,
+        typer.Option("--per-channel/--per-tensor", help="Quantize the weights per channel.", rich_help_panel=QUANTIZE),
     ] = None,
     report_images: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Images that neither calibrate nor choose: the result of the search is reported on them.",
+            help="Images that are not used to calibrate or to choose. The result of the search is also measured on"
+            " them.",
             rich_help_panel=QUANTIZE,
         ),
     ] = None,
     allow_damaged: Annotated[
-        bool | None, typer.Option("--allow-damaged", help="Leave out images that cannot be read.")
+        bool | None, typer.Option("--allow-damaged", help="Skip images that cannot be read.")
     ] = None,
     options: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="All options as JSON; flags are laid over it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="All options as JSON. Options of the command line take precedence."),
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Do every stage, also where the same work was done before.")
+        bool, typer.Option("--no-cache", help="Run every stage, even if its result is in the cache.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end, or just submit.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end, or only submit.")] = True,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Wait no longer; the job itself goes on (exit code 1).")
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Longest time to wait. After it, the command ends with exit code 1, and the job continues.",
+        ),
     ] = None,
     min_snr: Annotated[
         float | None,
-        typer.Option(metavar="DB", help="End with exit code 6 when an output has less, or nothing was quantized."),
+        typer.Option(
+            metavar="DB", help="End with exit code 6 if an output has a lower SNR, or if nothing was quantized."
+        ),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Convert an ONNX model: ONNX → BIE → NEF. Uploads, waits, downloads the results to DIR."""
+    """Convert an ONNX model: ONNX → BIE → NEF. Uploads the files, waits for the end, and downloads the results to
+    DIR."""
     from modelmill_client.inputs import REPORT_FOLDER
 
     from app.conversion.cli.conversion import ConversionOrder

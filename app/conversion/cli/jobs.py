@@ -29,15 +29,17 @@ commands = typer.Typer(help="List, show, follow, cancel and download jobs.", no_
 @commands.command("list")
 def list_jobs(
     context: typer.Context,
-    status: Annotated[str | None, typer.Option(metavar="ONNX|BIE|NEF|COMPLETED|FAILED")] = None,
-    toolchain: Annotated[str | None, typer.Option(metavar="host|kneron")] = None,
-    chip: Annotated[str | None, typer.Option(metavar="520|720|530|630|730")] = None,
-    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id, name or tags.")] = None,
+    status: Annotated[
+        str | None, typer.Option(metavar="ONNX|BIE|NEF|COMPLETED|FAILED", help="Only jobs with this status.")
+    ] = None,
+    toolchain: Annotated[str | None, typer.Option(metavar="host|kneron", help="Only jobs of this toolchain.")] = None,
+    chip: Annotated[str | None, typer.Option(metavar="520|720|530|630|730", help="Only jobs for this chip.")] = None,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the id, the name or the tags.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Jobs, newest first."""
+    """List jobs, newest first."""
     with client_of(context, url) as client:
         status_filter = status.upper() if status else None
         records = list(client.jobs(limit=limit, status=status_filter, toolchain=toolchain, platform=chip, q=search))
@@ -56,7 +58,7 @@ def list_jobs(
 
 @commands.command()
 def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
-    """What is known of a job."""
+    """Show a job."""
     with client_of(context, url) as client:
         record = job_of(client, job)
         report = client.artifact_json(record["job_id"], "bie.json") if "bie.json" in record["artifacts"] else {}
@@ -78,11 +80,13 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
 def logs(
     context: typer.Context,
     job: JobId,
-    step: Annotated[str | None, typer.Argument(metavar="onnx|bie|nef", help="One step; default all so far.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    step: Annotated[
+        str | None, typer.Argument(metavar="onnx|bie|nef", help="The stage; default: all stages so far.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the job has ended.")] = False,
     url: Url = None,
 ) -> None:
-    """The log of a job's steps."""
+    """Print the log of a job."""
     if step is not None and step.lower() not in STEPS:
         raise BadRequest(f"there is no step {step}", hint="The steps are onnx, bie and nef.")
     with client_of(context, url) as client:
@@ -93,7 +97,7 @@ def logs(
 
 @commands.command()
 def actions(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
-    """What to do next about a conversion, the most worthwhile first, each with its price."""
+    """Show the next actions for a conversion with their cost, the best one first."""
     from app.conversion.cli.conversion import action_line
 
     with client_of(context, url) as client:
@@ -109,7 +113,7 @@ def actions(context: typer.Context, job: JobId, as_json: AsJson = False, url: Ur
 
 @commands.command()
 def cancel(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
-    """End a queued or running job."""
+    """Cancel a queued or running job."""
     with client_of(context, url) as client:
         record = client.cancel(job_of(client, job)["job_id"])
     typer.echo(json.dumps(record, indent=2) if as_json else f"Job {record['job_id']} is cancelled.")
@@ -119,16 +123,18 @@ def cancel(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url
 def edit(
     context: typer.Context,
     job: JobId,
-    name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="Its tags from now on; may be repeated.")] = None,
-    notes: Annotated[str | None, typer.Option(help="What you want to remember of it.")] = None,
+    name: Annotated[str | None, typer.Option(help="New name of the job.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="New tags of the job, which replace all others. Can be repeated.")
+    ] = None,
+    notes: Annotated[str | None, typer.Option(help="Notes about the job.")] = None,
     keep: Annotated[
-        bool | None, typer.Option("--keep/--no-keep", help="Its files stay, however old they grow.")
+        bool | None, typer.Option("--keep/--no-keep", help="Keep the files of the job permanently, or let them expire.")
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Change its name, tags or notes, or have its files kept."""
+    """Change the name, tags or notes of a job, or keep its files."""
     values = {"name": name, "tags": tag or None, "notes": notes, "keep": keep}
     given = {field: value for field, value in values.items() if value is not None}
     if not given:
@@ -142,11 +148,11 @@ def edit(
 def share(
     context: typer.Context,
     job: JobId,
-    days: Annotated[int, typer.Option(min=1, max=365, help="So long the link holds.")] = 7,
-    label: Annotated[str, typer.Option(help="Whom it is for.")] = "",
+    days: Annotated[int, typer.Option(min=1, max=365, help="Days for which the link is valid.")] = 7,
+    label: Annotated[str, typer.Option(help="Whom the link is for.")] = "",
     url: Url = None,
 ) -> None:
-    """Print a link by which others see the job without an account. It is shown this once."""
+    """Print a link with which others see the job without an account. It is shown only once."""
     with client_of(context, url) as client:
         typer.echo(client.share(job_of(client, job)["job_id"], days=days, label=label))
 
@@ -156,13 +162,14 @@ def download(
     context: typer.Context,
     job: JobId,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Files, e.g. out.nef bie.json; default results, reports and logs.")
+        list[str] | None,
+        typer.Argument(help="Names of files, such as out.nef bie.json; default: results, reports and logs."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to put them.")] = Path(),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the files.")] = Path(),
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Download files of a job; each is checked against its sha256."""
+    """Download files of a job. Each is checked against its SHA-256."""
     from app.conversion.cli.conversion import fetch
 
     with client_of(context, url) as client:

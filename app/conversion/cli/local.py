@@ -13,13 +13,17 @@ from app.kit.errors import BadInput, BadRequest
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="An .onnx, .bie or .nef file, or a zip of images.")],
+    file: Annotated[Path, typer.Argument(help="An .onnx, .bie or .nef file, or a ZIP file of images.")],
     chip: Annotated[
-        str | None, typer.Option(metavar="520|720|530|630|730", help="Name the operators this chip probably lacks.")
+        str | None,
+        typer.Option(
+            metavar="520|720|530|630|730", help="Show the operators that this chip probably does not support."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a file is and what is in it. Nothing is run. What is damaged or unknown ends with exit code 2."""
+    """Show what a file is and what it contains, without running it. Exit code 2 if it is damaged or of an unknown
+    kind."""
     from app.conversion.cli.tables import plain
     from app.conversion.inspection import damage, inspect_file
 
@@ -32,12 +36,12 @@ def inspect(
 
 
 def run(
-    nef: Annotated[Path, typer.Argument(help="An out.nef of the host toolchain.")],
-    sample: Annotated[Path, typer.Argument(metavar="INPUT", help="A picture, .npy or .npz.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.npz", help="Keep the outputs.")] = None,
+    nef: Annotated[Path, typer.Argument(help="An out.nef of the toolchain host.")],
+    sample: Annotated[Path, typer.Argument(metavar="INPUT", help="An image, or an .npy or .npz file.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.npz", help="File for the outputs.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a converted model on this machine, on one picture or on every sample of an array file."""
+    """Run a converted model on this machine, on one image or on every sample of an array file."""
     from app.conversion.cli import local_run
 
     model = local_run.open_model(nef)

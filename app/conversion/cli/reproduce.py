@@ -38,12 +38,12 @@ def reproduce(
     context: typer.Context,
     job: JobId,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Wait no longer; the new job itself goes on.")
+        float | None, typer.Option(metavar="SECONDS", help="Longest time to wait. The new job continues.")
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Convert the inputs of a job again with its options, every stage anew, and compare what comes out."""
+    """Convert the inputs of a job again with the same options and without the cache, and compare the results."""
     from app.conversion.reproduction import changed_versions, compare
 
     with client_of(context, url) as client, _archive(context, url) as archive:

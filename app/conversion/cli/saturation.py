@@ -22,14 +22,17 @@ IMAGES_MOST, UNPACKED_BYTES = 5000, 8 << 30
 
 def saturation(
     model: Annotated[Path, typer.Argument(help="The ONNX file.")],
-    images: Annotated[list[Path], typer.Argument(help="A folder, a zip, pictures, .npy or .npz files.")],
+    images: Annotated[list[Path], typer.Argument(help="A folder, a ZIP file, images, .npy or .npz files.")],
     preprocess: Annotated[
-        str | None, typer.Option(metavar="NAME|JSON", help="As of convert; default what is recognized.")
+        str | None,
+        typer.Option(
+            metavar="NAME|JSON", help="Preprocessing, as in `modelmill convert`; default: what is recognized."
+        ),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Number of CPU threads.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Signal to noise against the number of calibration pictures, judged on pictures that set no range."""
+    """Show the SNR by the number of calibration images, measured on images that are not used to calibrate."""
     from app.conversion.cli.conversion import packed, require_file
 
     require_file(model, "model")

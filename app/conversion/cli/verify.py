@@ -27,23 +27,25 @@ TIMEOUT_S = 20
 
 def verify(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="What was downloaded: out.nef, or the folder of the results.")
+        list[Path],
+        typer.Argument(metavar="FILE…", help="The downloaded files, such as out.nef, or the folder of the results."),
     ],
     receipt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The receipt; default receipt.json beside the first file.")
+        Path | None, typer.Option(metavar="FILE", help="The receipt; default: receipt.json beside the first file.")
     ] = None,
     key: Annotated[
         str | None,
         typer.Option(
             metavar="FILE|URL",
             envvar="MODELMILL_RECEIPT_KEY",
-            help="Whose signature it must be: the key that GET /receipts/key gives, as a file or from the service at "
-            "this address. Without it only that nothing was changed since somebody signed it.",
+            help="Public key that the signature must match: a file with the response of GET /receipts/key, or the "
+            "address of the service. Without it, only changes since the signature are detected, not who "
+            "signed.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check converted files against their signed receipt, and say what was changed. Needs no service."""
+    """Check converted files against their signed receipt, and show what was changed. Needs no service."""
     from app.conversion.receipt_check import Outcome, Seal, check_file, read_receipt, receipt_of
 
     path = receipt or receipt_of(files)

@@ -17,13 +17,16 @@ def calibrate(
     context: typer.Context,
     service: FullName,
     folder: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Of the data home; default: where the service collects.")
+        str,
+        typer.Option(
+            metavar="FOLDER", help="Folder of the data home; default: where the service collects hard samples."
+        ),
     ] = "",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it has ended.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the calibration has ended.")] = True,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Run both models over the hard samples that were kept, and show the settings of the Pareto front."""
+    """Run both models on the collected hard samples, and show the settings of the Pareto front."""
     namespace, name = parted(service)
     with client_of(context, url) as client:
         record = client.calibrate(namespace, name, folder)
@@ -38,15 +41,19 @@ def calibrate(
 def drift(
     context: typer.Context,
     service: FullName,
-    calibration: Annotated[str, typer.Option(metavar="ID", help="Watch: compare with this calibration.")] = "",
-    since: Annotated[str, typer.Option(metavar="TIME", help="Watch: compare with the time from here on.")] = "",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Its end; excluded.")] = "",
-    threshold: Annotated[float | None, typer.Option(help="Of the population stability index.")] = None,
-    stop: Annotated[bool, typer.Option("--stop", help="Watch it no longer.")] = False,
+    calibration: Annotated[
+        str, typer.Option(metavar="ID", help="Watch for drift, compared with this calibration.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Watch for drift, compared with the period that starts at this time.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="End of the period, excluded.")] = "",
+    threshold: Annotated[float | None, typer.Option(help="Threshold of the population stability index.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop watching for drift.")] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """How far what a service sees is from its reference; or set the reference."""
+    """Show how far a service has drifted from its reference, or set the reference."""
     namespace, name = parted(service)
     reference = {"calibration_id": calibration, "since": since, "until": until, "threshold": threshold}
     chosen = {key: value for key, value in reference.items() if value}

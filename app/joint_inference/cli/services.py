@@ -25,7 +25,7 @@ POLL_S = 1.0
 PATIENCE_S = 60.0
 """How long the service may be away while somebody watches."""
 SEE = "`modelmill joint list` shows those there are."
-FullName = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The service; the namespace is `default`.")]
+FullName = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The service; default namespace: `default`.")]
 commands = typer.Typer(
     help="Joint inference: a small model at the edge, hard samples to a big one in the cloud.",
     no_args_is_help=True,
@@ -37,12 +37,12 @@ commands = typer.Typer(
 def apply(
     context: typer.Context,
     file: Annotated[
-        str, typer.Option("--file", "-f", metavar="FILE", help="Services as YAML or JSON; - reads them from stdin.")
+        str, typer.Option("--file", "-f", metavar="FILE", help="Services as YAML or JSON; -: standard input.")
     ],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Create services, or change those that are there. A file may hold several documents."""
+    """Create or change services. The file may contain several documents."""
     from app.joint_inference.cli.tables import full_name
 
     resources, records = read_resources(file), []
@@ -61,14 +61,16 @@ def apply(
 @commands.command("list")
 def list_services(
     context: typer.Context,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only of this one.")] = None,
-    state: Annotated[str | None, typer.Option(metavar="Pending|Running|Failed")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only services of this namespace.")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="Pending|Running|Failed", help="Only services in this state.")
+    ] = None,
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the name.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """My services, newest first."""
+    """List my services, newest first."""
     from app.joint_inference.cli.tables import services_table
 
     with client_of(context, url) as client:
@@ -81,11 +83,11 @@ def list_services(
 def show(
     context: typer.Context,
     service: FullName,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again at each change, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Print again at each change, until Ctrl-C.")] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """What is known of a service: its state and why, its workers, what they counted, how a failed one ended."""
+    """Show a service: its state and the reason, its workers, their counters, and why a failed worker ended."""
     namespace, name = parted(service)
     with client_of(context, url) as client:
         if watch:
@@ -99,12 +101,16 @@ def rollout(
     context: typer.Context,
     service: FullName,
     action: Annotated[
-        str, typer.Argument(metavar="[pause|resume|roll-back|retry|promote]", help="Nothing: show how far it is.")
+        str,
+        typer.Argument(
+            metavar="[pause|resume|roll-back|retry|promote]", help="What to do; default: show the progress."
+        ),
     ] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """How far a new model of the edge has got over a service's nodes; pause it, take it back, or give it to all."""
+    """Show the roll-out of a new edge model to the nodes of a service; pause, resume, roll back, retry or promote
+    it."""
     from app.joint_inference.cli.tables import rollout_lines
 
     namespace, name = parted(service)
@@ -121,11 +127,14 @@ def rollout(
 def delete(
     context: typer.Context,
     service: FullName,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its workers have ended.")] = True,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Wait no longer (exit code 1).")] = 60.0,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the workers have ended.")] = True,
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Longest time to wait. After it, the command ends with exit code 1."),
+    ] = 60.0,
     url: Url = None,
 ) -> None:
-    """End the workers of a service, and forget it."""
+    """Delete a service, and stop its workers."""
     namespace, name = parted(service)
     with client_of(context, url) as client:
         client.delete(namespace, name)
@@ -240,17 +249,23 @@ def _bytes(file: str) -> bytes:
         raise BadRequest(f"{file} cannot be read: {error.strerror}") from error
 
 
-AT = "A Modelmill that runs on this machine and asks for no account: nodes, models and service join it until this ends."
+AT = (
+    "Address of a Modelmill on this machine that needs no account. The nodes, models and service are added to it until "
+    "this command ends."
+)
 
 
 @commands.command(epilog="Needs no root, no container and no other server. " + EPILOG)
 def demo(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the web; 0: any that is free.")] = 0,
-    once: Annotated[bool, typer.Option("--once", help="Stop after the table: exit code 0 or 1.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave its folder with data and logs, and say where.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the web server; 0: any free port.")] = 0,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the table, with exit code 0 or 1.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the folder with data and logs, and print its path.")
+    ] = False,
     at: Annotated[str, typer.Option(metavar="URL", help=AT)] = "",
 ) -> None:
-    """On this machine alone: web, an edge and a cloud node, two models, a service, and what it is worth."""
+    """Run a demonstration on this machine: a web server, an edge and a cloud node, two models, a service, and its
+    benefit."""
     # Small matrices: a thread of BLAS per core makes the training ten times slower where cores are shared.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if at:

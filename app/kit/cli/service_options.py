@@ -16,10 +16,13 @@ Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help=f"Address of the service; else MODELMILL_URL, else {DEFAULT_URL}."),
 ]
-Limit = Annotated[int, typer.Option(min=1, help="How many, newest first.")]
+Limit = Annotated[int, typer.Option(min=1, help="Largest number of entries, newest first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="As given to `modelmill up`; default: the settings'.")
+    Path | None,
+    typer.Option(
+        "--data-dir", metavar="DIR", help="Data folder, as given to `modelmill up`; default: that of the settings."
+    ),
 ]
 """Of commands that work on the data themselves, not on the service."""
 

@@ -14,10 +14,10 @@ from app.kit.errors import BadInput
 from app.nodes.cli.node_commands import client_of, commands
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
-CameraId = Annotated[str, typer.Argument(metavar="ID", help="Of the camera, from 1000 on.")]
-SOURCE = "A URL, or an absolute path on the node; its agent's --source must offer it."
+CameraId = Annotated[str, typer.Argument(metavar="ID", help="Id of the camera, 1000 or higher.")]
+SOURCE = "A URL, or an absolute path on the node, that --source of its agent offers."
 cameras = typer.Typer(
-    help="The cameras that were added to a node while its agent ran: list, add, change, remove.",
+    help="Cameras that were added to a node while its agent was running: list, add, change, remove.",
     no_args_is_help=True,
     epilog=EPILOG,
 )
@@ -26,7 +26,7 @@ commands.add_typer(cameras, name="cameras")
 
 @cameras.command("list")
 def list_cameras(context: typer.Context, node: Node, as_json: AsJson = False, url: Url = None) -> None:
-    """Cameras that were added. All of its videos: `modelmill video nodes`."""
+    """List the added cameras of a node. `modelmill video nodes` lists all videos."""
     with client_of(context, url) as client:
         added = client.cameras(node)
     nothing = f"None was added. `modelmill nodes cameras add {node} TYPE=SOURCE` adds one."
@@ -35,7 +35,7 @@ def list_cameras(context: typer.Context, node: Node, as_json: AsJson = False, ur
 
 @cameras.command()
 def discovered(context: typer.Context, node: Node, as_json: AsJson = False, url: Url = None) -> None:
-    """Cameras that answer on its network, where its agent was started with --discover."""
+    """List the cameras on the network of a node, if its agent was started with --discover."""
     with client_of(context, url) as client:
         seen = client.discovered_cameras(node)
     print_lines(seen, _discovered_line, "No camera has answered.", as_json=as_json)
@@ -45,7 +45,7 @@ def discovered(context: typer.Context, node: Node, as_json: AsJson = False, url:
 def add(
     context: typer.Context,
     node: Node,
-    camera: Annotated[str, typer.Argument(metavar="TYPE=SOURCE", help=f"What it shows, and where it is. {SOURCE}")],
+    camera: Annotated[str, typer.Argument(metavar="TYPE=SOURCE", help=f"Type and source of the camera. {SOURCE}")],
     url: Url = None,
 ) -> None:
     """Add a camera, and print its id."""
@@ -65,11 +65,11 @@ def change(
     context: typer.Context,
     node: Node,
     camera_id: CameraId,
-    type: Annotated[str | None, typer.Option(help="What it shows.")] = None,
+    type: Annotated[str | None, typer.Option(help="Type of the camera: what it shows.")] = None,
     source: Annotated[str | None, typer.Option(metavar="PATH|URL", help=SOURCE)] = None,
     url: Url = None,
 ) -> None:
-    """Change a camera; jobs that read it go on with the new source."""
+    """Change a camera. Jobs that read it continue with the new source."""
     if type is None and source is None:
         raise BadInput("Nothing is to be changed.", hint="Give --type, --source, or both.")
     with client_of(context, url) as client:

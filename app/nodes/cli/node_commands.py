@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.nodes.client import NodesClient
 
 commands = typer.Typer(
-    help="The machines that run models: list, add, remove. `modelmill node` is what runs on each.",
+    help="The machines that run models: list, add, remove. `modelmill node` is the program that runs on each of them.",
     no_args_is_help=True,
     epilog=EPILOG,
 )
@@ -42,11 +42,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 @commands.command("list")
 def list_nodes(
     context: typer.Context,
-    selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Only those with these labels.")] = "",
+    selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Only nodes with these labels.")] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """All nodes, by name, and how many workers run on each."""
+    """List all nodes, by name, with the number of workers."""
     with client_of(context, url) as client:
         nodes = client.nodes(selector)
     nothing = "There are no nodes. `modelmill nodes add NAME` adds one."
@@ -57,14 +57,16 @@ def list_nodes(
 def add(
     context: typer.Context,
     name: Name,
-    side: Annotated[str, typer.Option(metavar="edge|cloud|host", help="Where it stands; host: both in one.")] = "edge",
+    side: Annotated[
+        str, typer.Option(metavar="edge|cloud|host", help="Whether it is an edge node, a cloud node, or both (host).")
+    ] = "edge",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Give a new token to a node that there is already; the old one ends.")
+        bool, typer.Option("--replace", help="Give a new token to an existing node; the old one becomes invalid.")
     ] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Add a node, and print its token, this once."""
+    """Add a node, and print its token, which is shown only once."""
     if side not in SIDES:
         raise BadInput(f"{side!r} is no side.", hint=f"It is one of {', '.join(SIDES)}.")
     with client_of(context, url) as client:
@@ -82,10 +84,12 @@ def add(
 def label(
     context: typer.Context,
     name: Name,
-    changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE|KEY-]…", help="KEY- removes it.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE|KEY-]…", help="Labels to set; KEY- removes a label.")
+    ] = None,
     url: Url = None,
 ) -> None:
-    """Label a node, for services and jobs to select it. Without labels: print those that it has."""
+    """Change the labels of a node, by which services and job sets select it. Without labels: print the current ones."""
     pairs = [(*change.partition("="), change) for change in changes or ()]
     unfit = next((change for key, mark, _, change in pairs if not mark and not key.endswith("-")), None)
     if unfit is not None:
@@ -105,17 +109,30 @@ def label(
 def allow(
     context: typer.Context,
     name: Name,
-    who: Annotated[list[str] | None, typer.Argument(metavar="[USER|@GROUP]…", help="These and no others.")] = None,
-    everybody: Annotated[bool, typer.Option("--everybody", help="Whoever is signed in.")] = False,
-    administrators: Annotated[bool, typer.Option("--administrators", help="Administrators alone.")] = False,
-    owner: Annotated[
-        list[str] | None, typer.Option(metavar="USER|@GROUP", help="Owns it: may say this too, and label it.")
+    who: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[USER|@GROUP]…", help="Users and groups that have access; they replace the previous ones."
+        ),
     ] = None,
-    video: Annotated[str | None, typer.Option(metavar="ID", help="Of the node this video only.")] = None,
-    source: Annotated[str | None, typer.Option(metavar="PATH|URL", help="This source, as the node offers it.")] = None,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Give access to everybody who is signed in.")] = False,
+    administrators: Annotated[
+        bool, typer.Option("--administrators", help="Give access to administrators only.")
+    ] = False,
+    owner: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USER|@GROUP", help="Owner of the node, who may also change the access rule and the labels."
+        ),
+    ] = None,
+    video: Annotated[str | None, typer.Option(metavar="ID", help="Only this video of the node.")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="Only this source, as the node offers it.")
+    ] = None,
     url: Url = None,
 ) -> None:
-    """Say who may use a node or one of its cameras. What others run there is ended. Without names: print who may."""
+    """Set who may use a node or one of its cameras. Workloads of others on it are stopped. Without names: print the
+    access rule."""
     if sum((bool(who), everybody, administrators)) > 1 or (video is not None and source is not None):
         raise BadInput(
             "These contradict each other.", hint="Give names, --everybody or --administrators, and one camera."
@@ -150,7 +167,7 @@ def _access_lines(name: str, access: dict[str, Any]) -> list[str]:
 
 @commands.command()
 def remove(context: typer.Context, name: Name, url: Url = None) -> None:
-    """Remove a node that has no work; its token ends."""
+    """Remove a node that runs nothing. Its token becomes invalid."""
     with client_of(context, url) as client:
         client.remove(name)
     _print_note(f"Node {name} is removed, and its token has ended.")

@@ -12,13 +12,13 @@ from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_table
 from app.training.cli.tasks import client_of, read_file
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the environment.")]
-commands = typer.Typer(help="What tasks may run in.", no_args_is_help=True, epilog=EPILOG)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment.")]
+commands = typer.Typer(help="Environments of training tasks.", no_args_is_help=True, epilog=EPILOG)
 
 
 @commands.command("list")
 def list_environments(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """Environments that my tasks may name; secrets are shown by name."""
+    """List the environments that my tasks may use. Secrets are shown by name only."""
     from app.training.cli.tables import environments_table
 
     with client_of(context, url) as client:
@@ -30,11 +30,11 @@ def list_environments(context: typer.Context, as_json: AsJson = False, url: Url 
 def put(
     context: typer.Context,
     name: Name,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Its YAML or JSON; - reads it from stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The environment as YAML or JSON; -: standard input.")],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Add an environment, or write it anew (administrators)."""
+    """Add or replace an environment (administrators)."""
     with client_of(context, url) as client:
         record = client.put_environment(name, read_file(file))
     typer.echo(json.dumps(record, indent=2) if as_json else f"Environment {record['name']} is saved.")
@@ -42,7 +42,7 @@ def put(
 
 @commands.command()
 def delete(context: typer.Context, name: Name, url: Url = None) -> None:
-    """Delete an environment that no task waits or runs in (administrators)."""
+    """Delete an environment that no unfinished task uses (administrators)."""
     with client_of(context, url) as client:
         client.delete_environment(name)
     typer.echo(f"Environment {name} is deleted.")

@@ -15,12 +15,15 @@ from app.kit.errors import BadRequest, NotFound
 from app.training.cli.tasks import TaskId, client_of, task_of
 
 Artifact = Annotated[
-    str, typer.Option(metavar="PATH", help="The ONNX in the folder of the task; needed if there are several.")
+    str,
+    typer.Option(
+        metavar="PATH", help="Path of the ONNX file in the folder of the task; required if there are several."
+    ),
 ]
 
 
 def checkpoints(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """The checkpoints that a task has left; `resume_from` of a new task begins with one."""
+    """List the checkpoints of a task, for `resume_from` of a new task."""
     from app.training.cli.tables import checkpoints_table
 
     with client_of(context, url) as client:
@@ -32,12 +35,12 @@ def checkpoints(context: typer.Context, task: TaskId, as_json: AsJson = False, u
 def export(
     context: typer.Context,
     task: TaskId,
-    checkpoint: Annotated[str, typer.Option(metavar="last|best|STEP", help="Which checkpoint of the task.")] = "last",
-    onnx: Annotated[bool, typer.Option("--onnx", help="An ONNX as well.")] = False,
+    checkpoint: Annotated[str, typer.Option(metavar="last|best|STEP", help="Checkpoint of the task.")] = "last",
+    onnx: Annotated[bool, typer.Option("--onnx", help="Also export an ONNX model.")] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Make a model of a checkpoint: a task that leaves it in models/ of your home, in Hugging Face's safetensors."""
+    """Export a checkpoint as a model: a task writes it to models/ of your data home, as Hugging Face safetensors."""
     with client_of(context, url) as client:
         step = int(checkpoint) if checkpoint.isdecimal() else checkpoint
         task_id = task_of(client, task)["task_id"]
@@ -50,13 +53,16 @@ def convert(
     task: TaskId,
     artifact: Artifact = "",
     images: Annotated[
-        str, typer.Option(metavar="PATH", help="Samples, in your home; default those beside the model.")
+        str,
+        typer.Option(
+            metavar="PATH", help="Path of the reference samples in your data home; default: those beside the model."
+        ),
     ] = "",
-    name: Annotated[str, typer.Option(help="Of the conversion.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the conversion job.")] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Send a model that a task left to conversion, prepared as the task describes it."""
+    """Convert a model of a task, with the options that the task describes."""
     with client_of(context, url) as client:
         record = task_of(client, task)
         made = client.convert(
@@ -75,13 +81,13 @@ def register(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model.")],
     artifact: Artifact = "",
     new_version: Annotated[
-        bool, typer.Option("--new-version", help="The next version where there is a model of this name.")
+        bool, typer.Option("--new-version", help="Add a version if there is a model of this name.")
     ] = False,
-    note: Annotated[str, typer.Option(help="Of this version.")] = "",
+    note: Annotated[str, typer.Option(help="Note about this version.")] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Keep a model that a task left under a name in the model registry."""
+    """Add a model of a task to the model registry."""
     with client_of(context, url) as client:
         record = task_of(client, task)
         made = client.register(

@@ -14,16 +14,23 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE.CSV", help="Columns user, submit_s, gpus, duration_s, …")],
+    trace: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TRACE.CSV", help="CSV file with the columns user, submit_s, gpus, duration_s and others."
+        ),
+    ],
     nodes: Annotated[int, typer.Option(min=1, max=10_000, help="Of the cluster.")] = 4,
     gpus: Annotated[int, typer.Option(min=1, max=64, help="Of each node.")] = 8,
     preempt: Annotated[
         list[str] | None,
-        typer.Option(metavar="low|normal", help="Tasks of this priority give way to more urgent ones; again for more."),
+        typer.Option(
+            metavar="low|normal", help="Priority of tasks that are preempted by more urgent ones. Can be repeated."
+        ),
     ] = None,
     checkpoint_s: Annotated[float, typer.Option(min=1, help="Seconds between two checkpoints of a task.")] = 1800,
 ) -> None:
-    """What each order of the queue would have done to a trace of tasks: waits, utilization, fairness."""
+    """Simulate each order of the queue on a trace of tasks: waiting times, utilization, fairness."""
     from rich.console import Console
     from rich.table import Table
 

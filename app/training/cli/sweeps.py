@@ -12,20 +12,20 @@ from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
 from app.training.cli.tasks import Changes, change_of, client_of, read_file, tell_changes
 
-SweepId = Annotated[str, typer.Argument(metavar="ID", help="Of the sweep, as `start` prints it.")]
+SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `start` prints it.")]
 commands = typer.Typer(
-    help="Train with several values of some fields, and compare.", no_args_is_help=True, epilog=EPILOG
+    help="Train with several values of some fields, and compare the results.", no_args_is_help=True, epilog=EPILOG
 )
 
 
 @commands.command()
 def start(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A task as YAML, with `vary`; - reads it from stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A task as YAML, with `vary`; -: standard input.")],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Put a task for each combination of values at the end of the line, or so many by chance or by Optuna."""
+    """Submit a task for each combination of values, or a number of tasks with random values or values of Optuna."""
     with client_of(context, url) as client:
         sweep = client.submit_sweep(read_file(file), idempotency_key=str(uuid.uuid4()))
     typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['tasks'])} tasks.")
@@ -35,7 +35,7 @@ def start(
 def again(
     context: typer.Context, sweep: SweepId, changes: Changes = None, as_json: AsJson = False, url: Url = None
 ) -> None:
-    """Start a sweep once more, with other values (--set most=20 --set 'vary.total_epochs=[1, 2]')."""
+    """Start a sweep again, with other values (--set most=20 --set 'vary.total_epochs=[1, 2]')."""
     values = dict(map(change_of, changes or ()))
     with client_of(context, url) as client:
         record = client.sweep_again(sweep, values, idempotency_key=str(uuid.uuid4()))
@@ -48,7 +48,7 @@ def again(
 
 @commands.command(name="list")
 def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """The last sweeps, the newest first."""
+    """List the last sweeps, newest first."""
     with client_of(context, url) as client:
         sweeps = client.sweeps()
     if as_json:
@@ -62,7 +62,7 @@ def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None
 
 @commands.command()
 def show(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
-    """The tasks of a sweep with their values and their best figure; * marks the best of all."""
+    """Show the tasks of a sweep with their values and their best metric. * marks the best task."""
     with client_of(context, url) as client:
         view = client.sweep(sweep)
     _print(view, as_json=as_json)
@@ -70,7 +70,7 @@ def show(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: U
 
 @commands.command()
 def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
-    """Add no more tasks, and end those that have not ended."""
+    """Cancel a sweep and its unfinished tasks."""
     with client_of(context, url) as client:
         view = client.cancel_sweep(sweep)
     _print(view, as_json=as_json)

@@ -28,10 +28,14 @@ SEARCHED_AT_MOST = 1000
 FULL_ID = re.compile(r".+-[0-9]{8}-[0-9]{6}-[0-9a-z]{4,}")
 GOES_ON = "Ctrl-C while following leaves the task as it is; `modelmill train cancel` ends it. "
 
-TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, or the end of it, or another part.")]
+TaskId = Annotated[
+    str, typer.Argument(metavar="TASK", help="Id of the task, or a part of the id that no other task has.")
+]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Another value; an empty one takes it out. Again for more."),
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="Another value of a field; an empty value removes it. Can be repeated."
+    ),
 ]
 commands = typer.Typer(
     help="Train on the Ray cluster: submit, list, show, follow, cancel.", no_args_is_help=True, epilog=GOES_ON + EPILOG
@@ -41,21 +45,28 @@ commands = typer.Typer(
 @commands.command(epilog=GOES_ON + EPILOG)
 def submit(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The task as YAML or JSON; - reads it from stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The task as YAML or JSON; -: standard input.")],
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", "--wait/--no-wait", help="Follow it to the end, or just submit.")
+        bool,
+        typer.Option("--follow/--no-follow", "--wait/--no-wait", help="Follow the task to its end, or only submit it."),
     ] = True,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Download here what `convert:` made of the result."),
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Folder for the results of the conversion that `convert:` requests."
+        ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Follow no longer; the task itself goes on (exit code 1).")
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Longest time to follow. After it, the command ends with exit code 1, and the task continues.",
+        ),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Put a task at the end of the line, and follow it: its state, its log, and the conversion that it asks for."""
+    """Submit a task, and follow it: its state, its log, and the conversion that it requests."""
     from app.training.cli.task_follower import TaskFollower
 
     spec = read_file(file)
@@ -79,12 +90,12 @@ def again(
     task: TaskId,
     changes: Changes = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="last|best|STEP", help="Go on from this checkpoint of the task.")
+        str | None, typer.Option(metavar="last|best|STEP", help="Continue from this checkpoint of the task.")
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Submit a task once more, with other values (--set overrides.trainer.seed=2) or from a checkpoint on."""
+    """Submit a task again, with other values (--set overrides.trainer.seed=2) or from a checkpoint."""
     values = dict(map(change_of, changes or ()))
     with client_of(context, url) as client:
         step = int(resume) if resume and resume.isdecimal() else resume
@@ -119,17 +130,22 @@ def _value(value: Any) -> str:
 @commands.command("list")
 def list_tasks(
     context: typer.Context,
-    state: Annotated[str | None, typer.Option(metavar="QUEUED|PENDING_RESOURCES|RUNNING|SUCCEEDED|…")] = None,
-    workload: Annotated[str | None, typer.Option(metavar="|".join(Workload))] = None,
-    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in id or name.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="QUEUED|PENDING_RESOURCES|RUNNING|SUCCEEDED|…", help="Only tasks in this state."),
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(metavar="|".join(Workload), help="Only tasks of this workload.")
+    ] = None,
+    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the id or the name.")] = None,
     user: Annotated[
-        str | None, typer.Option(metavar="NAME|*", help="Administrators: tasks of this user, or * of everybody.")
+        str | None, typer.Option(metavar="NAME|*", help="Tasks of this user; *: of all users (administrators).")
     ] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """My tasks, newest first."""
+    """List my tasks, newest first."""
     from app.training.cli.tables import tasks_table
 
     with client_of(context, url) as client:
@@ -141,7 +157,7 @@ def list_tasks(
 
 @commands.command()
 def show(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """What is known of a task: its state, why it waits, its attempts, and what it left."""
+    """Show a task: its state, why it waits, its attempts, and its files."""
     from app.training.cli.tables import task_lines
 
     with client_of(context, url) as client:
@@ -153,18 +169,20 @@ def show(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url
 def logs(
     context: typer.Context,
     task: TaskId,
-    tail: Annotated[int, typer.Option(min=1, max=5000, metavar="LINES", help="How many of the last lines.")] = 2000,
+    tail: Annotated[int, typer.Option(min=1, max=5000, metavar="LINES", help="Number of lines from the end.")] = 2000,
     attempt: Annotated[
-        int | None, typer.Option(min=1, max=999, metavar="NUMBER", help="Of which attempt; default the last.")
+        int | None, typer.Option(min=1, max=999, metavar="NUMBER", help="Number of the attempt; default: the last one.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
-    search: Annotated[str, typer.Option("--search", "-q", metavar="TEXT", help="Only lines that contain it.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the task has ended.")] = False,
+    search: Annotated[
+        str, typer.Option("--search", "-q", metavar="TEXT", help="Only lines that contain this text.")
+    ] = "",
     process: Annotated[
-        str, typer.Option(metavar="NAME", help='Only lines of this process: "rank 3", or as Ray names it.')
+        str, typer.Option(metavar="NAME", help='Only lines of this process: "rank 3", or its name in Ray.')
     ] = "",
     url: Url = None,
 ) -> None:
-    """The end of a task's log."""
+    """Print the end of the log of a task."""
     if follow and (search or process):
         raise BadRequest("--follow shows every line", hint="Leave out --search and --process, or --follow.")
     from app.training.cli.task_follower import TaskFollower
@@ -183,16 +201,17 @@ def plot(
     context: typer.Context,
     task: TaskId,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", metavar="NAME", help="Which curve; again for more.")
+        list[str] | None, typer.Option("--metric", "-m", metavar="NAME", help="Name of a curve. Can be repeated.")
     ] = None,
-    time: Annotated[bool, typer.Option("--time", help="Over seconds in place of steps.")] = False,
+    time: Annotated[bool, typer.Option("--time", help="Plot over seconds instead of steps.")] = False,
     beside: Annotated[
-        list[str] | None, typer.Option("--with", metavar="TASK", help="Draw another task's beside it; again for more.")
+        list[str] | None,
+        typer.Option("--with", metavar="TASK", help="Plot the curve of another task, too. Can be repeated."),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """The learning curves of a task; without --metric the names there are, and the first curves."""
+    """Plot the learning curves of a task. Without --metric: the names of all, and the first ones."""
     with client_of(context, url) as client:
         answer = client.metrics(task_of(client, task)["task_id"], names=metric or ())
         others = {one: client.metrics(task_of(client, one)["task_id"], names=metric or ()) for one in beside or ()}
@@ -220,7 +239,7 @@ def plot(
 
 @commands.command()
 def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """End a task that waits or runs. An administrator ends anybody's, by its whole id."""
+    """Cancel a task. Administrators can cancel tasks of others by their full id."""
     with client_of(context, url) as client:
         record = client.cancel(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
     if as_json:
@@ -235,11 +254,13 @@ def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: U
 def priority(
     context: typer.Context,
     task: TaskId,
-    level: Annotated[str, typer.Argument(metavar="high|normal|low", help="high is for administrators alone.")],
+    level: Annotated[
+        str, typer.Argument(metavar="high|normal|low", help="The priority; only administrators may set high.")
+    ],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Change how urgent a task is that waits. An administrator changes anybody's, by its whole id."""
+    """Change the priority of a waiting task. Administrators can change tasks of others by their full id."""
     with client_of(context, url) as client:
         task_id = task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"]
         record = client.set_priority(task_id, level)
@@ -261,7 +282,7 @@ def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: 
 
 @commands.command()
 def stacks(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """Where the processes of a running task are now. An administrator sees anybody's, by its whole id."""
+    """Show the call stacks of the processes of a running task. Administrators see tasks of others by their full id."""
     with client_of(context, url) as client:
         processes = client.stacks(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
     if as_json:
@@ -273,7 +294,7 @@ def stacks(context: typer.Context, task: TaskId, as_json: AsJson = False, url: U
 
 @commands.command()
 def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """The nodes of each cluster, and who holds how many GPUs."""
+    """Show the nodes of each cluster, and the GPUs that tasks hold."""
     with client_of(context, url) as client:
         view = client.cluster()
     if as_json:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from app.video.client import VideoClient
 
 Json = dict[str, Any]
-Uid = Annotated[str, typer.Argument(metavar="JOB", help="Its uid, as GLOBAL_ID_1.SUB_ID_1.")]
+Uid = Annotated[str, typer.Argument(metavar="JOB", help="Uid of the job, such as GLOBAL_ID_1.SUB_ID_1.")]
 commands = typer.Typer(
-    help="Video jobs: stages on the frames of a stream, at edge and cloud.", no_args_is_help=True, epilog=EPILOG
+    help="Video jobs: stages on the frames of a stream, on edge and cloud nodes.", no_args_is_help=True, epilog=EPILOG
 )
 
 

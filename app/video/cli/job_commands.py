@@ -32,29 +32,44 @@ OWN = "unique_job_id"
 def submit(
     context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="The job as JSON, as the requirement's body; - is stdin.")
+        str | None,
+        typer.Argument(
+            metavar="[FILE]", help="The job as JSON, like the body of POST /api/v2/video/jobs; -: standard input."
+        ),
     ] = None,
     node: Annotated[str | None, typer.Option(metavar="NODE", help="Name or address of the node.")] = None,
-    video: Annotated[str | None, typer.Option(metavar="ID", help="Which of its videos.")] = None,
+    video: Annotated[str | None, typer.Option(metavar="ID", help="Id of the video on the node.")] = None,
     flow: Annotated[str | None, typer.Option(metavar="A,B", help="Stages in their order, instead of a DAG.")] = None,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Who schedules it.")] = None,
-    delay: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="A frame may take so long.")] = None,
-    restart: Annotated[str | None, typer.Option(metavar="never|eos|error|always", help="Read it again at …")] = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Your own for it.")] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the scheduling policy.")] = None,
+    delay: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Longest time per frame, in seconds.")
+    ] = None,
+    restart: Annotated[
+        str | None, typer.Option(metavar="never|eos|error|always", help="When the source is read again from its start.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="A name of your own.")] = None,
     each_frame: Annotated[
-        bool, typer.Option("--each-frame", help="Process each frame, as fast as that goes, and drop none.")
+        bool, typer.Option("--each-frame", help="Process every frame as fast as possible, and drop none.")
     ] = False,
     motion: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Process a frame if so many of its pixels changed, as 0.005.")
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Process only frames in which at least this share of the pixels has changed, such as 0.005.",
+        ),
     ] = None,
     region: Annotated[
-        str | None, typer.Option(metavar="X1,Y1,X2,Y2", help="Process only this part of each frame, in shares.")
+        str | None,
+        typer.Option(
+            metavar="X1,Y1,X2,Y2",
+            help="Process only this part of each frame; coordinates are shares of its sides, 0 to 1.",
+        ),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it until it ends.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the job until it ends.")] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Run a DAG of stages on a node's video. Options go before what the file says."""
+    """Run a DAG of stages on a video of a node. Options take precedence over the file."""
     job = _job_in(file) if file else {}
     job |= {"node": node} if node else {}
     job |= {"video_id": number_or_text(video)} if video else {}
@@ -84,13 +99,15 @@ def submit(
 @commands.command("list")
 def list_jobs(
     context: typer.Context,
-    state: Annotated[str | None, typer.Option(metavar="UNSCHED|EXEC|DONE")] = None,
-    search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the name, uid, node or video.")] = None,
+    state: Annotated[str | None, typer.Option(metavar="UNSCHED|EXEC|DONE", help="Only jobs in this state.")] = None,
+    search: Annotated[
+        str | None, typer.Option("--search", "-q", help="Text in the name, the uid, the node or the video.")
+    ] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """My video jobs, newest first."""
+    """List my video jobs, newest first."""
     from app.video.cli.tables import jobs_table
 
     with client_of(context, url) as client:
@@ -102,12 +119,14 @@ def list_jobs(
 def show(
     context: typer.Context,
     job: Uid,
-    decisions: Annotated[bool, typer.Option("--decisions", help="What the scheduler decided, newest first.")] = False,
-    events: Annotated[bool, typer.Option("--events", help="What happened to it, oldest first.")] = False,
+    decisions: Annotated[
+        bool, typer.Option("--decisions", help="Also the decisions of the scheduler, newest first.")
+    ] = False,
+    events: Annotated[bool, typer.Option("--events", help="Also the events of the job, oldest first.")] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """What is known of a job: its state and why, its plan, how that does."""
+    """Show a video job: its state and the reason, its plan, and its performance."""
     from app.kit.cli.tables import wide_console
     from app.video.cli.tables import decisions_table, job_lines
 
@@ -126,7 +145,7 @@ def show(
 
 @commands.command()
 def watch(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
-    """Follow a job until it ends: each change of its state, plan and delays. Ctrl-C leaves it running."""
+    """Follow a job until it ends, and print each change of its state, plan and delays. Ctrl-C leaves it running."""
     with client_of(context, url) as client:
         _followed(client, job, as_json=as_json)
 
@@ -135,11 +154,11 @@ def watch(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = 
 def rename(
     context: typer.Context,
     job: Uid,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Your own for it; empty: none.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name; empty: none.")],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Give a job a name of your own."""
+    """Rename a video job."""
     with client_of(context, url) as client:
         record = client.rename(job, name)
     print_record(
@@ -149,7 +168,7 @@ def rename(
 
 @commands.command()
 def cancel(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
-    """End a job. One that has ended stays as it is."""
+    """Cancel a video job. A job that has ended does not change."""
     with client_of(context, url) as client:
         record = client.cancel(job)
     print_record(record, as_json=as_json, text=f"{job} {record['ending'] or 'is being cancelled'}")
@@ -157,7 +176,7 @@ def cancel(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url =
 
 @commands.command()
 def delete(context: typer.Context, job: Uid, url: Url = None) -> None:
-    """Forget a job that has ended, with its results and pictures."""
+    """Delete a video job that has ended, with its results and images."""
     with client_of(context, url) as client:
         client.delete(job)
     typer.echo(f"{job} deleted")

@@ -21,26 +21,36 @@ from app.video.cli.command_group import (
     print_record,
 )
 
-sets = typer.Typer(help="A job on every video of the nodes with certain labels.", no_args_is_help=True, epilog=EPILOG)
+sets = typer.Typer(
+    help="Job sets: a job on every video of the nodes with certain labels.", no_args_is_help=True, epilog=EPILOG
+)
 commands.add_typer(sets, name="sets")
-SetId = Annotated[str, typer.Argument(metavar="SET", help="Its id.")]
+SetId = Annotated[str, typer.Argument(metavar="SET", help="Id of the job set.")]
 
 
 @sets.command()
 def add(
     context: typer.Context,
-    selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Labels of the nodes.")],
+    selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Labels that select the nodes.")],
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="Body of POST /api/v2/video/job-sets; - is stdin.")
+        str | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="The job set as JSON, like the body of POST /api/v2/video/job-sets; -: standard input.",
+        ),
     ] = None,
     flow: Annotated[str | None, typer.Option(metavar="A,B", help="Stages in their order, instead of a DAG.")] = None,
-    video: Annotated[str | None, typer.Option(metavar="ID", help="Of each node this video; without: all.")] = None,
-    restart: Annotated[str, typer.Option(metavar="never|eos|error|always", help="Read it again at …")] = "always",
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Your own for it.")] = None,
+    video: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the video on each node; default: all videos.")
+    ] = None,
+    restart: Annotated[
+        str, typer.Option(metavar="never|eos|error|always", help="When the source is read again from its start.")
+    ] = "always",
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="A name of your own.")] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Run a DAG of stages on every video of the nodes with these labels, also of those that come later."""
+    """Run a DAG of stages on every video of the nodes with these labels, including nodes added later."""
     body = {"restart_policy": restart, **(read_json(file) if file else {}), "node_selector": labels_in(selector)}
     if flow:
         body.pop("dag", None)
@@ -56,7 +66,7 @@ def add(
 
 @sets.command("list")
 def list_sets(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """My job sets, newest first."""
+    """List my job sets, newest first."""
     with client_of(context, url) as client:
         records = client.sets()
     if as_json:
@@ -68,7 +78,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False, url: Url = None) 
 
 @sets.command()
 def show(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: Url = None) -> None:
-    """A job set and its jobs."""
+    """Show a job set and its jobs."""
     with client_of(context, url) as client:
         record = client.job_set(job_set)
     lines = [f"{j['node']}/{j['video_id']}  {j['uid']}  {j['state']}  {j['reason']}".rstrip() for j in record["jobs"]]
@@ -77,7 +87,7 @@ def show(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: U
 
 @sets.command()
 def remove(context: typer.Context, job_set: SetId, url: Url = None) -> None:
-    """Forget a job set, and end its jobs."""
+    """Delete a job set, and cancel its jobs."""
     with client_of(context, url) as client:
         client.remove_set(job_set)
     typer.echo(f"{job_set} removed")

@@ -18,14 +18,20 @@ def constrain(
     context: typer.Context,
     job: Uid,
     delay: Annotated[
-        str | None, typer.Option(metavar="SECONDS|LO,HI", help="A frame may take so long; below LO there is room.")
+        str | None,
+        typer.Option(
+            metavar="SECONDS|LO,HI", help="Longest time per frame; below LO, the plan may use more resources."
+        ),
     ] = None,
-    accuracy: Annotated[float | None, typer.Option(metavar="0..1", help="Wanted quality.")] = None,
-    level: Annotated[int | None, typer.Option(min=0, max=5, help="Wanted quality in steps, instead.")] = None,
+    accuracy: Annotated[float | None, typer.Option(metavar="0..1", help="Required quality, 0 to 1.")] = None,
+    level: Annotated[
+        int | None, typer.Option(min=0, max=5, help="Required quality as a level, instead of --accuracy.")
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Say how long a frame may take and how good the answers must be, from the next plan on. What is not said stays."""
+    """Change the constraints of a job from the next plan on: the time per frame and the quality. What is not given
+    stays."""
     constraint: Json = {}
     constraint |= {"delay": _delay(delay)} if delay is not None else {}
     constraint |= {"accuracy": accuracy} if accuracy is not None else {}
@@ -41,11 +47,13 @@ def constrain(
 def policy(
     context: typer.Context,
     job: Uid,
-    name: Annotated[str, typer.Argument(metavar="POLICY", help="See `modelmill video policies`.")],
+    name: Annotated[
+        str, typer.Argument(metavar="POLICY", help="Name of the policy; `modelmill video policies` lists them.")
+    ],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Have another policy schedule a job from now on."""
+    """Change the scheduling policy of a job."""
     with client_of(context, url) as client:
         record = client.choose(job, name)
     print_record(record, as_json=as_json, text=f"{job} is scheduled by {record['policy']}")
@@ -55,11 +63,13 @@ def policy(
 def plan(
     context: typer.Context,
     job: Uid,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="{video_conf, flow_mapping} as JSON; - is stdin.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The plan, {video_conf, flow_mapping}, as JSON; -: standard input.")
+    ],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Give a job this plan now, by hand. Its policy goes on from it; the policy `fixed` keeps it."""
+    """Set the plan of a job. Its policy continues from this plan; the policy `fixed` keeps it."""
     document = read_json(file)
     missing = [name for name in ("video_conf", "flow_mapping") if name not in document]
     if missing:
@@ -73,19 +83,21 @@ def plan(
 @commands.command("what-if")
 def what_if(
     context: typer.Context,
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Of this job; or see --node.")] = None,
-    node: Annotated[str | None, typer.Option(metavar="NODE", help="Where the video is.")] = None,
-    video: Annotated[str | None, typer.Option(metavar="ID")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Uid of a job; or give --node.")] = None,
+    node: Annotated[str | None, typer.Option(metavar="NODE", help="Name of the node that has the video.")] = None,
+    video: Annotated[str | None, typer.Option(metavar="ID", help="Id of the video on this node.")] = None,
     dag: Annotated[str | None, typer.Option(metavar="FILE", help="The DAG as JSON.")] = None,
-    resolution: Annotated[str | None, typer.Option(metavar="480p", help="As if the pictures were so large.")] = None,
-    model: Annotated[int | None, typer.Option(min=0, max=2, help="0 big, 1 middle, 2 small; default: big.")] = None,
+    resolution: Annotated[str | None, typer.Option(metavar="480p", help="Size of the frames, such as 480p.")] = None,
+    model: Annotated[
+        int | None, typer.Option(min=0, max=2, help="Model of each stage: 0 big, 1 medium, 2 small; default: 0.")
+    ] = None,
     up: Annotated[
-        list[str] | None, typer.Option(metavar="NODE=MBPS", help="As if the way to it were so fast; repeatable.")
+        list[str] | None, typer.Option(metavar="NODE=MBPS", help="Bandwidth to a node in Mbit/s. Can be repeated.")
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """What each way to cut a DAG between edge and cloud would take, fastest first."""
+    """Estimate the delay of each way to split a DAG between edge and cloud, fastest first."""
     if not job and not (node and video and dag):
         raise BadRequest("neither a job nor a DAG is named", hint="Give JOB, or --node, --video and --dag.")
     question: Json = {"job_uid": job} if job else {}

@@ -17,14 +17,14 @@ from app.video.cli.plan_commands import dag_in
 if TYPE_CHECKING:
     pass
 
-stages = typer.Typer(help="Stages that a DAG may name.", no_args_is_help=True, epilog=EPILOG)
+stages = typer.Typer(help="Stages that a DAG can use.", no_args_is_help=True, epilog=EPILOG)
 commands.add_typer(stages, name="stages")
-Name = Annotated[str, typer.Argument(metavar="STAGE")]
+Name = Annotated[str, typer.Argument(metavar="STAGE", help="Name of the stage.")]
 
 
 @commands.command()
 def nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """Nodes that have videos."""
+    """List the nodes that have videos."""
     from app.video.cli.tables import nodes_table
 
     with client_of(context, url) as client:
@@ -34,7 +34,7 @@ def nodes(context: typer.Context, as_json: AsJson = False, url: Url = None) -> N
 
 @commands.command()
 def kinds(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """Kinds of stages and generators: what goes in, what comes out."""
+    """List the kinds of stages and generators with their inputs and outputs."""
     from app.video.cli.tables import kinds_table
 
     with client_of(context, url) as client:
@@ -43,7 +43,7 @@ def kinds(context: typer.Context, as_json: AsJson = False, url: Url = None) -> N
 
 @commands.command()
 def policies(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """Scheduling policies."""
+    """List the scheduling policies."""
     from app.video.cli.tables import policies_table
 
     with client_of(context, url) as client:
@@ -52,7 +52,7 @@ def policies(context: typer.Context, as_json: AsJson = False, url: Url = None) -
 
 @stages.command("list")
 def list_stages(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
-    """Stages by name."""
+    """List the stages, by name."""
     from app.video.cli.tables import stages_table
 
     with client_of(context, url) as client:
@@ -66,16 +66,22 @@ def list_stages(context: typer.Context, as_json: AsJson = False, url: Url = None
 def set_stage(
     context: typer.Context,
     name: Name,
-    kind: Annotated[str, typer.Option(metavar="KIND", help="See `modelmill video kinds`.")],
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of the stage; `modelmill video kinds` lists them.")],
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODEL[,MODEL]", help="Big, middle, small: once for each; A,B where a kind needs two."),
+        typer.Option(
+            metavar="MODEL[,MODEL]",
+            help="A model of the stage. Repeat it for the big, medium and small model; A,B if the kind needs two.",
+        ),
     ] = None,
-    parameter: Annotated[list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE")] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of the stage. Can be repeated."),
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Add or replace a stage, of models that are yours (administrators)."""
+    """Add or replace a stage, with models of your own (administrators)."""
     parameters = dict(_pair(text) for text in parameter or ())
     stage: Json = {"kind": kind, "models": [comma_separated(names) for names in model or ()], "parameters": parameters}
     with client_of(context, url) as client:
@@ -87,12 +93,19 @@ def set_stage(
 def allow_stage(
     context: typer.Context,
     name: Name,
-    who: Annotated[list[str] | None, typer.Argument(metavar="[USER|@GROUP]…", help="These and no others.")] = None,
-    everybody: Annotated[bool, typer.Option("--everybody", help="Whoever is signed in.")] = False,
-    administrators: Annotated[bool, typer.Option("--administrators", help="Administrators alone.")] = False,
+    who: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[USER|@GROUP]…", help="Users and groups that have access; they replace the previous ones."
+        ),
+    ] = None,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Give access to everybody who is signed in.")] = False,
+    administrators: Annotated[
+        bool, typer.Option("--administrators", help="Give access to administrators only.")
+    ] = False,
     url: Url = None,
 ) -> None:
-    """Say who may name a stage in a job (administrators). Without names: print who may."""
+    """Set who may use a stage in jobs (administrators). Without names: print the access rule."""
     if sum((bool(who), everybody, administrators)) > 1:
         raise BadRequest("These contradict each other.", hint="Give names, or --everybody, or --administrators.")
     with client_of(context, url) as client:
@@ -105,7 +118,7 @@ def allow_stage(
 
 @stages.command("remove")
 def remove_stage(context: typer.Context, name: Name, url: Url = None) -> None:
-    """Remove a stage that no job names (administrators)."""
+    """Remove a stage that no job uses (administrators)."""
     with client_of(context, url) as client:
         client.remove_stage(name)
     typer.echo(f"stage {name} removed")
@@ -114,15 +127,21 @@ def remove_stage(context: typer.Context, name: Name, url: Url = None) -> None:
 @commands.command()
 def profile(
     context: typer.Context,
-    node: Annotated[str, typer.Option(metavar="NODE", help="Where the video is.")],
-    video: Annotated[str | None, typer.Option(metavar="ID", help="Measure with it; else: what is known.")] = None,
+    node: Annotated[str, typer.Option(metavar="NODE", help="Name of the node that has the video.")],
+    video: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Id of the video to measure with; default: print the stored results."),
+    ] = None,
     dag: Annotated[str | None, typer.Option(metavar="FILE", help="The DAG as JSON.")] = None,
     flow: Annotated[str | None, typer.Option(metavar="A,B", help="Stages instead of a DAG; default: all.")] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Wait no longer (exit code 1).")] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Longest time to wait. After it, the command ends with exit code 1."),
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """Measure each stage, model and size on this node and on those it can reach, and print what was found."""
+    """Measure each stage, model and size on a node and on the nodes that it can reach, and print the results."""
     from app.video.cli.job_follower import exit_of, follow
     from app.video.cli.tables import measurements_table
 

@@ -11,20 +11,23 @@ import typer
 from app.kit.cli.command import CommandFailed, Exit
 
 INPUT = Path("input")
-AT = "A Modelmill that runs on this machine and asks for no account: nodes, stages and job join it until this ends."
+AT = (
+    "Address of a Modelmill on this machine that needs no account. The nodes, stages and job are added to it until "
+    "this command ends."
+)
 
 
 def demo(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the web; 0: any that is free.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the web server; 0: any free port.")] = 0,
     once: Annotated[
-        bool, typer.Option("--once", help="Stop when each rule has made an event: exit code 0, or 1 if none did.")
+        bool, typer.Option("--once", help="Stop when each rule has triggered, with exit code 0; 1 if none has.")
     ] = False,
     opens: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser, where there is a display.")
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, if there is a display.")
     ] = True,
     data_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where everything is kept; default: a folder that goes when this ends."),
+        typer.Option(metavar="DIR", help="Folder for all data; default: a temporary folder."),
     ] = None,
     at: Annotated[str, typer.Option(metavar="URL", help=AT)] = "",
     installs: Annotated[
@@ -54,22 +57,26 @@ def pseudo(
         list[str] | None,
         typer.Option(
             metavar="DIR|TYPE=SOURCE",
-            help="Videos of the edge node: all of a folder, or one path or URL; repeatable; default: input/, else a "
-            "clip that is drawn for it.",
+            help="Videos of the edge node: a folder, or one path or URL. Can be repeated. Default: input/, or a "
+            "generated clip.",
         ),
     ] = None,
     models: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder with ONNX models, from which the usual stages are made.")
+        Path | None, typer.Option(metavar="DIR", help="Folder with the ONNX models of the usual stages.")
     ] = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Users: the web.")] = 5000,
-    tracker_port: Annotated[int, typer.Option(min=1, max=65535, help="The cloud's tracker; the web, too.")] = 5001,
-    edge_port: Annotated[int, typer.Option(min=1, max=65535, help="The edge node's agent.")] = 5002,
-    picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Pictures, by the web.")] = 5100,
-    edge_picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Pictures, by the edge node.")] = 5101,
-    service_port: Annotated[int, typer.Option(min=1, max=65535, help="Stages, first of all the cloud's.")] = 5500,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the web server, for users.")] = 5000,
+    tracker_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of the tracker of the cloud, which is the web server, too.")
+    ] = 5001,
+    edge_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the agent of the edge node.")] = 5002,
+    picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the web server for images.")] = 5100,
+    edge_picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the edge node for images.")] = 5101,
+    service_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="First port of the stages; the first one is that of the cloud.")
+    ] = 5500,
     data_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where everything is kept; default: a folder that goes when this ends."),
+        typer.Option(metavar="DIR", help="Folder for all data; default: a temporary folder."),
     ] = None,
 ) -> None:
     """Start web, scheduler, a cloud node and an edge node on this machine, until Ctrl-C.
