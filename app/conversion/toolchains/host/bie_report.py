@@ -92,8 +92,18 @@ def _shortfall(measured: Mapping[str, Any] | None) -> list[str]:
     ]
     is_beyond_16_bits, wide_db = measured["code"] == SIXTEEN_BITS, f"{measured['wide_db']:.1f} dB"
     if is_beyond_16_bits:
-        lines.append(f"even 16 bits for all tensors give them only {wide_db}")
-    if layers and is_beyond_16_bits:
+        drop = measured.get("wide_drop")
+        lines.append(
+            f"even 16 bits for all tensors give them only {wide_db}"
+            if drop is None
+            else f"even with 16 bits for all tensors {drop:.1f} % of the task are lost"
+        )
+    if not measured.get("is_whole", True):
+        lines.append(
+            "there was no time to look for the layers that cost most there; 16 bits for all tensors give these "
+            f"pictures {wide_db}"
+        )
+    elif layers and is_beyond_16_bits:
         lines.append(f"with {layers} in float besides, they have {measured['layers_db']:.1f} dB")
     elif layers:
         lines.append(

@@ -162,7 +162,7 @@ class Judge:
         Args:
             lowest: a picture to include, unaltered.
         """
-        pictures = _spread([picture for picture in self.pictures if picture.part == part], count)
+        pictures = spread([picture for picture in self.pictures if picture.part == part], count)
         if lowest is not None and lowest.part == part:
             pictures = [lowest, *(picture for picture in pictures if picture is not lowest)][:count]
         kinds = ("", *ALTERATIONS)
@@ -197,7 +197,7 @@ class Judge:
     def _altered_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
         """Returns altered pictures with the float model's outputs."""
         if (part, kind) not in self._altered:
-            originals = _spread([picture for picture in self.pictures if picture.part == part], count)
+            originals = spread([picture for picture in self.pictures if picture.part == part], count)
             made = [picture for original in originals if (picture := _as_altered(original, kind)) is not None]
             self._altered[part, kind] = [
                 replace(picture, expected=run(self._float_session, picture.arrays, self._computed)) for picture in made
@@ -224,7 +224,7 @@ class Judge:
             if not pictures:
                 continue
             session, size_bytes = self._opened(build, part)
-            first = _spread(pictures, RACE)
+            first = spread(pictures, RACE)
             answers, seconds = _timed_answers(session, first, self._computed)
             self._add(score, first, answers)
             if part == parts[0]:
@@ -295,7 +295,7 @@ def _timed_answers(
     return answers, seconds
 
 
-def _spread(pictures: Sequence[JudgedPicture], count: int) -> list[JudgedPicture]:
+def spread(pictures: Sequence[JudgedPicture], count: int) -> list[JudgedPicture]:
     """Returns at most this many of them, evenly spaced."""
     number = min(count, len(pictures))
     return [pictures[place * len(pictures) // number] for place in range(number)]

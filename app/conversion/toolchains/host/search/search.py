@@ -171,6 +171,7 @@ class _Search:
         basis = self.builder.basis(taken.choice, self.split.final)
         is_met = bool(reported.values) and holds(self.goal, reported)
         ended_by = "budget" if not self.budget.allows(SEARCH_SHARE) else "exhausted"
+        missed = None if is_met and taken.is_good else self._shortfall(taken)
         outcome = SearchOutcome(
             self.goal,
             min(self.budget.seconds, self.budget.cpu_seconds),
@@ -184,7 +185,7 @@ class _Search:
             "given" if self.goal.kind == "given" else "reached" if taken.is_good else ended_by,
             self.judge.float_latency_ms,
             self._first_bad(),
-            None if is_met and taken.is_good else self._shortfall(taken),
+            missed,
             self.trials.margin_db,
         )
         return SearchResult(
@@ -202,12 +203,14 @@ class _Search:
         )
 
     def _shortfall(self, taken: TriedCandidate) -> Shortfall | None:
-        """None where SNR is not the goal."""
-        if self.goal.kind != "snr" or taken.choice.is_float:
+        """None where neither SNR nor a known task is the goal."""
+        is_task = self.goal.kind == "drop" and taken.score.drop_percent is not None
+        if taken.choice.is_float or not (self.goal.kind == "snr" or is_task):
             return None
         self._tell("measuring what stands in the way of the goal")
         has_time = partial(self.budget.allows, 1.0)
-        return shortfall(self.builder, self.judge, self.split, taken.choice, self.trials.goal_db, has_time)
+        most = self.goal.threshold if is_task else None
+        return shortfall(self.builder, self.judge, self.split, taken.choice, self.trials.goal_db, has_time, most)
 
     def _first_bad(self) -> FirstBad | None:
         """Judged on a few pictures; None where SNR is not the goal."""

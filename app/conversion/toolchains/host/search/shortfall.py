@@ -1,4 +1,4 @@
-"""Why a candidate misses an SNR goal, measured on the pictures with the lowest SNR: whether their outputs are small or
+"""Why a candidate misses a goal, measured on the pictures with the lowest SNR: whether their outputs are small or
 their errors large, whether 16 bits for all tensors would help, and which layers cost most there.
 
 Layers are looked for by bisection: parts of the graph are returned to float, and the part that gains most is divided
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
@@ -21,11 +22,11 @@ from app.conversion.toolchains.host.search.basis import Basis
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.first_bad import layer_of, order_of
-from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture
+from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture, spread
 from app.conversion.toolchains.host.search.split import Split
 from app.kit.sandbox.errors import StageFailed
 
-PICTURES, PIECES, KEPT, LAYERS = 3, 4, 2, 3
+PICTURES, USUAL_PICTURES, PIECES, KEPT, LAYERS = 3, 8, 4, 2, 3
 GAIN_DB = 0.3
 """A layer that gains less is not named."""
 SMALL_DB, SAME_DB = -6.0, 3.0
@@ -50,6 +51,8 @@ class Shortfall:
         base_db: their SNR before these are in float: that of the candidate, or of 16 bits for all tensors.
         layers_db: their SNR with all of these in float.
         code: "small_outputs", "sixteen_bits" (not even they suffice) or "layers".
+        wide_drop: what the task loses with all tensors in 16 bits, in percent, where that is the goal.
+        is_whole: there was time to look for the layers.
     """
 
     pictures: tuple[str, ...]
@@ -61,6 +64,8 @@ class Shortfall:
     base_db: float
     layers_db: float
     code: str
+    wide_drop: float | None = None
+    is_whole: bool = True
 
     def to_json(self) -> dict[str, Any]:
         rounded = {name: round(value, 2) if isinstance(value, float) else value for name, value in vars(self).items()}
@@ -68,7 +73,13 @@ class Shortfall:
 
 
 def shortfall(
-    builder: CandidateBuilder, judge: Judge, split: Split, choice: Choice, goal_db: float, has_time: Callable[[], bool]
+    builder: CandidateBuilder,
+    judge: Judge,
+    split: Split,
+    choice: Choice,
+    goal_db: float,
+    has_time: Callable[[], bool],
+    drop_most: float | None = None,
 ) -> Shortfall | None:
     """Measure why a choice misses the goal.
 
@@ -78,28 +89,31 @@ def shortfall(
         split: of the pictures.
         choice: what was taken.
         goal_db: SNR to reach at the worst output.
-        has_time: called before each model.
+        has_time: called before each model that looks for layers; the others take less than judging a candidate.
+        drop_most: what the task may lose at most, in percent; None if SNR is the goal.
 
     Returns:
-        None without a picture with an output, or without time to look at any layer.
+        None without a picture with an output.
     """
     part = split.choose[0] if split.report is None else split.report
     parts = split.calibrating(part)
     seen = _Runs(judge, [picture for picture in judge.pictures if picture.part == part])
-    usual = _Runs(judge, [picture for picture in judge.pictures if picture.part in split.choose])
+    usual = _Runs(judge, spread([one for one in judge.pictures if one.part in split.choose], USUAL_PICTURES))
     taken = builder.built(choice, parts)
     levels = sorted(seen.levels(taken), key=lambda level: level.snr_db)[:PICTURES]
     others = usual.levels(taken)
-    if not levels or not others or not has_time():
+    if not levels or not others:
         return None
     basis = builder.basis(choice, parts)
     wide = _all_wide(basis, choice)
     low = _Runs(judge, [level.picture for level in levels])
-    try:
-        wide_db = low.mean_db(builder.built(wide, parts))
-    except StageFailed:
-        wide_db = -np.inf
-    is_enough = wide_db >= goal_db
+    wide_db, wide_drop = -np.inf, None
+    with suppress(StageFailed):
+        wide_model = builder.built(wide, parts)
+        wide_db = low.mean_db(wide_model)
+        if drop_most is not None:
+            wide_drop = judge.judge(lambda _: wide_model, [part]).score.drop_percent
+    is_enough = wide_db >= goal_db if drop_most is None else wide_drop is not None and wide_drop <= drop_most
     base, base_db = (choice, fmean(level.snr_db for level in levels)) if is_enough else (wide, wide_db)
 
     def gain_db(tensors: Iterable[str]) -> float | None:
@@ -110,7 +124,8 @@ def shortfall(
     given = {node.name for node in builder.given.model.graph.node}
     tensors = [tensor for tensor in order_of(basis) if not is_enough or tensor not in choice.wide_tensors]
     tensors = [tensor for tensor in tensors if layer_of(basis, tensor) in given]
-    layers = _layers(basis, tensors, gain_db)
+    known = _layers(basis, tensors, gain_db)
+    layers = known or ()
     own = [tensor for tensor in tensors if layer_of(basis, tensor) in dict(layers)]
     together = gain_db(own) if layers else 0.0
     signal_db = fmean(level.signal_db for level in levels) - median(level.signal_db for level in others)
@@ -126,6 +141,8 @@ def shortfall(
         base_db,
         base_db + (together or 0.0),
         SIXTEEN_BITS if not is_enough else "small_outputs" if is_small else "layers",
+        wide_drop,
+        known is not None,
     )
 
 
@@ -168,14 +185,14 @@ class _Runs:
 
 def _layers(
     basis: Basis, tensors: Sequence[str], gain_db: Callable[[Iterable[str]], float | None]
-) -> tuple[tuple[str, float], ...]:
-    """Returns the layers that gain most, by bisection of the tensors in graph order; none without time."""
+) -> tuple[tuple[str, float], ...] | None:
+    """Returns the layers that gain most, by bisection of the tensors in graph order; None without time."""
     groups = [list(tensors)]
     while groups and max(map(len, groups)) > 1:
         pieces = [piece for group in groups for piece in _divided(group)]
         gains = [(gain, piece) for piece in pieces if (gain := gain_db(piece)) is not None]
         if len(gains) < len(pieces):
-            return ()
+            return None
         gains.sort(key=lambda pair: -pair[0])
         groups = [piece for _, piece in gains[: LAYERS if len(gains[0][1]) == 1 else KEPT]]
     rows: dict[str, float] = {}

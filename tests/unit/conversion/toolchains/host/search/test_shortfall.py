@@ -3,7 +3,7 @@ spare where pictures that did not choose miss it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,18 +22,25 @@ from app.conversion.toolchains.host.search.search import search
 from app.conversion.toolchains.host.search.shortfall import Shortfall, shortfall
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.unlikeness import looks_of
+from app.conversion.toolchains.host.task_drop import DropMeter
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
 
 BRIGHT = 3.0
 
 
-def measured(choice: Choice, samples: Sequence[Picture], goal_db: float, reporting: Sequence[int]) -> Shortfall:
+def measured(
+    choice: Choice,
+    samples: Sequence[Picture],
+    goal_db: float,
+    reporting: Sequence[int],
+    has_time: Callable[[], bool] = lambda: True,
+) -> Shortfall:
     model, options = network(outlier=60.0), HostQuantization()
     split = split_of(looks_of(samples), reporting)
     basis = basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
     judge = Judge(model, samples, split, threads=1, meter_of=lambda: None)
     builder = CandidateBuilder(basis, split, judge.examples, options, 1)
-    result = shortfall(builder, judge, split, choice, goal_db, lambda: True)
+    result = shortfall(builder, judge, split, choice, goal_db, has_time)
     assert result is not None
     return result
 
@@ -65,9 +72,29 @@ def test_outputs_that_are_small_with_the_usual_error_are_told_apart_from_large_e
     assert bright.code == "layers" and bright.noise_db > 6.0
 
 
+def test_without_time_for_the_layers_it_is_still_said_whether_16_bits_would_do() -> None:
+    known = measured(Choice("minmax"), pictures(12), 30.0, (9, 10, 11), lambda: False)
+    assert not known.is_whole and known.layers == () and known.wide_db > 30.0 > known.snr_db
+
+
+def test_a_missed_goal_of_a_task_is_measured_likewise() -> None:
+    class Loses:
+        def add(self, *_: Any) -> None: ...
+
+        def drop_percent(self) -> float:
+            return 5.0
+
+    result = searched_on("drop<=1%", pictures(12), (9, 10, 11), Loses)
+    known = result.search["shortfall"]
+    assert result.goal is not None and result.goal["reason_code"] == known["code"] == "sixteen_bits"
+    assert known["wide_drop"] == 5.0 and len(known["pictures"]) == 3
+
+
 @pytest.mark.parametrize(
     ("changes", "fragments"),
     [
+        ({"is_whole": False, "layers": []}, ["there was no time to look for the layers"]),
+        ({"code": "sixteen_bits", "wide_drop": 5.0}, ["even with 16 bits for all tensors 5.0 % of the task are lost"]),
         ({}, ["lowest are a, b with 8.2 dB: outputs 0.5 times, errors 7.9 times as large", "gemm cost most there"]),
         ({"layers": []}, ["no single layer costs much there; 16 bits for all tensors give these pictures 56.0 dB"]),
         ({"code": "sixteen_bits"}, ["even 16 bits for all tensors give them only 56.0 dB", "with gemm in float besid"]),
@@ -81,7 +108,12 @@ def test_the_report_warns_in_words(changes: dict[str, Any], fragments: list[str]
     assert all(fragment in "\n".join(lines) for fragment in fragments)
 
 
-def searched_on(goal: str, samples: Sequence[Picture], reporting: Sequence[int]) -> SearchResult:
+def searched_on(
+    goal: str,
+    samples: Sequence[Picture],
+    reporting: Sequence[int],
+    meter_of: Callable[[], DropMeter | None] = lambda: None,
+) -> SearchResult:
     model, options = network(), HostQuantization.model_validate({"goal": goal})
     return search(
         model,
@@ -90,7 +122,7 @@ def searched_on(goal: str, samples: Sequence[Picture], reporting: Sequence[int])
         options,
         parse_goal(goal),
         threads=1,
-        meter_of=lambda: None,
+        meter_of=meter_of,
         step=lambda *_: None,
         reporting=reporting,
     )
