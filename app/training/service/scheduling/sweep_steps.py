@@ -32,6 +32,7 @@ from app.training.store.sweeps import REACHED, RESULT, STOPPED_EARLY
 
 NO_OPTUNA = "Optuna is not installed where training is scheduled."
 NO_VALUES = "Its last {count} tasks ended without a value of {metric}."
+NO_OTHERS = "There are no other values to try."
 NOT_ADDED = "The next task was refused: {problem}"
 BEHIND = "Stopped early: at step {step} its {metric} of {value:.4g} was behind that of other tasks."
 MOST_FAILURES = 5
@@ -213,7 +214,9 @@ def _add(submission: TaskSubmission, context: SchedulerContext, progress: Progre
             submission.extend(progress.sweep, progress.document, points, len(progress.tasks), tick.now)
             logger.info("The sweep %s has %d more tasks.", progress.sweep.sweep_id, len(points))
         else:
-            _refuse(context, progress, NO_VALUES.format(count=progress.failures, metric=progress.sweep.metric))
+            failures = progress.failures
+            remark = NO_VALUES.format(count=failures, metric=progress.sweep.metric)
+            _refuse(context, progress, remark if failures >= MOST_FAILURES else NO_OTHERS)
     except SweepChanged:
         logger.info("The sweep %s has changed meanwhile.", progress.sweep.sweep_id)
     except TooManyTasks as error:

@@ -174,6 +174,15 @@ def test_a_search_ends_if_task_after_task_reports_nothing(bench: Bench, ray: Scr
     assert view.remark == "Its last 5 tasks ended without a value of loss." and view.has_ended
 
 
+def test_a_search_ends_where_there_are_no_other_values(bench: Bench, ray: ScriptedRay) -> None:
+    """Three digits of these ends are the same number."""
+    interval = {"args.lr": {"low": 1.0, "high": 1.001}}
+    sweep_id = submitted(bench, **(SEARCH | {"vary": interval, "search": "random"}))
+    begin_all(bench, ray)
+    view = shown(bench, sweep_id)
+    assert (len(view.rows), view.size, view.remark) == (1, 1, sweep_steps.NO_OTHERS)
+
+
 def test_without_optuna_a_search_says_so(bench: Bench, ray: ScriptedRay, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep_id = submitted(bench, **SEARCH, concurrency=1)
     begin_all(bench, ray)
