@@ -1,4 +1,5 @@
-"""Whatever the line and the cluster: never more than there is, nobody past the head, and a task that fits does go."""
+"""Whatever the line and the cluster: never more than there is, nobody that competes past the head, and a task that fits
+does go."""
 
 from __future__ import annotations
 
@@ -70,14 +71,14 @@ def may_keep_room(one: Queued, decision: Decision, nodes: list[Node]) -> bool:
 
 
 @searched(LINES, holders(), clusters(), seconds=SECONDS)
-def test_nobody_is_admitted_behind_one_that_waits_without_backfill(
+def test_nobody_is_admitted_behind_one_that_waits_without_backfill_unless_it_is_said_to_need_nothing_of_it(
     line: list[Queued], held: list[Held], nodes: list[Node]
 ) -> None:
     decision = ask(line, nodes, held)
     is_over = False
     for one in line:
         assert (one.task_id in decision.admitted) is not (one.task_id in decision.reasons)
-        assert not (is_over and one.task_id in decision.admitted)
+        assert (one.task_id in decision.passed) is (is_over and one.task_id in decision.admitted)
         is_over = is_over or (
             one.task_id in decision.reasons and not one.backfill and not may_keep_room(one, decision, nodes)
         )

@@ -22,6 +22,7 @@ def simulate(
     ],
     nodes: Annotated[int, typer.Option(min=1, max=10_000, help="Of the cluster.")] = 4,
     gpus: Annotated[int, typer.Option(min=1, max=64, help="Of each node.")] = 8,
+    cpus: Annotated[int, typer.Option(min=0, max=10_000, help="Of each node; 0: CPUs are not counted.")] = 0,
     preempt: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,7 +38,7 @@ def simulate(
     from app.training.model.queue_order import QueuePolicy
     from app.training.model.simulation import Cluster, read_trace, simulate
 
-    tasks, cluster = read_trace(_text(trace)), Cluster(nodes, gpus)
+    tasks, cluster = read_trace(_text(trace)), Cluster(nodes, gpus, cpus)
     preempted = [_priority(name) for name in preempt or ()]
     table = Table(box=None, pad_edge=False)
     for name in (
@@ -47,6 +48,7 @@ def simulate(
         "utilization",
         "share error",
         "makespan",
+        *(["went ahead"] if cpus else []),
         *(["gave way"] if preempted else []),
     ):
         table.add_column(name, justify="left" if name == "order" else "right")
@@ -64,12 +66,13 @@ def simulate(
                 f"{result.utilization:.1%}",
                 f"{result.share_error:.3f}",
                 f"{result.makespan_s:.0f} s",
+                *([str(result.passed)] if cpus else []),
                 *([str(result.preemptions)] if preempted else []),
             )
     Console().print(table)
     typer.echo(f"{len(tasks) - impossible} tasks on {nodes} nodes of {gpus} GPUs.")
     if impossible:
-        typer.echo(f"{impossible} ask for more GPUs than the cluster has and were left out.")
+        typer.echo(f"{impossible} ask for more than the cluster has and were left out.")
 
 
 def _priority(name: str) -> Priority:

@@ -163,13 +163,13 @@ class Capacity:
         """
         if need.all_gpus > self.left_gpus or need.all_cpus > self.left_cpus:
             return None
-        places = self._places(need)
+        places = self.places(need)
         spare = sum(places) - need.slots
         if spare < 0:
             return None
         if not need.driver:
             return self.trains[0]
-        after = self._places(need, less_cpus=need.driver)
+        after = self.places(need, less_cpus=need.driver)
         possible = [at for at, free in enumerate(self.cpus) if free >= need.driver and places[at] - after[at] <= spare]
         return max(possible, key=lambda at: (after[at] - places[at], *self._suits_driver(at)), default=None)
 
@@ -183,7 +183,7 @@ class Capacity:
 
     def has_places(self, need: Need) -> bool:
         """For all its slots, ignoring its driver and what active tasks may still claim."""
-        return sum(self._places(need)) >= need.slots
+        return sum(self.places(need)) >= need.slots
 
     def suits(self, at: int, need: Need) -> bool:
         """Does a node have the custom resources of a slot, were it empty?"""
@@ -251,7 +251,7 @@ class Capacity:
         return self.nodes[at].total_gpus == 0, self.cpus[at]
 
     # --- one slot -----------------------------------------------------------------------------------------
-    def _places(self, need: Need, *, less_cpus: int = 0) -> list[int]:
+    def places(self, need: Need, *, less_cpus: int = 0) -> list[int]:
         """How many of its slots each node could take, at most its number."""
         by_gpus = [free // need.gpus for free in self.gpus] if need.gpus else repeat(need.slots)
         by_cpus = [(free - less_cpus) // need.cpus for free in self.cpus] if need.cpus else repeat(need.slots)

@@ -106,4 +106,4 @@ def _without(decision: Decision, started: Collection[str]) -> Decision:
         return decision
     reasons = {task_id: reason for task_id, reason in decision.reasons.items() if task_id not in started}
     was_for_one_of_them = any("giving_way" in decision.reasons[task_id].facts for task_id in gone)
-    return Decision(decision.admitted, reasons, () if was_for_one_of_them else decision.giving_way)
+    return replace(decision, reasons=reasons, giving_way=() if was_for_one_of_them else decision.giving_way)

@@ -4,14 +4,15 @@
 train (several slots may share a node), with the CPUs that belong to it, and the CPUs of its driver on any node. `room`
 is what is free: never more than Ray reports, minus what active tasks were promised and have not claimed yet.
 
-**The queue is strict.** The first that must wait ends the admission, whatever the reason: room, a retry that is not due
-(`next_run_at`) and does not fit, too large for the whole cluster. Otherwise small tasks would forever take what a large
-one waits for. A retry that is not due and fits keeps its room, and others start beside it. A task with `backfill` lets
-others go ahead while it waits: any task that fits starts, even with the resources it waited for.
+**The queue is strict among tasks that compete.** Behind the first that waits for room, or to be retried where it
+does not fit, a later one starts only if it takes nothing of any that wait before it, whenever running tasks end: see
+`headroom`. Otherwise small tasks would forever take what a large one waits for. A retry that is not due
+(`next_run_at`) and fits keeps its room, and others start beside it. A task with `backfill` lets others go ahead while
+it waits: any task that fits starts, even with the resources it waited for.
 
-A task that is too large for the current cluster blocks as well. Nodes leave and return, within a minute if Ray is
-restarted on one; a run of days that started in that minute would cost the head of the queue those days. A task that
-requests more than will ever exist gets that as its reason, as do the tasks behind it; cancelling it resolves this.
+A task that is too large for the current cluster keeps its place as well. Nodes leave and return, within a minute if
+Ray is restarted on one; a run of days that started in that minute would cost the head of the queue those days. A task
+that requests more than will ever exist gets that as its reason; cancelling it resolves this.
 
 **Backfill.** If it is on and the time limits of running tasks determine when the head can start, later tasks go ahead
 if they do not delay it: see `reservation`. The head gets its start time.
@@ -29,12 +30,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from app.kit.clock import from_text, to_text
-from app.training.model.capacity import Capacity, Demand, Held, Need, Node, grains, plain
+from app.training.model.capacity import Capacity, Demand, Held, Need, Node
+from app.training.model.headroom import Line
+from app.training.model.lack_of_room import reason_of
 from app.training.model.preemption import Preemptible, giving_way
 from app.training.model.reservation import Reservation, reserve
 from app.training.model.task import Priority, Waiting, WaitingCode
@@ -66,6 +68,8 @@ class Decision:
     """Of all others, by task, in order."""
     giving_way: tuple[str, ...] = ()
     """Ids of active tasks that must make room for the first that waits for room: see preemption."""
+    passed: Mapping[str, int] = field(default_factory=dict)
+    """Of admitted tasks that need nothing of what others wait for: how many of these they go ahead of."""
 
 
 @dataclass(frozen=True)
@@ -109,45 +113,9 @@ def decide(
         rules: The installation's further rules.
         elsewhere: How many are active on other clusters, and count for may_start.
     """
-    round_ = _Round(Capacity(nodes, held), now, may_start, rules)
-    reasons: dict[str, Waiting] = {}
-    unfit: dict[str, Demand] = {}
-    head: tuple[str, Reservation] | None = None
-    is_over = False
-    giving: tuple[str, ...] = ()
-    for queued in waiting:
-        if is_over:
-            reasons[queued.task_id] = _BEHIND
-            continue
-        reason = round_.consider(queued, len(held) + elsewhere)
-        if reason is None:
-            continue
-        if reason is _NO_ROOM:
-            unfit[queued.task_id] = queued.demand
-        reasons[queued.task_id] = reason
-        gone = round_.giving_way(queued, held, nodes) if reason is _NO_ROOM and len(unfit) == 1 else None
-        if gone is not None:  # what they leave is for this one
-            giving, is_over = gone, True
-            continue
-        if queued.backfill or head or reason.code in PASSED_BY or round_.keeps_room_for(queued, reason):
-            continue
-        if reason is _NO_ROOM and rules.does_backfill:
-            reservation = round_.reserve(queued, held, nodes)
-            head = (queued.task_id, reservation) if reservation else None
-        is_over = head is None
-    empty = Capacity(nodes)
-    why = {demand: _why(demand, round_.room, empty) for demand in set(unfit.values())}
-    reasons.update((task_id, why[demand]) for task_id, demand in unfit.items())
-    if giving:
-        _add(reasons, next(iter(unfit)), giving_way=len(giving))
-    if head:
-        _add(reasons, head[0], starts_by=to_text(head[1].starts_by))
-    return Decision(tuple(one.task_id for one in round_.admitted), reasons, giving)
-
-
-def _add(reasons: dict[str, Waiting], task_id: str, **facts: Any) -> None:
-    reason = reasons[task_id]
-    reasons[task_id] = Waiting(reason.code, {**reason.facts, **facts})
+    round_ = _Round(held, nodes, now, may_start, rules, elsewhere)
+    reasons = {queued.task_id: reason for queued in waiting if (reason := round_.reason(queued)) is not None}
+    return round_.decision(reasons)
 
 
 PASSED_BY = frozenset({WaitingCode.USER_LIMIT, WaitingCode.ENVIRONMENT_LIMIT, WaitingCode.BEHIND})
@@ -159,19 +127,85 @@ _NO_ROOM = Waiting(WaitingCode.GPUS)
 
 
 class _Round:
-    def __init__(self, room: Capacity, now: str, may_start: int | None, rules: AdmissionRules) -> None:
-        self.room = room
+    def __init__(
+        self,
+        held: Sequence[Held],
+        nodes: Sequence[Node],
+        now: str,
+        may_start: int | None,
+        rules: AdmissionRules,
+        elsewhere: int,
+    ) -> None:
+        self.held, self.nodes = held, nodes
+        self.room = Capacity(nodes, held)
         self.now = now
         self.may_start = may_start
         self.rules = rules
-        self.reservation: Reservation | None = None
+        self.active = len(held) + elsewhere
         self.held_gpus = Counter(rules.held_gpus)
         self.held_by_environment = Counter(rules.held_by_environment)
         self.admitted: list[Queued] = []
+        self.passed: dict[str, int] = {}
         self.refused: set[Demand] = set()
         """Room only shrinks in a round: a task that does not fit once does not fit later."""
+        self.unfit: dict[str, Demand] = {}
+        """What waits for room, by task."""
+        self.head: tuple[str, Reservation] | None = None
+        self.line: Line | None = None
+        """What waits, once the first has to wait for room without a reservation."""
+        self.giving: tuple[str, ...] = ()
+        self.is_over = False
 
-    def keeps_room_for(self, queued: Queued, reason: Waiting) -> bool:
+    def reason(self, queued: Queued) -> Waiting | None:
+        """Why the next in line waits. None: it is admitted."""
+        if self.is_over:
+            return _BEHIND
+        if self.line is not None and not self._lets_pass(queued, self.line):
+            self.line.add(queued)
+            return _BEHIND
+        reason = self._consider(queued)
+        if reason is None:
+            if self.line is not None:
+                self.line.take(queued)
+                self.passed[queued.task_id] = len(self.line)
+            return None
+        if reason is _NO_ROOM:
+            self.unfit[queued.task_id] = queued.demand
+        self._hold_back_others(queued, reason)
+        return reason
+
+    def decision(self, reasons: dict[str, Waiting]) -> Decision:
+        """reasons: of all that wait, in order."""
+        empty = Capacity(self.nodes)
+        why = {demand: reason_of(demand, self.room, empty) for demand in set(self.unfit.values())}
+        reasons.update((task_id, why[demand]) for task_id, demand in self.unfit.items())
+        if self.giving:
+            first = next(iter(self.unfit))
+            reasons[first] = _with(reasons[first], giving_way=len(self.giving))
+        if self.head:
+            reasons[self.head[0]] = _with(reasons[self.head[0]], starts_by=to_text(self.head[1].starts_by))
+        return Decision(tuple(one.task_id for one in self.admitted), reasons, self.giving, self.passed)
+
+    def _hold_back_others(self, queued: Queued, reason: Waiting) -> None:
+        """What the waiting of this one means for those behind it."""
+        gone = self._giving_way(queued) if reason is _NO_ROOM and len(self.unfit) == 1 else None
+        if gone is not None:  # what they leave is for this one
+            self.giving, self.is_over = gone, True
+            return
+        if queued.backfill or self.head or reason.code in PASSED_BY or self._keeps_room_for(queued, reason):
+            return
+        if reason.code is WaitingCode.MOST_RUNNING:
+            self.is_over = True
+            return
+        if reason is _NO_ROOM and self.rules.does_backfill and self.line is None:
+            reservation = self._reserve(queued)
+            self.head = (queued.task_id, reservation) if reservation else None
+        if self.head is None:
+            if self.line is None:
+                self.line = self._line()
+            self.line.add(queued)
+
+    def _keeps_room_for(self, queued: Queued, reason: Waiting) -> bool:
         """A task that is to be retried, and would fit: it did not fail for lack of room. Its resources stay free, and
         nobody waits for the rest."""
         if reason.code is not WaitingCode.RETRY or queued.demand in self.refused:
@@ -183,9 +217,27 @@ class _Round:
         self.room.take(need, driver_at)
         return True
 
-    def consider(self, queued: Queued, active: int) -> Waiting | None:
+    def _line(self) -> Line:
+        """Behind the first that waits for room, and what was admitted just now."""
+        rules = self.rules
+        return Line(
+            self.nodes,
+            [*self.held, *self._begun()],
+            limits_users=rules.most_gpus_per_user is not None,
+            limited_environments=rules.most_gpus_per_environment,
+        )
+
+    def _lets_pass(self, queued: Queued, line: Line) -> bool:
+        """Whether a task takes nothing of those that wait before it, nor of the number that may be active."""
+        has_places = self.may_start is None or self.may_start - len(self.admitted) > len(line)
+        return has_places and line.lets_pass(queued)
+
+    def _begun(self) -> list[Held]:
+        return [Held(one.task_id, one.demand) for one in self.admitted]
+
+    def _consider(self, queued: Queued) -> Waiting | None:
         """None: it is admitted."""
-        held_back = self._held_back(queued, active)
+        held_back = self._held_back(queued)
         if held_back is not None:
             return held_back
         if queued.demand in self.refused:
@@ -195,7 +247,7 @@ class _Round:
         if driver_at is None:
             self.refused.add(queued.demand)
             return _NO_ROOM
-        if self.reservation and not self.reservation.admits(queued.demand, queued.run_limit_s, from_text(self.now)):
+        if self.head and not self.head[1].admits(queued.demand, queued.run_limit_s, from_text(self.now)):
             return _BEHIND
         self.room.take(need, driver_at)
         self.held_gpus[queued.user] += queued.demand.gpus
@@ -203,12 +255,12 @@ class _Round:
         self.admitted.append(queued)
         return None
 
-    def _held_back(self, queued: Queued, active: int) -> Waiting | None:
+    def _held_back(self, queued: Queued) -> Waiting | None:
         """By something other than room."""
         if queued.next_run_at is not None and queued.next_run_at > self.now:
             return Waiting(WaitingCode.RETRY, {"at": queued.next_run_at})
         if self.may_start is not None and len(self.admitted) >= self.may_start:
-            return Waiting(WaitingCode.MOST_RUNNING, {"most": active + self.may_start})
+            return Waiting(WaitingCode.MOST_RUNNING, {"most": self.active + self.may_start})
         most, gpus = self.rules.most_gpus_per_user, self.held_gpus[queued.user]
         if most is not None and queued.demand.gpus and gpus + queued.demand.gpus > most:
             return Waiting(WaitingCode.USER_LIMIT, {"held": gpus, "most": most})
@@ -218,76 +270,23 @@ class _Round:
             return Waiting(WaitingCode.ENVIRONMENT_LIMIT, {"environment": name, "held": gpus, "most": most})
         return None
 
-    def giving_way(self, queued: Queued, held: Sequence[Held], nodes: Sequence[Node]) -> tuple[str, ...] | None:
+    def _giving_way(self, queued: Queued) -> tuple[str, ...] | None:
         """To this one, behind what was admitted just now. None: nobody can, or may."""
-        begun = [Held(one.task_id, one.demand) for one in self.admitted]
         rules = self.rules
         if queued.backfill or not (rules.preemptible or rules.ending):
             return None
-        return giving_way(queued.demand, queued.priority, [*held, *begun], nodes, rules.preemptible, rules.ending)
+        return giving_way(
+            queued.demand, queued.priority, [*self.held, *self._begun()], self.nodes, rules.preemptible, rules.ending
+        )
 
-    def reserve(self, queued: Queued, held: Sequence[Held], nodes: Sequence[Node]) -> Reservation | None:
+    def _reserve(self, queued: Queued) -> Reservation | None:
         """For the head, after running and just admitted tasks. None: it is unknown when it will fit."""
         now, ends = from_text(self.now), dict(self.rules.ends)
         for one in self.admitted:
             if one.run_limit_s is not None:
                 ends[one.task_id] = now + timedelta(seconds=one.run_limit_s)
-        begun = [Held(one.task_id, one.demand) for one in self.admitted]
-        self.reservation = reserve(queued.demand, [*held, *begun], nodes, ends)
-        return self.reservation
+        return reserve(queued.demand, [*self.held, *self._begun()], self.nodes, ends)
 
 
-# --- why there is no room ---
-def _why(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
-    """Of nodes that have its custom resources, if it asks for any."""
-    if not demand.resources or not room.trains:
-        return _short(demand, room, empty)
-    need, bare = Need.of(demand), replace(demand, resources=())
-    suitable = room.restricted(need)
-    if not suitable.trains or suitable.place(Need.of(bare)) is not None:
-        names = [name for name, _ in demand.resources]
-        never = {} if empty.place(need) is not None else {"never": True}
-        return Waiting(WaitingCode.RESOURCES, {"names": names, **never})
-    return _short(bare, suitable, empty.restricted(need))
-
-
-def _short(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
-    need = Need.of(demand)
-    free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
-    if not room.trains:
-        return _short_of_gpus(free) if demand.gpus else _short_of_cpus(demand, room, {})
-    too_big = _too_big(demand, empty)
-    if too_big is not None:
-        return too_big
-    never: dict[str, Any] = {} if empty.place(need) is not None else {"never": True}
-    if never:
-        room_then = empty
-    elif room.free_gpus() < need.all_gpus:
-        return _short_of_gpus(free)
-    else:
-        room_then = room
-    if not room_then.has_places(Need(need.slots, need.gpus, 0, 0)):
-        together = {"nodes": demand.nodes, "per_node": demand.gpus_per_node}
-        return Waiting(WaitingCode.WHOLE_NODES, {**free, **together, **never})
-    return _short_of_cpus(demand, room, never)
-
-
-def _short_of_gpus(free: dict[str, Any]) -> Waiting:
-    return Waiting(WaitingCode.GPUS, free)
-
-
-def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, Any]) -> Waiting:
-    free, needed = room.free_cpus(Need.of(demand)), grains(demand.cpus)
-    together = {"per_node": plain(grains(demand.cpus_per_node))} if free >= needed or never else {}
-    return Waiting(WaitingCode.CPUS, {"free": plain(free), "needed": plain(needed), **together, **never})
-
-
-def _too_big(demand: Demand, empty: Capacity) -> Waiting | None:
-    """needed, total; of: the resource, as there may be too few of either."""
-    need = Need.of(demand)
-    totals = (("GPU", need.all_gpus, empty.left_gpus), ("CPU", need.all_cpus, empty.left_cpus))
-    for of, needed, total in totals:
-        if needed > total:
-            facts = {"total": plain(total), "needed": plain(needed), "of": of}
-            return Waiting(WaitingCode.TOO_BIG, facts)
-    return None
+def _with(reason: Waiting, **facts: object) -> Waiting:
+    return Waiting(reason.code, {**reason.facts, **facts})

@@ -9,7 +9,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from app.kit.clock import to_text
@@ -25,6 +25,7 @@ NAMES = {
     "user": ("user", "vc", "user_id"),
     "submit_s": ("submit_s", "submit_time_s", "submitted_s"),
     "gpus": ("gpus", "gpu_num", "num_gpus"),
+    "cpus": ("cpus", "cpu_num", "num_cpus"),
     "duration_s": ("duration_s", "duration", "run_time"),
     "limit_s": ("limit_s", "time_limit", "timelimit"),
     "priority": ("priority",),
@@ -42,12 +43,16 @@ class TraceTask:
     duration_s: float
     limit_s: int | None = None
     priority: Priority = Priority.NORMAL
+    cpus: float = 0
+    """In all; spread evenly over its nodes."""
 
 
 @dataclass(frozen=True)
 class Cluster:
     nodes: int = 4
     gpus_per_node: int = 8
+    cpus_per_node: int = 0
+    """0: those of tasks are not counted."""
 
     @property
     def gpus(self) -> int:
@@ -69,6 +74,10 @@ class SimulationResult:
     """Tasks that the cluster could never hold; omitted."""
     preemptions: int = 0
     """How often a task was preempted."""
+    passed: int = 0
+    """How many tasks went ahead of others, as they needed nothing that these waited for."""
+    starts_s: Mapping[str, float] = field(default_factory=dict)
+    """When each task started first, by name."""
 
 
 def read_trace(text: str) -> list[TraceTask]:
@@ -81,7 +90,8 @@ def read_trace(text: str) -> list[TraceTask]:
     missing = [field for field in NEEDED if columns[field] is None]
     if missing:
         raise BadInput(
-            f"The trace has no column {missing[0]}.", hint=f"Needed: {', '.join(NEEDED)}; further: limit_s, priority."
+            f"The trace has no column {missing[0]}.",
+            hint=f"Needed: {', '.join(NEEDED)}; further: cpus, limit_s, priority.",
         )
     tasks = []
     for number, row in enumerate(reader, 2):
@@ -95,13 +105,13 @@ def read_trace(text: str) -> list[TraceTask]:
 
 def _task(name: str, values: dict[str, str]) -> TraceTask:
     submit_s, duration_s = float(values["submit_s"]), float(values["duration_s"])
-    gpus = int(float(values["gpus"]))
-    if not (0 <= submit_s < 1e10 and 0 <= duration_s < 1e10 and gpus >= 0):
+    gpus, cpus = int(float(values["gpus"])), float(values.get("cpus") or 0)
+    if not (0 <= submit_s < 1e10 and 0 <= duration_s < 1e10 and gpus >= 0 and 0 <= cpus < 1e6):
         raise ValueError(name)
     limit_s = values.get("limit_s", "")
     priority = Priority(values["priority"]) if values.get("priority") else Priority.NORMAL
     return TraceTask(
-        name, values["user"], submit_s, gpus, duration_s, int(float(limit_s)) if limit_s else None, priority
+        name, values["user"], submit_s, gpus, duration_s, int(float(limit_s)) if limit_s else None, priority, cpus
     )
 
 
@@ -123,7 +133,7 @@ def simulate(
         preempted: priorities whose tasks give way to more urgent ones at their next checkpoints, and go on there.
         checkpoint_s: seconds between two checkpoints of a task.
     """
-    possible = [task for task in trace if task.gpus <= cluster.gpus]
+    possible = [task for task in trace if _could_fit(demand_of(task, cluster), cluster)]
     rules = _Rules(policy, does_backfill, preempted, checkpoint_s)
     return _Simulation(possible, cluster, rules).run(len(trace) - len(possible))
 
@@ -154,8 +164,10 @@ class _Simulation:
         self.places = {task.name: place for place, task in enumerate(trace)}
         self.ends: list[tuple[float, str]] = []
         """When what runs ends; what gives way has two entries, of which the earlier counts."""
-        self.preemptions = 0
-        self.free = [cluster.gpus_per_node] * cluster.nodes
+        self.preemptions = self.passed = 0
+        self.starts_s: dict[str, float] = {}
+        self.free_gpus = [cluster.gpus_per_node] * cluster.nodes
+        self.free_cpus = [float(cluster.cpus_per_node)] * cluster.nodes
         self.running: dict[str, _Running] = {}
         self.waiting: dict[str, TraceTask] = {}
         self.waits_s: dict[str, float] = defaultdict(float)
@@ -216,6 +228,7 @@ class _Simulation:
         )
         order = in_order(entries, policy, shares)
         decision = decide(order, held, self._nodes(), now=to_text(moment), may_start=None, rules=rules)
+        self.passed += len(decision.passed)
         for name in decision.admitted:
             self._start(name, now_s)
         for name in decision.giving_way:
@@ -238,25 +251,37 @@ class _Simulation:
         return [*self.uses, *running]
 
     def _nodes(self) -> list[Node]:
-        total = self.cluster.gpus_per_node
-        return [Node(f"n{at:04}", "", total, free, 0, 0) for at, free in enumerate(self.free)]
+        gpus, cpus = self.cluster.gpus_per_node, self.cluster.cpus_per_node
+        free = zip(self.free_gpus, self.free_cpus, strict=True)
+        return [
+            Node(_node_id(at), "", gpus, free_gpus, cpus, free_cpus) for at, (free_gpus, free_cpus) in enumerate(free)
+        ]
 
     def _start(self, name: str, now_s: float) -> None:
         task = self.waiting.pop(name)
         demand = demand_of(task, self.cluster)
-        claim: dict[str, float] = defaultdict(float)
-        for _ in range(demand.nodes if demand.gpus else 0):
-            at = max(range(len(self.free)), key=lambda at: self.free[at])
-            self.free[at] -= demand.gpus_per_node
-            claim[f"n{at:04}"] += demand.gpus_per_node
-        self.running[name] = _Running(task, now_s, Claim(dict(claim)), now_s + task.duration_s)
+        gpus: dict[str, float] = defaultdict(float)
+        cpus: dict[str, float] = defaultdict(float)
+        for _ in range(demand.nodes if demand.gpus or demand.cpus else 0):
+            at = max(
+                range(self.cluster.nodes),
+                key=lambda at: (self.free_cpus[at] >= demand.cpus_per_node, self.free_gpus[at], self.free_cpus[at]),
+            )
+            self.free_gpus[at] -= demand.gpus_per_node
+            self.free_cpus[at] -= demand.cpus_per_node
+            gpus[_node_id(at)] += demand.gpus_per_node
+            cpus[_node_id(at)] += demand.cpus_per_node
+        self.running[name] = _Running(task, now_s, Claim(dict(gpus), dict(cpus)), now_s + task.duration_s)
         heapq.heappush(self.ends, (now_s + task.duration_s, name))
+        self.starts_s.setdefault(name, now_s)
         self.waits_s[name] += now_s - self.since_s.pop(name, task.submit_s)
 
     def _end(self, name: str, now_s: float) -> None:
         one = self.running.pop(name)
         for node_id, gpus in one.claim.gpus.items():
-            self.free[int(node_id[1:])] += int(gpus)
+            self.free_gpus[int(node_id[1:])] += int(gpus)
+        for node_id, cpus in one.claim.cpus.items():
+            self.free_cpus[int(node_id[1:])] += cpus
         start, end = (BEGIN + timedelta(seconds=at) for at in (one.start_s, now_s))
         self.uses.append(Use(one.task.user, one.task.gpus, start, end))
         if one.gives_way:
@@ -283,13 +308,24 @@ class _Simulation:
             makespan_s,
             impossible,
             self.preemptions,
+            self.passed,
+            self.starts_s,
         )
 
 
 def demand_of(task: TraceTask, cluster: Cluster) -> Demand:
     """Whole nodes where it is larger than one; traces do not say more."""
     nodes = max(1, -(-task.gpus // cluster.gpus_per_node))
-    return Demand(nodes, -(-task.gpus // nodes), 0)
+    return Demand(nodes, -(-task.gpus // nodes), math.ceil(task.cpus / nodes) if cluster.cpus_per_node else 0)
+
+
+def _could_fit(demand: Demand, cluster: Cluster) -> bool:
+    fits = demand.gpus_per_node <= cluster.gpus_per_node and demand.cpus_per_node <= cluster.cpus_per_node
+    return (fits and demand.nodes <= cluster.nodes) or (not demand.gpus and not demand.cpus)
+
+
+def _node_id(at: int) -> str:
+    return f"n{at:04}"
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -306,8 +306,8 @@ class TaskEvent:
     task_id: str
     at: str
     kind: str
-    """CREATED, STATE (from, to, …), ATTEMPT, RAY_STATUS, RETRY_SCHEDULED, CANCEL_REQUESTED, RELEASED_ENDED, CONVERSION,
-    …"""
+    """CREATED, STATE (from, to, …; ahead_of: how many tasks wait that it went ahead of), ATTEMPT, RAY_STATUS,
+    RETRY_SCHEDULED, CANCEL_REQUESTED, RELEASED_ENDED, CONVERSION, …"""
     detail: dict[str, Any]
     """Data of this kind of event."""
 

@@ -149,15 +149,28 @@ SPEC, SUBMISSION = "jobspec.yaml", "submit.json"
 logger = logging.getLogger(__name__)
 
 
-def begin(context: SchedulerContext, task_id: str, tick: TickContext) -> Allocation | None:
-    """None: it did not start. Raises RayUnreachable, with the attempt recorded."""
+def begin(context: SchedulerContext, task_id: str, tick: TickContext, passed: int = 0) -> Allocation | None:
+    """Start a task.
+
+    Args:
+        passed: How many tasks wait that it goes ahead of, as it needs nothing of what they wait for.
+
+    Returns:
+        What it holds now; None: it did not start.
+
+    Raises:
+        RayUnreachable: The attempt is on record.
+    """
     with context.database.write() as conn:
         task = store.get_task(conn, task_id)
         if task is None or not task.is_waiting:  # cancelled since the queue was read
             return None
         number = task.latest_attempt_no + 1
         attempt = Attempt(task_id, number, submission_id(task_id, number), tick.at, cluster=context.cluster)
-        admitted = store.apply(conn, task, Event.ADMIT, tick.at, latest_attempt_no=number, next_run_at=None)
+        detail = {"ahead_of": passed} if passed else None
+        admitted = store.apply(
+            conn, task, Event.ADMIT, tick.at, detail=detail, latest_attempt_no=number, next_run_at=None
+        )
         if admitted is None:  # cancelled since it was read
             return None
         store.add_attempt(conn, attempt)

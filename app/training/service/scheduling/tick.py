@@ -173,7 +173,7 @@ class Scheduler:
             for task_id in decision.admitted:
                 cluster.tick.watch()
                 with isolated(task_id):
-                    allocation = begin(cluster.context, task_id, cluster.tick)
+                    allocation = begin(cluster.context, task_id, cluster.tick, decision.passed.get(task_id, 0))
                     cluster.allocations += [allocation] if allocation is not None else []
 
     def _explain(

@@ -1,4 +1,5 @@
-"""Who of the line goes to Ray: never more than there is, nobody past the head, and a task that fits does go."""
+"""Who of the line goes to Ray: never more than there is, nobody that competes past the head, and a task that fits does
+go."""
 
 from __future__ import annotations
 
@@ -182,7 +183,7 @@ def test_several_go_at_once_as_far_as_there_is_room() -> None:
 
 
 # --- the line -----------------------------------------------------------------------------------------
-def test_nobody_passes_the_head_of_the_line() -> None:
+def test_nobody_that_competes_passes_the_head_of_the_line() -> None:
     line = [queued(slots(1, 8), "large"), queued(slots(1, 1), "small"), queued(slots(1, 1), "last")]
     decision = ask(line, [node(ONE, free=(4, 13))])
     assert decision.admitted == ()
@@ -226,7 +227,7 @@ def test_a_retry_that_is_not_due_and_fits_keeps_its_room_and_no_more() -> None:
     assert decision.reasons["too much"].code is WaitingCode.GPUS
 
 
-def test_behind_a_retry_that_is_not_due_and_does_not_fit_nobody_goes() -> None:
+def test_behind_a_retry_that_is_not_due_and_does_not_fit_nobody_goes_that_competes() -> None:
     line = [queued(slots(1, 6), "again", at=LATER), queued(slots(1, 2), "small")]
     decision = ask(line, [node(ONE, free=(4, 13))])
     assert (decision.admitted, decision.reasons["small"].code) == ((), WaitingCode.BEHIND)
@@ -236,7 +237,7 @@ def test_a_retry_that_is_due_goes() -> None:
     assert ask([queued(slots(1, 8), at=NOW)], [node(ONE)]).admitted == ("t",)
 
 
-def test_too_large_for_the_cluster_blocks_as_well_and_says_so() -> None:
+def test_too_large_for_the_cluster_blocks_those_that_compete_as_well_and_says_so() -> None:
     line = [queued(slots(2, 8), "large"), queued(slots(1, 1), "small")]
     decision = ask(line, [node(ONE)])
     assert decision.reasons["large"] == Waiting(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})

@@ -219,3 +219,21 @@ def test_the_first_that_waits_is_told_its_moment_and_a_short_one_goes_ahead(
     assert bench.submitted() == ["half--a01", "short--a01"]
     waiting = bench.task("whole").waiting
     assert waiting is not None and "starts_by" in waiting.facts
+
+
+def test_who_needs_nothing_of_what_the_first_waits_for_goes_ahead_and_its_history_says_so(
+    bench: Bench, ray: ScriptedRay
+) -> None:
+    ray.claim(bench.running("runs"), ("node0", 8))
+    bench.add("first", 4)
+    bench.add("second", 1)
+    bench.add("script", demand=Demand(1, 0, 2, claims_by_group=False))
+    bench.tick()
+    assert [bench.state(name) for name in ("first", "second", "script")] == [
+        State.PENDING_RESOURCES,
+        State.PENDING_RESOURCES,
+        State.SUBMITTED,
+    ]
+    begun, _ = bench.events("script", "STATE")
+    assert begun["ahead_of"] == 2
+    assert all("ahead_of" not in detail for detail in bench.events("runs", "STATE"))
