@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
+from app.conversion.pages import view_models
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
@@ -36,7 +37,7 @@ def shared(request: Request) -> Response:
         share, record = shares_of(request).open(request.path_params["share_id"], key, now=now())
     except ModelmillError as error:
         return render(request, "shares/gone.html", 404, error=error)
-    files = shared_files(record)
+    files = view_models.files(shared_files(record))
     response = render(request, "shares/shared.html", share=share, job=record, files=files, key=key)
     response.headers["Referrer-Policy"] = "no-referrer"
     response.headers["X-Robots-Tag"] = "noindex"
