@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -42,14 +43,15 @@ def path_of(url: str) -> str:
 
 
 def test_whoever_has_the_link_sees_the_job_and_takes_its_files(web: Within, ada: Within, container: Container) -> None:
-    job = finished_job(container, "ada", "yolo", files={"bie.log": b"a log", "out.nef": b"the nef"})
+    job = finished_job(container, "ada", "yolo", files={"out.nef": b"the nef"})
     made = ada.post(f"/jobs/{job.job_id}/shares", json={"label": "the board's team"})
     assert made.status_code == 201, made.text
     page = path_of(made.json()["url"])
     answer = web.get(page)
     assert answer.status_code == 200
     assert "yolo" in answer.text
-    assert answer.text.index("/files/out.nef?") < answer.text.index("/files/bie.log?"), "what most want comes first"
+    files = re.findall(r"/files/([^?]+)\?", answer.text)
+    assert files == ["out.nef", "out.onnx", "out.bie", "out.nef"], "what most want comes first"
     assert answer.headers["referrer-policy"] == "no-referrer"
     file = page.replace("/ui/shared/", "/shared/").replace("?", "/files/out.nef?")
     assert web.get(file).content == b"the nef"
