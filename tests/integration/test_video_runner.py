@@ -618,6 +618,7 @@ def test_a_plan_that_names_no_host_is_carried_out_here(made: Deployment, clip: P
     finished(made)
     assert made.agent.plan_result(1)["fallbacks"] == 100
     assert "degraded" in made.agent.reports[-1]["flags"]
+    assert made.agent.notes.count("The stages of gone cannot be called from here: they run on edge-1.") == 1
 
 
 def test_of_a_region_only_that_part_is_sent_and_boxes_are_those_of_the_whole(made: Deployment, tmp_path: Path) -> None:

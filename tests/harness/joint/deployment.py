@@ -21,7 +21,7 @@ from tests.harness.ports import free_port
 
 SERVICES, MODELS = "/api/v2/services", "/api/v2/models"
 ACTORS = "tests.harness.joint.hurried_actors"
-QUEUES = ("joint", "nodes", "joint_calibration", "notifications", "periodic")
+QUEUES = ("joint", "nodes", "joint_calibration", "notifications", "periodic", "video", "video_plans")
 PATIENCE_S = 120
 BUILTIN = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": "1"}
 Json = dict[str, Any]

@@ -3,6 +3,8 @@ join."""
 
 from __future__ import annotations
 
+import base64
+import io
 import socket
 import ssl
 from collections.abc import Iterator
@@ -11,17 +13,23 @@ from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 from tests.harness.joint.deployment import JointDeployment, resource
+from tests.harness.video.cluster import VIDEO
+from tests.harness.video.runner import video
 
 pytestmark = pytest.mark.slow
 NODES = ("tls-edge", "tls-cloud", "clear-cloud")
 
 
 @pytest.fixture(scope="module")
-def deployment(joint: JointDeployment, shared_data: Path) -> Iterator[JointDeployment]:
-    """Two nodes that refuse clear text, and one that cannot encrypt."""
-    joint.node("tls-edge", "edge", "--tls", "required")
+def deployment(
+    joint: JointDeployment, shared_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JointDeployment]:
+    """Two nodes that refuse clear text, the edge with a video, and one that cannot encrypt."""
+    clip = video(tmp_path_factory.mktemp("clip") / "clip.mp4")
+    joint.node("tls-edge", "edge", "--tls", "required", "--video", f"people indoor={clip}")
     joint.node("tls-cloud", "cloud", "--tls", "required")
     joint.node("clear-cloud", "cloud", "--tls", "off")
     for name in ("small", "big"):
@@ -37,7 +45,7 @@ def service(cloud: str) -> Any:
     return resource("private", edge="tls-edge", cloud=cloud, small="small", big="big", algorithm="CloudOnly")
 
 
-def node(deployment: JointDeployment, name: str) -> Any:
+def node_of(deployment: JointDeployment, name: str) -> Any:
     return deployment.http.get(f"/neptune/nodes/{name}").json()
 
 
@@ -48,7 +56,7 @@ def test_hard_samples_travel_encrypted_and_nobody_else_is_answered(
     deployment.reaches("private", "Running")
     (answer,) = deployment.ask("private", digits[:1])
     assert answer["source"] == "cloud"
-    (worker,) = node(deployment, "tls-cloud")["workers"]
+    (worker,) = node_of(deployment, "tls-cloud")["workers"]
     assert worker["is_encrypted"]
     host, _, port = worker["address"].rpartition(":")
     with pytest.raises(httpx.TransportError):
@@ -66,7 +74,7 @@ def test_hard_samples_travel_encrypted_and_nobody_else_is_answered(
 
 def test_pages_and_programs_are_told_who_encrypts_and_until_when(deployment: JointDeployment) -> None:
     for name, is_serving in (("tls-cloud", True), ("clear-cloud", False)):
-        tls = node(deployment, name)["tls"]
+        tls = node_of(deployment, name)["tls"]
         issuer = "installation" if is_serving else ""
         assert (tls["is_serving"], tls["issuer"], bool(tls["expires_at"])) == (is_serving, issuer, is_serving)
         page = deployment.http.get(f"/ui/nodes/{name}", headers={"Accept": "text/html"}).text
@@ -77,6 +85,48 @@ def test_pages_and_programs_are_told_who_encrypts_and_until_when(deployment: Joi
 def test_clear_text_is_refused_where_encryption_is_required(deployment: JointDeployment) -> None:
     deployment.apply(service("clear-cloud"))
     deployment.when("private", lambda record: "ClearTextRefused" in str(record))
+
+
+def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deployment: JointDeployment) -> None:
+    http, own = deployment.http, f"{VIDEO}/stages/moving"
+    assert http.put(own, json={"kind": "motion", "models": [], "parameters": {}}).status_code == 200
+    body = {"node": "tls-edge", "video_id": 0, "stages": ["moving"], "policy": "fixed", "restart_policy": "eos"}
+    made = http.post(f"{VIDEO}/jobs", json=body)
+    assert made.status_code == 201, made.text
+    job = made.headers["location"]
+    deployment.until(lambda: http.get(job).json(), lambda now: now["n_loop"] > 0)
+    deployment.until(lambda: http.get("/get_execute_url/moving").json(), lambda urls: len(urls) == 3)
+    for node, is_away in (("tls-cloud", False), ("clear-cloud", True)):
+        place = {"model_id": 0, "node_role": "cloud", "node_ip": "127.0.0.1", "node": node}
+        conf = {"resolution": "240p", "fps": 12, "nskip": 0, "ntracking": 3, "encoder": "JPEG"}
+        plan = http.put(f"{job}/plan", json={"video_conf": conf, "flow_mapping": {"moving": place}})
+        assert plan.status_code == 200, plan.text
+        seq = http.get(job).json()["plan"]["seq"]
+
+        def measured(seq: int = seq) -> Any:
+            return http.get(job).json()["plan_result"] or {}
+
+        result = deployment.until(measured, lambda now: now.get("plan_seq") == seq and now["frames"] > 3)
+        assert bool(result["fallbacks"]) is is_away, "without encryption it is not called: the edge stands in"
+        if not is_away:
+            assert result["bytes_up"] > 1000
+    deployment.until(lambda: http.get(job).json(), lambda now: now["flags"] == ["degraded"])
+    deployment.until(lambda: "clear-cloud cannot be called from here" in http.get(f"{job}/events").text)
+    # What a user calls at the web goes to the nodes with the web's own certificate.
+    picture = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(picture, "PNG")
+    two = [base64.b64encode(picture.getvalue()).decode()] * 2
+    answer = http.post("/service/moving", params={"node": "tls-cloud"}, json={"clip": two})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["count_result"] == {"moving": 0, "total": 1}
+    for worker in node_of(deployment, "tls-cloud")["workers"]:
+        assert worker["is_encrypted"]
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"http://{worker['address']}/healthz", trust_env=False)
+    assert http.post(f"{job}/cancel").status_code == 200
+    deployment.until(lambda: http.get(job).json(), lambda now: now["state"] == "DONE")
+    assert http.delete(job).status_code == 204
+    assert http.delete(own).status_code == 204
 
 
 def test_a_node_that_is_registered_again_gets_a_new_certificate_and_works_on(

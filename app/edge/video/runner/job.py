@@ -230,6 +230,10 @@ class JobRunner:
                     self._next_plan = None
 
     def _begin(self, plan: Plan) -> None:
+        for place in plan.flow_mapping.values():
+            if self._router.planned(place) is None:
+                node = place.node or place.node_ip
+                self._note_once(f"The stages of {node} cannot be called from here: they run on {self.work.node}.")
         self.plan = plan
         self.metrics.begin(plan.seq)
         if plan.video_conf.encoder is Encoder.H264 and not self._uplinks.h264:
