@@ -75,6 +75,10 @@ class CurveReader:
             sum(file.curves.row_count for file in of_nodes),
         )
 
+    def metrics(self, view: TaskView) -> Mapping[str, Curve]:
+        """Only what its program reports, by name."""
+        return joined(file.curves for file in self._read_files(view, METRICS_FILE))
+
     def _read_files(self, view: TaskView, name: str) -> list[_ReadFile]:
         files = [self._read_file(view.task.user, f"{folder.path}/{name}") for folder in _folders(view)]
         return [file for file in files if file is not None]

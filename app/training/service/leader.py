@@ -21,6 +21,7 @@ RENEW_S = leader.RENEW_S
 
 class TickingScheduler(Protocol):
     def tick(self, now: datetime, watch: Watch) -> bool: ...
+    def has_news(self) -> bool: ...
 
 
 class TrainingLeader(leader.Leader):
@@ -51,7 +52,7 @@ class TrainingLeader(leader.Leader):
             work="training is scheduled",
             tick_s=tick_s,
             is_ending=is_ending,
-            wait=lambda seconds: wait_for_wake_up(client, seconds),
+            wait=lambda seconds: wait_for_wake_up(client, seconds) or scheduler.has_news(),
             renew_s=RENEW_S,
             now=now,
         )

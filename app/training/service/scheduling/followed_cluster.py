@@ -6,7 +6,7 @@ Of several clusters, one that does not answer is asked again beside the ticks, s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +20,7 @@ from app.kit.redis.leader import Superseded, Watch
 from app.kit.sql.errors import DatabaseUnavailable
 from app.training.errors import RayUnreachable
 from app.training.gateway import PlacementGroup
-from app.training.model import Attempt, Node, Task
+from app.training.model import Attempt, Node, State, Task
 from app.training.model.clock_steps import ClockSteps
 from app.training.model.node_use import NodeUse
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
@@ -94,6 +94,18 @@ class FollowedCluster:
                 view = self._seen()
                 self.away_since = (view.unreachable_since if view else None) or self.tick.at
                 logger.warning("Ray%s does not answer, and tasks stay as they are: %s", self._called, error.message)
+
+    def stop(self, task_ids: Collection[str]) -> None:
+        """Of tasks that were cancelled in this tick: Ray is told now, and asked again soon whether they have ended."""
+        stopping = [allocation for allocation in self.allocations if allocation.task.task_id in task_ids]
+        for allocation in stopping:
+            canceling = replace(allocation, task=replace(allocation.task, state=State.CANCELING))
+            self.allocations[self.allocations.index(allocation)] = canceling
+        if self.is_away:
+            return
+        with self.calling():
+            for allocation in stopping:
+                self.context.gateway.stop(allocation.attempt.submission_id)
 
     def show(self, view: ClusterView) -> None:
         """Write the snapshot of this tick.

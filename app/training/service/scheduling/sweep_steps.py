@@ -24,6 +24,7 @@ from app.training.service.curves import CurveReader
 from app.training.service.folders import folders_of
 from app.training.service.scheduling.context import SchedulerContext, TickContext
 from app.training.service.scheduling.optuna_search import Report, SearcherMissing, Trial, goes_on, proposed
+from app.training.service.scheduling.rung_watch import WatchedTask
 from app.training.service.submission import SweepChanged, TaskSubmission
 from app.training.service.views import TaskView
 from app.training.spec.sweeps import SweepDocument, read_sweep
@@ -53,6 +54,10 @@ class Progress:
     """Of all comparisons, in the order of the record."""
     stopped: Mapping[str, int] = field(default_factory=dict)
     """Steps of comparisons, by the tasks that were stopped at them."""
+
+    def passed(self, task_id: str) -> int:
+        """How many comparisons of a task are on record."""
+        return sum(report.task_id == task_id for report in self.reports)
 
     @property
     def room(self) -> int:
@@ -115,7 +120,7 @@ def read_progress(context: SchedulerContext) -> list[Progress]:
 
 def follow_sweep(
     context: SchedulerContext, submission: TaskSubmission, reader: CurveReader, progress: Progress, tick: TickContext
-) -> None:
+) -> Progress:
     """One step of a sweep.
 
     Args:
@@ -125,7 +130,12 @@ def follow_sweep(
         progress: the sweep as just read.
         tick: the current one.
 
-    Raises DatabaseUnavailable, and errors of homes.
+    Returns:
+        What it has come to, without tasks that were added.
+
+    Raises:
+        DatabaseUnavailable: The next tick continues it.
+        HomeUnavailable: Likewise.
     """
     for task in progress.tasks:
         if task.task_id not in progress.results and (task.is_terminal or task.state is State.RUNNING):
@@ -137,6 +147,19 @@ def follow_sweep(
         with context.database.write() as conn:
             store.change_sweep(conn, progress.sweep.sweep_id, is_open=False)
         logger.info("All tasks of the sweep %s have ended.", progress.sweep.sweep_id)
+    return progress
+
+
+def watched_tasks(context: SchedulerContext, progress: Progress) -> dict[str, WatchedTask]:
+    """Of a sweep with early stop the running tasks that may come to a comparison, by id."""
+    rule = progress.document.early_stop
+    if rule is None or progress.sweep.remark:
+        return {}
+    running = (task for task in progress.tasks if task.state is State.RUNNING and task.task_id not in progress.stopped)
+    return {
+        task.task_id: WatchedTask(_view(context, task), rule, progress.sweep.metric, progress.passed(task.task_id))
+        for task in running
+    }
 
 
 def _look_at(
@@ -149,8 +172,7 @@ def _look_at(
     metric = progress.sweep.metric or usual_metric(curves) or ""
     curve = curves.get(metric, Curve())
     if rule is not None:
-        passed = sum(report.task_id == task.task_id for report in progress.reports)
-        for rung in new_rungs(curve, rule, passed):
+        for rung in new_rungs(curve, rule, progress.passed(task.task_id)):
             progress = _judge(context, progress, task, rung, tick)
             if task.task_id in progress.stopped:
                 break
@@ -158,9 +180,13 @@ def _look_at(
 
 
 def _curves(context: SchedulerContext, reader: CurveReader, task: Task) -> Mapping[str, Curve]:
+    return reader.read(_view(context, task)).curves
+
+
+def _view(context: SchedulerContext, task: Task) -> TaskView:
     with context.database.read() as conn:
         attempts = store.attempts_of(conn, task.task_id)
-    return reader.read(TaskView(task, attempts, folders=folders_of(context.homes, task.user, attempts))).curves
+    return TaskView(task, attempts, folders=folders_of(context.homes, task.user, attempts))
 
 
 def _judge(context: SchedulerContext, progress: Progress, task: Task, rung: RungValue, tick: TickContext) -> Progress:

@@ -30,7 +30,8 @@ from app.training.service.scheduling.checkpoint_limits import prune
 from app.training.service.scheduling.context import Allocation, SchedulerContext
 from app.training.service.scheduling.followed_cluster import FollowedCluster, isolated
 from app.training.service.scheduling.preemption_steps import ask_to_give_way
-from app.training.service.scheduling.sweep_steps import follow_sweep, read_progress
+from app.training.service.scheduling.rung_watch import RungWatch, WatchedTask
+from app.training.service.scheduling.sweep_steps import follow_sweep, read_progress, watched_tasks
 from app.training.service.submission import TaskSubmission
 from app.training.spec.environments import EnvironmentSpec
 from app.training.store import QueueEntry
@@ -63,6 +64,7 @@ class Scheduler:
         self.clusters = [FollowedCluster(each, picture, is_alone=not others) for each in (context, *others)]
         self._use: tuple[datetime, Shares] | None = None
         self._curves = CurveReader(context.homes)
+        self._rungs = RungWatch(self._curves)
         self._began_at = ""
         self._steady = steady
         self._steps = ClockSteps()
@@ -96,6 +98,10 @@ class Scheduler:
         states = [allocation.task.state for cluster in answering for allocation in cluster.allocations]
         return any(state is not State.RUNNING for state in states)
 
+    def has_news(self) -> bool:
+        """Whether there is something to decide before the next tick is due."""
+        return self._rungs.has_reached()
+
     def close(self) -> None:
         for cluster in self.clusters:
             cluster.close()
@@ -103,10 +109,17 @@ class Scheduler:
     def _follow_sweeps(self) -> None:
         """Before tasks are admitted: what is added may start in the same tick."""
         tick = self.clusters[0].tick
+        stopped: set[str] = set()
+        watched: dict[str, WatchedTask] = {}
         for progress in read_progress(self.context):
             tick.watch()
             with isolated(progress.sweep.sweep_id):
-                follow_sweep(self.context, self._submission, self._curves, progress, tick)
+                followed = follow_sweep(self.context, self._submission, self._curves, progress, tick)
+                stopped |= followed.stopped.keys() - progress.stopped.keys()
+                watched |= watched_tasks(self.context, followed)
+        for cluster in self.clusters:
+            cluster.stop(stopped)
+        self._rungs.watch(watched)
 
     def _read_active(self) -> Mapping[str, list[tuple[Task, Attempt]]]:
         """By cluster."""

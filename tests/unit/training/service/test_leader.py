@@ -30,6 +30,11 @@ class Ticks:
         self.count = 0
         self.deed = deed
         self.is_moving = is_moving
+        self.news = 0
+
+    def has_news(self) -> bool:
+        self.news, before = max(0, self.news - 1), self.news
+        return before > 0
 
     def tick(self, now: datetime, watch: Watch) -> bool:
         self.count += 1
@@ -124,6 +129,15 @@ def test_of_two_one_leads_and_the_other_takes_over_when_it_ends(turn: Callable[.
     assert second.ticks.count == 0
     first.end()
     until(lambda: second.ticks.count > 0)
+
+
+@pytest.mark.slow
+def test_what_it_notices_between_two_ticks_it_decides_at_once(turn: Callable[..., Turn]) -> None:
+    ticks = Ticks()
+    turn(ticks, tick_s=NEVER_S).start()
+    until(lambda: ticks.count == 1)
+    ticks.news = 1
+    until(lambda: ticks.count == 2)
 
 
 def waker_of(client: redis.Redis) -> Waker:

@@ -127,6 +127,39 @@ def test_a_task_that_falls_behind_is_stopped_once_and_for_all(bench: Bench, ray:
     assert [row.is_stopped_early for row in view.rows] == [False, True, False], "and the next one has come"
 
 
+def test_between_two_ticks_a_comparison_is_noticed_and_ray_is_told_to_stop_in_the_next_one(
+    bench: Bench, ray: ScriptedRay
+) -> None:
+    rule = {"metric": "loss", "early_stop": {"min_steps": 2, "reduction_factor": 2}}
+    sweep_id = submitted(bench, **(LISTED | {"concurrency": 2} | rule))
+    begin_all(bench, ray)
+    good, bad = (row.task for row in shown(bench, sweep_id).rows)
+    assert not bench.scheduler.has_news()
+    tell(bench, good, 0.9)
+    tell(bench, bad, 0.9)
+    assert not bench.scheduler.has_news(), "step 2 is the first comparison"
+    for task, loss in ((good, 0.1), (bad, 0.8)):
+        tell(bench, task, 0.9, loss)
+        assert bench.scheduler.has_news()
+        bench.tick(1)
+        assert not bench.scheduler.has_news(), "it is on record"
+    assert ("stop", f"{bad.task_id}--a01") in ray.calls
+    assert ray.jobs[f"{bad.task_id}--a01"].job.status is RayStatus.STOPPED
+    bench.tick(1)
+    assert (bench.state(good.task_id), bench.state(bad.task_id)) == (State.RUNNING, State.CANCELED)
+
+
+def test_a_tick_that_stops_a_task_is_followed_by_another_soon(bench: Bench, ray: ScriptedRay) -> None:
+    rule = {"metric": "loss", "early_stop": {"min_steps": 1, "reduction_factor": 2}}
+    sweep_id = submitted(bench, **(LISTED | {"concurrency": 2} | rule))
+    begin_all(bench, ray)
+    good, bad = (row.task for row in shown(bench, sweep_id).rows)
+    tell(bench, good, 0.1)
+    assert not bench.scheduler.tick(bench.now), "nothing is in transition"
+    tell(bench, bad, 0.9)
+    assert bench.scheduler.tick(bench.now)
+
+
 def test_a_cancelled_sweep_grows_no_more(bench: Bench, ray: ScriptedRay) -> None:
     sweep_id = submitted(bench, **LISTED)
     cancelled = sweeps_of(bench).cancel(USER, sweep_id, now=bench.now)
