@@ -184,6 +184,8 @@ def test_drift_against_a_time_is_shown_measured_and_told(env: Env, web: Within, 
         ({"since": "yesterday", "until": "2026-11-20T18:00:00Z"}, "時間需有日期"),
         ({"since": "2026-11-20T18:00:00Z", "until": ""}, "或時間範圍的起訖"),
         ({"calibration_id": "x", "threshold": "-1"}, "大於 0"),
+        ({"since": moment(-2), "until": moment(-1)}, "請選擇較長的時間"),
+        ({"calibration_id": "x", "unknown": "1"}, "unknown"),
     ):
         refused = web.post(f"{page}/drift", headers={**OURS, "Accept-Language": "zh-TW"}, data=wrong)
         assert refused.status_code == 422 and sentence in refused.text

@@ -38,7 +38,7 @@ def change(request: Request, sent: dict[str, str]) -> Response:
     except NotFound:
         raise
     except ModelmillError as error:
-        return _page(request, error.message, sent)
+        return _page(request, sent=sent, error=error)
     return see_other(url_of(service.namespace, service.name, "/drift"))
 
 
@@ -48,15 +48,17 @@ def stop(request: Request) -> Response:
     return see_other(url_of(service.namespace, service.name, "/drift"))
 
 
-def _page(request: Request, problem: str = "", sent: dict[str, str] | None = None) -> Response:
-    """problem: the field that is wrong ("reference": the choice between them), or a sentence."""
+def _page(
+    request: Request, problem: str = "", sent: dict[str, str] | None = None, error: ModelmillError | None = None
+) -> Response:
+    """problem: the field that is wrong ("reference": the choice between them)."""
     service, user = service_of(request), user_of(request)
     calibrations = calibrations_of(request).of_service(user, service.namespace, service.name)
     drift = drift_of(request).get(user, service.namespace, service.name)
     return render(
         request,
         "joint_inference/drift.html",
-        422 if problem else 200,
+        422 if problem else None,
         area="services",
         service=service,
         url=url_of(service.namespace, service.name),
@@ -73,6 +75,7 @@ def _page(request: Request, problem: str = "", sent: dict[str, str] | None = Non
             **(sent or {}),
         },
         problem=problem,
+        error=error,
     )
 
 
