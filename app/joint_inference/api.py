@@ -161,7 +161,7 @@ async def report_status(request: Request) -> Response:
     """Of a node for what it runs; of a user for their own."""
     try:
         body = json.loads(await whole_body(request, MAX_BYTES, "A resource"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRequest("The body is not JSON.", hint=str(error)) from None
     namespace, name = named(request)
     reports = joint_of(request).reports

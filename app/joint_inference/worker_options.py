@@ -224,7 +224,7 @@ def _names(reader: ParameterReader, key: str) -> tuple[str, ...]:
         return tuple(label.strip() for label in text.split(",")) if text else ()
     try:
         labels = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise refused(key, text, "names between commas, or a JSON list of them")

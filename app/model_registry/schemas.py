@@ -83,7 +83,10 @@ class ModelUpload(_Versioned):
     @field_validator("preprocess", mode="before")
     @classmethod
     def _read(cls, text: Any) -> Any:
-        return json.loads(text) if isinstance(text, str) and text.strip() else None
+        try:
+            return json.loads(text) if isinstance(text, str) and text.strip() else None
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
 
     @property
     def listed_labels(self) -> list[str]:

@@ -132,7 +132,7 @@ def saved_views(request: Request) -> list[SavedView]:
     try:
         pairs = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")) or b"[]")
         views = [SavedView(str(name)[:NAME_MAX], str(text)[:TEXT_MAX]) for name, text in pairs]
-    except (binascii.Error, ValueError, TypeError):
+    except (binascii.Error, ValueError, TypeError, RecursionError):
         return []
     return views[:VIEWS_MAX]
 

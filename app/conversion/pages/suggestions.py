@@ -58,7 +58,7 @@ def patched(values: Values, text: str) -> Values:
     """Returns the fields with those of a suggestion filled in. Unknown fields and invalid suggestions are ignored."""
     try:
         fields = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return values
     if not isinstance(fields, dict):
         return values

@@ -91,5 +91,5 @@ def _after(token: str) -> tuple[str, str]:
     try:
         namespace, name = json.loads(base64.urlsafe_b64decode(token.encode()))
         return str(namespace), str(name)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise BadRequest("continue is no token of this server.", hint="Begin the list anew.") from None

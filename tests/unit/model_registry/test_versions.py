@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from app.bootstrap.container import Container
 from app.inference.prediction import Format
 from app.model_registry.errors import BadModelName, BadTag, ModelInUse, ModelNotFound, TagNotFound
 from app.model_registry.model import ModelUse, Versioning, version_on
+from app.model_registry.schemas import ModelUpload
 from app.model_registry.service import Model, Models
 from tests.harness.conversion_jobs import finished_job
 from tests.unit.model_registry.test_service import NOW, blobs
@@ -148,3 +150,8 @@ def test_a_model_that_was_called_so_before_there_were_versions_keeps_its_name(co
     assert (old.name, old.version, old.job_id) == ("old@1", 1, record.job_id)
     container.models.remove("alice", "old@1")
     assert container.models.storage.look("alice", "old@1") is None
+
+
+def test_preprocessing_that_is_nested_deeply_is_refused() -> None:
+    with pytest.raises(ValidationError, match="nested too deeply"):
+        ModelUpload.model_validate({"name": "face", "preprocess": "[" * 100_000})

@@ -99,3 +99,7 @@ def test_where_only_other_pictures_help_there_is_none() -> None:
     assert suggestions.of_finding(finding("DARK"), recognition(), VALUES) is None
     assert suggestions.of_finding(finding("WRONG_SCALE"), None, VALUES) is None
     assert suggestions.of_finding(finding("UNREADABLE"), None, {**VALUES, "allow_damaged_images": "1"}) is None
+
+
+def test_what_is_nested_deeply_is_no_suggestion() -> None:
+    assert suggestions.patched(VALUES, "[" * 100_000) == VALUES
