@@ -218,6 +218,31 @@ def rename_tensors(model: Model) -> list[str]:
     return [f"{len(new)} tensors have other names: theirs are the quantizer's"] if new else []
 
 
+BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
+BIAS = 2
+"""Place of the bias among their inputs."""
+
+
+def copy_shared_biases(model: Model) -> list[str]:
+    """Gives each layer a bias of its own. The quantizer does so, too, but by a name that another tensor may have: a bias
+    "conv" by "conv2"."""
+    graph = model.graph
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    taken = Counter([*tensors, *(name for node in graph.node for name in (*node.input, *node.output))])
+    seen: set[str] = set()
+    copied = 0
+    for node in graph.node:
+        name = node.input[BIAS] if node.op_type in BIASED and len(node.input) > BIAS else ""
+        if name in seen and name in tensors:
+            node.input[BIAS] = _free_name(f"{name}_copy", taken)
+            taken[node.input[BIAS]] += 1
+            graph.initializer.add().CopyFrom(tensors[name])
+            graph.initializer[-1].name = node.input[BIAS]
+            copied += 1
+        seen.add(name)
+    return [f"{copied} layers that shared a bias have copies of it"] if copied else []
+
+
 def restore_names(model: Model, original: Model) -> None:
     """Restore the names of nodes that a simplifier renamed, such as a Conv that absorbed its BatchNormalization.
 

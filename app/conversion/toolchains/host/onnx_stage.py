@@ -182,7 +182,8 @@ def _warned(prepared: PreparedModel, warning: str) -> PreparedModel:
 def _finished(prepared: PreparedModel) -> PreparedModel:
     model = prepared.model
     changes = graph_surgery.constants_to_weights(model) + fold_gemm_factors(model)
-    changes += graph_surgery.name_nodes(model) + graph_surgery.rename_tensors(model)
+    changes += graph_surgery.name_nodes(model) + graph_surgery.copy_shared_biases(model)
+    changes += graph_surgery.rename_tensors(model)
     return PreparedModel(graph_surgery.infer_shapes(model), prepared.changes + changes, prepared.warnings)
 
 

@@ -155,7 +155,19 @@ def batch_of_four() -> onnx.ModelProto:
     return model_of(nodes, {"x": [4, 3, SIDE, SIDE]}, {"y": [4, 4, SIDE - 2, SIDE - 2]}, weights)
 
 
+def shared_bias() -> onnx.ModelProto:
+    """The quantizer would call its copy "c0", as the output of a layer is called."""
+    nodes = [
+        node("Conv", ["x", "w", "c"], ["c0"], "first"),
+        node("Sigmoid", ["c0"], ["r"], "sigmoid"),
+        node("Conv", ["r", "v", "c"], ["y"], "second"),
+    ]
+    weights = {"w": random_weights(4, 3, 3, 3), "c": random_weights(4), "v": random_weights(4, 4, 1, 1)}
+    return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, SIDE - 2, SIDE - 2]}, weights)
+
+
 ODD = {
+    "shared bias": Odd(shared_bias),
     "batch of four": Odd(batch_of_four, (4, 3, SIDE, SIDE)),
     "gemm with factors": Odd(gemm_with_factors, (2, 16)),
     "cubic resize of a relu": Odd(cubic_resize_of_a_relu, lowest_db=31),
