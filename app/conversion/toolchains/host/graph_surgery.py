@@ -224,8 +224,8 @@ BIAS = 2
 
 
 def copy_shared_biases(model: Model) -> list[str]:
-    """Gives each layer a bias of its own. The quantizer does so, too, but by a name that another tensor may have: a bias
-    "conv" by "conv2"."""
+    """Gives each layer a bias of its own. The quantizer does so, too, but by a name that another tensor may have: that
+    of a bias "conv" may be "conv2"."""
     graph = model.graph
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     taken = Counter([*tensors, *(name for node in graph.node for name in (*node.input, *node.output))])

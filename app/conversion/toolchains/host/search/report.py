@@ -110,7 +110,7 @@ class SearchOutcome:
         best: dict[str, Any] = {"snr_db": _rounded(self.taken.score.mean_db)}
         if self.goal.kind == "drop" and self.taken.score.drop_percent is None:
             return "no_task", best
-        if self.shortfall is not None and self.shortfall.code == SIXTEEN_BITS:
+        if self.shortfall is not None and self.shortfall.is_whole and self.shortfall.code == SIXTEEN_BITS:
             return SIXTEEN_BITS, best
         if self.taken.is_good or any(one.misses_unseen for one in self.trail.candidates):
             return "unseen_pictures", best

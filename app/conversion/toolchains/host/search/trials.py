@@ -57,7 +57,7 @@ class Trials:
         return [one for one in self.trail.candidates if one.choice.tensors_16 == 0 and one.score.is_whole]
 
     def attempt(self, choice: Choice, expected_db: float | None = None) -> TriedCandidate:
-        """Builds and judges a candidate.
+        """Builds and judges a candidate, or returns the one that was made likewise before.
 
         Args:
             choice: what is to be built.
@@ -66,6 +66,9 @@ class Trials:
         Raises:
             StageFailed: It cannot be built or run.
         """
+        same = next((one for one in self.trail.candidates if one.choice == choice), None)
+        if same is not None:
+            return same
         build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
         judged = self._judge.judge(
             build, self._parts, is_given_up=self._is_given_up if is_narrow else None, needs_task=self._needs_task

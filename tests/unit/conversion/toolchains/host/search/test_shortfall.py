@@ -20,7 +20,8 @@ from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import search
 from app.conversion.toolchains.host.search.shortfall import Shortfall, shortfall
-from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.split import Split, split_of
+from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
@@ -35,14 +36,17 @@ def measured(
     reporting: Sequence[int],
     has_time: Callable[[], bool] = lambda: True,
 ) -> Shortfall:
+    result = shortfall(*parts(samples, reporting), choice, goal_db, has_time)
+    assert result is not None
+    return result
+
+
+def parts(samples: Sequence[Picture], reporting: Sequence[int]) -> tuple[CandidateBuilder, Judge, Split]:
     model, options = network(outlier=60.0), HostQuantization()
     split = split_of(looks_of(samples), reporting)
     basis = basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
     judge = Judge(model, samples, split, threads=1, meter_of=lambda: None)
-    builder = CandidateBuilder(basis, split, judge.examples, options, 1)
-    result = shortfall(builder, judge, split, choice, goal_db, has_time)
-    assert result is not None
-    return result
+    return CandidateBuilder(basis, split, judge.examples, options, 1), judge, split
 
 
 def scaled(samples: Sequence[Picture], places: Sequence[int], factor: float) -> list[Picture]:
@@ -135,3 +139,12 @@ def test_where_pictures_that_did_not_choose_miss_the_goal_the_search_goes_on_wit
     codes = [one["verdict_code"] for one in result.search["candidates"]]
     assert "below_goal_unseen" in codes and result.search["shortfall"] is None
     assert result.judgement["margin_db"] > 1.0
+
+
+def test_what_is_tried_again_with_more_to_spare_is_not_judged_again() -> None:
+    trials = Trials(*parts(pictures(12), (9, 10, 11)), parse_goal("snr>=5"), lambda _: None)
+    first = trials.attempt(Choice("minmax"))
+    assert first.is_good
+    trials.raise_margin(first, 3.0)
+    assert trials.attempt(Choice("minmax")) is first and not first.is_good
+    assert len(trials.trail.candidates) == 1
