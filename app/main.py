@@ -53,22 +53,22 @@ def openapi(request: Request) -> Response:
 
 
 OWN_OPERATIONS = [
-    Operation("GET", "/healthz", healthz, "Is the web process alive?", {200: Health}, callers=()),
+    Operation("GET", "/healthz", healthz, "Check that the web process is alive", {200: Health}, callers=()),
     Operation(
         "GET",
         "/readyz",
         readyz,
-        "Can it reach Redis, object store and database?",
+        "Check that Redis, the object store and the database are reachable",
         {200: Health},
         errors=(503,),
         callers=(),
     ),
-    Operation("GET", "/openapi.json", openapi, "This document.", {200: ("application/json",)}, callers=()),
+    Operation("GET", "/openapi.json", openapi, "Get this document", {200: ("application/json",)}, callers=()),
     Operation(
         "GET",
         "/metrics",
         metrics,
-        "Figures for Prometheus.",
+        "Get metrics for Prometheus",
         {200: ("text/plain",)},
         errors=(401,),
         callers=(),

@@ -33,7 +33,7 @@ def me_of(request: Request) -> schemas.MeAnswer:
     )
 
 
-@OPERATIONS.add("GET", "/api/v2/me/tokens", "My tokens", {200: schemas.TokensAnswer})
+@OPERATIONS.add("GET", "/api/v2/me/tokens", "List my tokens", {200: schemas.TokensAnswer})
 def list_my_tokens(request: Request) -> Response:
     return _tokens(request, user_of(request))
 
@@ -41,7 +41,7 @@ def list_my_tokens(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/api/v2/me/tokens",
-    "Issue a token for myself; it is shown this once",
+    "Create a token for myself; it is shown only once",
     {201: schemas.IssuedToken},
     body=schemas.NewToken,
 )
@@ -53,7 +53,7 @@ def issue_my_token(request: Request, body: schemas.NewToken) -> Response:
 @OPERATIONS.add(
     "DELETE",
     "/api/v2/me/tokens/{token_id}",
-    "Revoke a token of mine; 200 tells of the tokens it had made, 204 that it had made none",
+    "Revoke one of my tokens; 200 lists the tokens that it had created, 204: it had created none",
     {200: schemas.RevocationAnswer, 204: None},
     query=schemas.RevocationQuery,
 )
@@ -64,7 +64,7 @@ def revoke_my_token(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     "/api/v2/users",
-    "Users by name (administrators)",
+    "List users by name (administrators)",
     {200: schemas.UsersAnswer},
     more_errors=(404,),
     query=schemas.UserQuery,
@@ -80,7 +80,7 @@ def list_users(request: Request, params: schemas.UserQuery) -> Response:
 @OPERATIONS.add(
     "POST",
     "/api/v2/users",
-    f"Create a user; roles: {_ROLES}; their one-time SFTP password is shown this once (administrators)",
+    f"Create a user; roles: {_ROLES}; the one-time SFTP password is shown only once (administrators)",
     {201: schemas.CreatedUser},
     more_errors=(404, 409),
     body=schemas.NewUser,
@@ -98,7 +98,7 @@ def create_user(request: Request, body: schemas.NewUser) -> Response:
     return json_answer(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
 
 
-@OPERATIONS.add("GET", "/api/v2/users/{name}", "A user (administrators)", {200: schemas.UserAnswer})
+@OPERATIONS.add("GET", "/api/v2/users/{name}", "Get a user (administrators)", {200: schemas.UserAnswer})
 def get_user(request: Request) -> Response:
     return _user(request)
 
@@ -106,7 +106,7 @@ def get_user(request: Request) -> Response:
 @OPERATIONS.add(
     "PATCH",
     "/api/v2/users/{name}",
-    "Change role or quota, disable or enable (administrators)",
+    "Change the role or quota of a user, disable or enable a user (administrators)",
     {200: schemas.UserAnswer},
     more_errors=(409,),
     body=schemas.UserChange,
@@ -130,7 +130,9 @@ def delete_user(request: Request, params: schemas.Deletion) -> Response:
     return Response(status_code=204)
 
 
-@OPERATIONS.add("GET", "/api/v2/users/{name}/tokens", "A user's tokens (administrators)", {200: schemas.TokensAnswer})
+@OPERATIONS.add(
+    "GET", "/api/v2/users/{name}/tokens", "List the tokens of a user (administrators)", {200: schemas.TokensAnswer}
+)
 def list_tokens(request: Request) -> Response:
     return _tokens(request, accounts_of(request).users.get(request.path_params["name"]).name)
 
@@ -138,7 +140,7 @@ def list_tokens(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/api/v2/users/{name}/tokens",
-    "Issue a token; it is shown this once (administrators)",
+    "Create a token for a user; it is shown only once (administrators)",
     {201: schemas.IssuedToken},
     body=schemas.NewToken,
 )
@@ -149,7 +151,7 @@ def issue_token(request: Request, body: schemas.NewToken) -> Response:
 @OPERATIONS.add(
     "DELETE",
     "/api/v2/users/{name}/tokens/{token_id}",
-    "Revoke a token (administrators); 200 tells of the tokens it had made, 204 that it had made none",
+    "Revoke a token of a user (administrators); 200 lists the tokens that it had created, 204: it had created none",
     {200: schemas.RevocationAnswer, 204: None},
     query=schemas.RevocationQuery,
 )
@@ -160,7 +162,7 @@ def revoke_token(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     "/api/v2/audit",
-    "Who did what to which account, newest first (administrators)",
+    "List changes of accounts, newest first (administrators)",
     {200: schemas.AuditAnswer},
     more_errors=(404,),
     query=schemas.AuditQuery,

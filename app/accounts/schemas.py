@@ -23,15 +23,15 @@ class NewUser(Strict):
     name: Name
     role: Role = Role.USER
     quota_bytes: Quota = None
-    """Of the data home; null for the installation's default, 0 for none."""
+    """Quota of the data home in bytes; null: the default of the installation; 0: no limit."""
     quota_files: Quota = None
-    """How many files and folders it may hold; null and 0 as above."""
+    """Largest number of files and folders; null: the default of the installation; 0: no limit."""
     reuse: bool = False
-    """Take the name of a deleted user, with whatever is left of theirs."""
+    """Whether the name of a deleted user is reused, with everything that is left of it."""
 
 
 class UserChange(Strict):
-    """What is not given stays as it is."""
+    """Fields that are not given do not change."""
 
     role: Role = Role.USER
     is_enabled: bool = True
@@ -44,9 +44,9 @@ class UserChange(Strict):
 class NewToken(Strict):
     label: Label = ""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(Scope))] | None = None
-    """null: all that may be given. Every token may read."""
+    """null: all permitted scopes. Every token has the scope read."""
     ttl_s: TtlS = None
-    """null: for as long as the token that asks, or until it is revoked."""
+    """Lifetime in seconds; null: as long as the requesting token, or until it is revoked."""
 
 
 class UserQuery(Strict):
@@ -54,25 +54,26 @@ class UserQuery(Strict):
     """Part of the name."""
     limit: Annotated[int, Field(ge=1, le=200)] = 100
     after: Annotated[str, Field(max_length=64)] = ""
-    """The last name of the page before."""
+    """The last name of the previous page."""
 
 
 class AuditQuery(Strict):
     limit: Annotated[int, Field(ge=1, le=500)] = 100
     before: Annotated[int, Field(ge=1, le=1 << 31)] | None = None
-    """The last entry_id of the page before."""
+    """The last entry_id of the previous page."""
     subject: Annotated[str, Field(max_length=300)] | None = None
     actor: Annotated[str, Field(max_length=64)] | None = None
 
 
 class Deletion(Strict):
     cancel: bool = False
-    """Cancel what is under way first; else that is a reason to refuse."""
+    """Cancel running work first; otherwise running work is a reason to refuse."""
 
 
 class RevocationQuery(Strict):
     with_made: bool = False
-    """Also revoke the tokens that it made, and those that those made; other users' only with the scope admin."""
+    """Also revoke the tokens that it created, and those that these created; tokens of other users only with the scope
+    admin."""
 
 
 class MeAnswer(BaseModel):

@@ -40,9 +40,10 @@ def current(data_dir: DataDir = None) -> None:
 
 @app.command("renew-secrets")
 def renew_secrets(data_dir: DataDir = None) -> None:
-    """With another secret key than before: give services, video jobs and nodes new secrets for those it cannot open.
+    """Create new secrets for services, video jobs and nodes after a change of the secret key, if the old ones cannot be
+    decrypted.
 
-    While nothing of the product runs. Nodes are told everything anew, so their workers start again.
+    Run it while no process of Modelmill runs. Nodes receive their orders again, so their workers restart.
     """
     from app.bootstrap.accounts import open_accounts, settings_in
     from app.bootstrap.encryption import renew_secrets as renewed

@@ -26,37 +26,38 @@ class ActionAnswer(OfView):
     code: str
     params: dict[str, Any]
     text: str
-    """In English, with its numbers."""
+    """The action in English, with its numbers."""
     gain_db: float | None
-    """Of SNR at the worst output, against what was built; null: not known."""
+    """Gain of SNR at the worst output over the current result, in dB; null: not known."""
     size_delta_bytes: int | None
     latency_delta_ms: float | None
     is_measured: bool
-    """Was it tried? Else the gain is an expectation."""
+    """Whether the action was tried; otherwise the gain is an estimate."""
     options_patch: dict[str, Any]
-    """A JSON merge patch for the job's options that applies it; empty: nothing to apply by itself."""
+    """A JSON merge patch of the options of the job that applies the action; empty: it cannot be applied
+    automatically."""
 
 
 class CandidateAnswer(OfView):
     id: int
     name: str
     snr_db: float | None
-    """Of the worst output."""
+    """SNR of the worst output, in dB."""
     snr_min_db: float | None
     altered_db: float | None
-    """The lower end of what the pictures give from nearer and darker; null where they were not tried."""
+    """Lower end of the SNR on enlarged and darkened pictures, in dB; null: not tried."""
     int8_share: float | None
     size_bytes: int | None
     latency_ms: float | None
     drop_percent: float | None
     is_taken: bool
     is_measured: bool
-    """Built and run; else simulated."""
+    """Whether it was built and run; otherwise it was simulated."""
     verdict_code: str
     is_on_front: bool
-    """Does no other beat it at signal to noise, size and latency?"""
+    """Whether no other candidate is better in SNR, size and latency together."""
     steps: list[dict[str, Any]]
-    """What quantization.steps takes to make it again."""
+    """Value of quantization.steps that builds this candidate again."""
     options: dict[str, Any]
 
 
@@ -71,7 +72,7 @@ OPERATIONS = Operations(JOB_ID)
 @OPERATIONS.add(
     "GET",
     "/jobs/{job_id}/actions",
-    "What to do next about a conversion, the most worthwhile first, and what its search tried",
+    "List the next actions for a conversion, the best one first, and the candidates of its search",
     {200: ActionsAnswer},
 )
 def list_actions(request: Request) -> Response:

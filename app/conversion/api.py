@@ -43,7 +43,7 @@ _MULTIPART = {
                     "images": {
                         "type": "array",
                         "items": {"type": "string", "format": "binary"},
-                        "description": "one zip, or many images, .npy or .npz files",
+                        "description": "a ZIP file, or several images, .npy or .npz files",
                     },
                 },
             }
@@ -73,7 +73,7 @@ async def upload(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/uploads/presign",
-    "Links to PUT inputs straight to the object store",
+    "Create links for uploading inputs directly to the object store with PUT",
     {201: schemas.LinksAnswer},
     more_errors=(507,),
     body=schemas.NewLinks,
@@ -118,7 +118,7 @@ def create_job(request: Request, body: schemas.NewJob) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", "/jobs", "Jobs, newest first", {200: schemas.JobsAnswer}, more_errors=(400,), query=schemas.JobQuery
+    "GET", "/jobs", "List jobs, newest first", {200: schemas.JobsAnswer}, more_errors=(400,), query=schemas.JobQuery
 )
 def list_jobs(request: Request, params: schemas.JobQuery) -> Response:
     job_filter = JobFilter(
@@ -129,21 +129,21 @@ def list_jobs(request: Request, params: schemas.JobQuery) -> Response:
     return JSONResponse({"jobs": [conversion.job_json(record) for record in records], "next_cursor": cursor})
 
 
-@OPERATIONS.add("GET", "/jobs/{job_id}", "The state of a job", {200: schemas.JobAnswer})
+@OPERATIONS.add("GET", "/jobs/{job_id}", "Get a job", {200: schemas.JobAnswer})
 def get_job(request: Request) -> Response:
     conversion = conversion_of(request)
     return job_response(conversion, conversion.jobs.get(request.path_params["job_id"], user_of(request)))
 
 
 @OPERATIONS.add(
-    "POST", "/jobs/{job_id}/cancel", "End a queued or running job", {200: schemas.JobAnswer}, more_errors=(409,)
+    "POST", "/jobs/{job_id}/cancel", "Cancel a queued or running job", {200: schemas.JobAnswer}, more_errors=(409,)
 )
 def cancel_job(request: Request) -> Response:
     conversion = conversion_of(request)
     return job_response(conversion, conversion.jobs.cancel(request.path_params["job_id"], user_of(request)))
 
 
-@OPERATIONS.add("DELETE", "/jobs/{job_id}", "Forget a finished job and its files", {204: None}, more_errors=(409,))
+@OPERATIONS.add("DELETE", "/jobs/{job_id}", "Delete a finished job and its files", {204: None}, more_errors=(409,))
 def delete_job(request: Request) -> Response:
     conversion_of(request).jobs.delete(request.path_params["job_id"], user_of(request))
     return Response(status_code=204)
@@ -152,7 +152,7 @@ def delete_job(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     "/jobs/{job_id}/events",
-    "Server-sent events: status at every change, then done",
+    "Follow a job by server-sent events: its status at every change, then done",
     {200: ("text/event-stream",)},
 )
 async def job_events(request: Request) -> Response:
@@ -166,7 +166,7 @@ async def job_events(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     "/jobs/{job_id}/logs/{step}",
-    "The log of a step from an offset, live or afterwards",
+    "Read the log of a stage from an offset, during or after the stage",
     {200: ("text/plain",)},
     query=schemas.LogQuery,
     headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
@@ -182,7 +182,7 @@ def job_log(request: Request, params: schemas.LogQuery) -> Response:
     return Response(portion.text, media_type="text/plain; charset=utf-8", headers=headers)
 
 
-@OPERATIONS.add("GET", "/jobs/{job_id}/artifacts", "The files of a job", {200: schemas.ArtifactsAnswer})
+@OPERATIONS.add("GET", "/jobs/{job_id}/artifacts", "List the files of a job", {200: schemas.ArtifactsAnswer})
 def list_artifacts(request: Request) -> Response:
     record = conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
     artifacts = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
@@ -227,7 +227,7 @@ def media_type_of(name: str) -> str:
 
 
 @OPERATIONS.add(
-    "GET", "/jobs/{job_id}/artifacts/{name}/link", "A link to a file that expires", {200: schemas.LinkAnswer}
+    "GET", "/jobs/{job_id}/artifacts/{name}/link", "Create a temporary link to a file", {200: schemas.LinkAnswer}
 )
 def link_artifact(request: Request) -> Response:
     """A link that needs no log-in and expires: for wget on the device."""
@@ -239,7 +239,7 @@ def link_artifact(request: Request) -> Response:
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 
-@OPERATIONS.add("GET", "/system", "Workers, queues, health and versions", {200: SystemAnswer}, errors=())
+@OPERATIONS.add("GET", "/system", "Get workers, queues, health and versions", {200: SystemAnswer}, errors=())
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
     system = read_system(conversion_of(request), settings_of(request), user_of(request), now())

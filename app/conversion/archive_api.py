@@ -26,7 +26,7 @@ OPERATIONS = Operations(JOB_ID)
 @OPERATIONS.add(
     "GET",
     "/archive",
-    "Jobs that have completed, also before a reset, the last finished first",
+    "List completed jobs, including those from before a reset, the last completed one first",
     {200: schemas.ArchiveAnswer},
     query=schemas.ArchiveQuery,
 )
@@ -55,9 +55,7 @@ def filter_of(params: schemas.ArchiveQuery) -> ArchiveFilter:
     )
 
 
-@OPERATIONS.add(
-    "GET", "/archive/{job_id}", "A job of the archive as it was at its end", {200: schemas.ArchivedJobAnswer}
-)
+@OPERATIONS.add("GET", "/archive/{job_id}", "Get a job of the archive", {200: schemas.ArchivedJobAnswer})
 def get_archived(request: Request) -> Response:
     return _job(archive_of(request).get(request.path_params["job_id"], user_of(request)))
 
@@ -71,7 +69,7 @@ def delete_archived(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     "/archive/{job_id}/keep",
-    "Keep a job however old it grows, or no longer",
+    "Keep a job permanently, or let it expire again",
     {200: schemas.ArchivedJobAnswer},
     more_errors=(507,),
     body=schemas.ArchiveChange,
@@ -84,7 +82,7 @@ def keep_archived(request: Request, body: schemas.ArchiveChange) -> Response:
 @OPERATIONS.add(
     "POST",
     "/archive/{job_id}/convert",
-    "Convert once more what a job of the archive was made from",
+    "Convert the inputs of a job of the archive again",
     {201: JobAnswer},
     more_errors=(409, 422, 429, 507),
 )

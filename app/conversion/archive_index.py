@@ -66,7 +66,7 @@ class ArchiveFilter:
     since: str | None = None
     """Finished then or later: a time as app.kit.clock writes it."""
     until: str | None = None
-    """Finished before then."""
+    """Completed before this time."""
     is_kept: bool | None = None
 
 

@@ -23,40 +23,40 @@ class ArchiveQuery(Strict):
     """Filters and paging of GET /archive."""
 
     q: Annotated[str, Field(max_length=200)] | None = None
-    """Text in id, name or tags."""
+    """Text in the id, the name or the tags."""
     tag: Annotated[str, Field(max_length=50)] | None = None
-    """One whole tag."""
+    """A tag, as a whole."""
     model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
     """The beginning of the SHA-256 of the model that was submitted."""
     toolchain: ToolchainName | None = None
     platform: Chip | None = None
     verdict: Verdict | None = None
     snr_min_db: Annotated[float, Field(ge=-1000, le=1000)] | None = None
-    """Least SNR of the worst output, in dB."""
+    """Lowest SNR of the worst output, in dB."""
     snr_max_db: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     """Largest SNR of the worst output, in dB."""
     owner: Annotated[str, Field(max_length=200)] | None = None
     since: Moment | None = None
-    """Finished then or later."""
+    """Completed at this time or later."""
     until: Moment | None = None
-    """Finished before then."""
+    """Completed before this time."""
     kept: bool | None = None
-    """Kept for good, or not."""
+    """Only jobs that are kept permanently, or only others."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
 
 
 class ArchiveChange(Strict):
     """Body of PUT /archive/{job_id}/keep."""
 
     is_kept: bool
-    """It stays however old it grows."""
+    """Whether the job is kept permanently."""
 
 
 @dataclass(frozen=True)
 class ArchivedJobRow:
-    """A finished job, as the list and the API show it."""
+    """A completed job of the archive."""
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
@@ -68,17 +68,17 @@ class ArchivedJobRow:
     toolchain: str
     platform: str
     verdict: str
-    """PASSED, BELOW_RULE, or empty where that was not measured."""
+    """PASSED, BELOW_RULE, or empty if it was not measured."""
     snr_db: float | None
-    """Of the worst output, in dB."""
+    """SNR of the worst output, in dB."""
     created_at: str
     finished_at: str
     took_s: float
-    """From its submission to its end."""
+    """Seconds from its submission to its end."""
     size_bytes: int
-    """Of all its files together."""
+    """Total size of its files in bytes."""
     is_kept: bool
-    """It stays however old it grows."""
+    """Whether the job is kept permanently."""
 
 
 class ArchiveAnswer(BaseModel):

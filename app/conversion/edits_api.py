@@ -18,7 +18,7 @@ OPERATIONS = Operations(JOB_ID)
 @OPERATIONS.add(
     "PATCH",
     "/jobs/{job_id}",
-    "Change its name, tags or notes, or have its files kept",
+    "Change the name, tags or notes of a job, or keep its files",
     {200: schemas.JobAnswer},
     body=schemas.JobChange,
 )
@@ -30,7 +30,7 @@ def change_job(request: Request, body: schemas.JobChange) -> Response:
 @OPERATIONS.add(
     "POST",
     "/jobs/bulk",
-    "Cancel, delete, tag or keep many jobs; what cannot be done to one keeps no other from it",
+    "Cancel, delete, tag or keep many jobs; a failure for one does not affect the others",
     {200: schemas.BulkAnswer},
     body=schemas.BulkChange,
 )

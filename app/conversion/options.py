@@ -59,9 +59,9 @@ class QuantizationStep(Frozen):
 
     kind: Literal["range", "equalization", "weight_rounding", "bias_correction", "int16", "float"]
     method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99"] = ""
-    """Of a range."""
+    """Method of calibrating a range."""
     tensors: tuple[Annotated[str, Field(max_length=500)], ...] = Field(default=(), max_length=20_000)
-    """What it is done to; none: everything."""
+    """Tensors that it concerns; none: all."""
 
 
 class HostQuantization(Frozen):
@@ -73,7 +73,7 @@ class HostQuantization(Frozen):
     model's), "smallest" and "fastest" likewise. "none" or empty: no search, the options below decide, as they do where
     method, percentile or per_channel is given, and no goal."""
     budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
-    """Seconds that the search may take; it then keeps the best so far."""
+    """Time limit of the search in seconds; after it, the best candidate so far is used."""
     report_images: str = Field(default="", max_length=200)
     """A folder of the archive of reference samples, such as "report": what lies in it neither calibrates nor chooses,
     and the result of the search is reported on it. Empty: some of all are set aside for that."""
@@ -143,7 +143,7 @@ class KneronOptions(Frozen):
     flops_ratio: float = Field(default=0.2, gt=0, le=1)
     compiler_tiling: Literal["default", "deep_search"] = "default"
     mode: Literal[1, 2, 3] = 1
-    """1 quantize; 2 and a check on one image (SNR, bit-true match); 3 on all images, very slow."""
+    """1: quantize; 2: also check one image (SNR, bit-true match); 3: check all images, very slow."""
     optimize: int = Field(default=0, ge=0, le=4)
     opt_matmul: bool = False
     replace_avgpool_with_conv: bool = False
@@ -151,7 +151,7 @@ class KneronOptions(Frozen):
     skip_check: bool = False
     clear_shapes: bool = False
     input_fmt: str | None = Field(default=None, pattern=r"^[A-Z0-9_]{1,32}$")
-    """KL730 only."""
+    """Input format, KL730 only."""
     weight_compress: bool = False
 
     @field_validator("goal")
@@ -174,7 +174,7 @@ class Options(Frozen):
     kneron: KneronOptions = KneronOptions()
     """For toolchain kneron."""
     allow_damaged_images: bool = False
-    """Leave out images that cannot be read instead of refusing the job."""
+    """Whether images that cannot be read are skipped; otherwise the job is refused."""
 
     @model_validator(mode="after")
     def _chip_fits_toolchain(self) -> Options:

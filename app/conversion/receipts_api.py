@@ -16,7 +16,7 @@ OPERATIONS = Operations()
 @OPERATIONS.add(
     "GET",
     "/receipts/key",
-    "The Ed25519 public key with which receipts are checked, as PEM",
+    "Get the Ed25519 public key that verifies receipts, as PEM",
     {200: (MEDIA_TYPE,)},
     errors=(404,),
     headers={"X-Key-Id": "what receipts name this key by"},

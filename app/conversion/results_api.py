@@ -20,7 +20,7 @@ OPERATIONS = Operations(JOB_ID)
 @OPERATIONS.add(
     "GET",
     "/results",
-    "Jobs that a reset has ended and whose files are still stored, newest first",
+    "List jobs that a reset has ended and whose files are still stored, newest first",
     {200: schemas.ResultsAnswer},
     query=schemas.ResultsQuery,
 )
@@ -30,7 +30,7 @@ def list_results(request: Request, params: schemas.ResultsQuery) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", "/results/{job_id}", "What is stored of a job, whether or not it is known still", {200: schemas.ResultAnswer}
+    "GET", "/results/{job_id}", "List the stored files of a job, also after a reset", {200: schemas.ResultAnswer}
 )
 def get_result(request: Request) -> Response:
     return json_answer(

@@ -23,12 +23,12 @@ MODEL_FILES: dict[str, dict[str, Any]] = {
     "model": {
         "type": "string",
         "format": "binary",
-        "description": "an ONNX file, or a zip of one and of the files its weights lie in",
+        "description": "an ONNX file, or a ZIP file of one and the files with its weights",
     },
     "weights": {
         "type": "array",
         "items": {"type": "string", "format": "binary"},
-        "description": "files beside the model that its weights lie in, such as model.onnx.data",
+        "description": "files with the weights of the model, such as model.onnx.data",
     },
 }
 """Parts of a form by which a model is sent, as JSON schemas."""
@@ -43,31 +43,31 @@ class NewJob(Strict):
     tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
     options: Options = Options()
     no_cache: bool = False
-    """Do every stage, also where another job has done the same work before."""
+    """Whether every stage is run, even if its result is in the cache."""
 
 
 class JobChange(Strict):
-    """Body of PATCH /jobs/{job_id}: what is left out stays."""
+    """Body of PATCH /jobs/{job_id}: fields that are not given do not change."""
 
     name: Name | None = None
     tags: Annotated[tuple[Tag, ...], Field(max_length=20)] | None = None
     notes: Annotated[str, StringConstraints(max_length=10_000)] | None = None
     keep: bool | None = None
-    """Its files stay, however old they grow."""
+    """Whether its files are kept permanently."""
 
 
 class BulkChange(Strict):
     """Body of POST /jobs/bulk."""
 
     verb: Literal["cancel", "delete", "tag", "keep", "unkeep"]
-    """unkeep: its files go when their time is over."""
+    """What to do with the jobs; unkeep lets their files expire again."""
     job_ids: Annotated[
         tuple[Annotated[str, StringConstraints(max_length=64)], ...], Field(min_length=1, max_length=500)
     ]
     add_tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
-    """Of the verb tag."""
+    """Tags to add, with the verb tag."""
     remove_tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
-    """Of the verb tag."""
+    """Tags to remove, with the verb tag."""
 
 
 class BulkProblem(BaseModel):
@@ -97,10 +97,10 @@ class JobQuery(Strict):
     platform: Chip | None = None
     owner: Annotated[str, Field(max_length=200)] | None = None
     q: Annotated[str, Field(max_length=200)] | None = None
-    """Text in id, name or tags."""
+    """Text in the id, the name or the tags."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
 
 
 class LogQuery(Strict):
@@ -159,8 +159,8 @@ class StageAnswer(BaseModel):
     worker: str | None
     summary: dict[str, Any]
     versions: dict[str, str]
-    reused_from: Annotated[str | None, Field(description="the job that had done the same work; null where none had")]
-    saved_s: Annotated[float | None, Field(description="seconds that it took there")]
+    reused_from: Annotated[str | None, Field(description="id of the job whose result was reused; null if none was")]
+    saved_s: Annotated[float | None, Field(description="seconds that the stage had taken in that job")]
 
 
 class ArtifactAnswer(BaseModel):
@@ -176,7 +176,7 @@ class JobAnswer(BaseModel):
     finished_at: str | None
     status: Status
     verdict: Annotated[
-        Verdict | None, Field(description="of the quality: PASSED, or BELOW_RULE; null while it is not measured")
+        Verdict | None, Field(description="verdict on the quality: PASSED or BELOW_RULE; null while it is not measured")
     ]
     stage: Literal["ONNX", "BIE", "NEF"]
     progress: Annotated[int, Field(ge=0, le=100)]
@@ -189,14 +189,17 @@ class JobAnswer(BaseModel):
     stages: dict[str, StageAnswer]
     artifacts: dict[str, ArtifactAnswer]
     intake: dict[str, Any]
-    origin: Annotated[str, Field(description="task:<id> of the training task that made the model; else empty")]
+    origin: Annotated[str, Field(description="task:<id> of the training task that made the model; otherwise empty")]
     forecast_s: Annotated[float | None, Field(description="seconds to its end, as expected when it was submitted")]
     notes: str
-    keep: Annotated[bool, Field(description="its files stay, however old they grow")]
-    no_cache: Annotated[bool, Field(description="every stage is done, whatever was done before")]
+    keep: Annotated[bool, Field(description="whether its files are kept permanently")]
+    no_cache: Annotated[bool, Field(description="whether every stage is run, even if its result is in the cache")]
     queue_position: int | None
     is_far_over_usual_time: Annotated[
-        bool, Field(description="the running stage takes many times as long as in other jobs: it may never end")
+        bool,
+        Field(
+            description="whether the running stage takes many times as long as in other jobs, so that it may never end"
+        ),
     ]
 
 
@@ -218,7 +221,7 @@ class ResultsQuery(Strict):
 
     limit: Annotated[int, Field(ge=1, le=100)] = 50
     cursor: Annotated[str, Field(pattern=f"^{UUID}$")] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
 
 
 class ResultFile(BaseModel):
@@ -232,7 +235,7 @@ class ResultAnswer(BaseModel):
     tags: list[str]
     options: dict[str, Any]
     created_at: str
-    is_finished: Annotated[bool, Field(description="was the NEF made?")]
+    is_finished: Annotated[bool, Field(description="whether the NEF was made")]
     files: list[ResultFile]
 
 

@@ -16,9 +16,9 @@ class WorkerAnswer(OfView):
     pid: int
     is_busy: bool
     since: datetime
-    """When it took its job up, or came to life."""
+    """When it took its job, or when it started."""
     job_id: str
-    """Empty when idle, or when the job is another user's."""
+    """Id of its job; empty if it is idle, or if the job belongs to another user."""
     progress: int | None
     toolchains: tuple[str, ...]
 
@@ -27,11 +27,11 @@ class QueueAnswer(OfView):
     queue: str
     waiting: int
     oldest_s: float | None
-    """How long the first waiting job waits already."""
+    """Seconds that the first waiting job has waited."""
     busy: int
     workers: tuple[WorkerAnswer, ...]
     command: str
-    """What an operator runs to have one more worker on this queue."""
+    """Command with which an operator starts another worker of this queue."""
 
 
 class HealthAnswer(OfView):
@@ -44,48 +44,48 @@ class HealthAnswer(OfView):
 
 class ForecastsAnswer(OfView):
     jobs: int
-    """How many finished jobs had a forecast."""
+    """Number of finished jobs with a forecast."""
     off_by: float
-    """Three of four of their forecasts were wrong by this share of the time that the job took, or less."""
+    """Error of the forecasts, as a share of the duration of the job; three of four are at most this far off."""
 
 
 class PredictionsAnswer(OfView):
     jobs: int
-    """How many finished jobs applied an action that promised something."""
+    """Number of finished jobs that applied an action with a predicted gain."""
     off_by_db: float
-    """Three of four of the promises were wrong by so many dB of SNR, or less."""
+    """Error of the predicted gains in dB of SNR; three of four are at most this far off."""
 
 
 class CacheAnswer(OfView):
     size_bytes: int
-    """At its last sweep."""
+    """Size in bytes at the last sweep of the cache."""
     max_bytes: int
     entries: int
-    """Stages in it, likewise."""
+    """Number of stages at the last sweep of the cache."""
     hits: int
-    """Stages that were found in it since Redis started; misses likewise."""
+    """Number of stages that were found in the cache since Redis started; misses: those that were not."""
     misses: int
     saved_s: float
-    """How long those that were found had taken, in seconds."""
+    """Seconds that the found stages had taken originally."""
     is_shared: bool
-    """By all users; else each has a part of their own."""
+    """Whether all users share the cache; otherwise each user has a separate part."""
 
 
 class SystemAnswer(OfView):
     is_ready: bool
-    """Can a conversion submitted now come to its end?"""
+    """Whether a conversion that is submitted now can be completed."""
     queues: tuple[QueueAnswer, ...]
-    """One per stage, then the scheduler's (done); empty while Redis is away."""
+    """One queue per stage, and that of the scheduler (done); empty while Redis does not answer."""
     redis: HealthAnswer
     store: HealthAnswer
     toolchains: tuple[str, ...]
     versions: dict[str, str]
     forecasts: dict[str, ForecastsAnswer]
-    """How right the expected end of jobs was, by toolchain; without toolchains that have too few jobs."""
+    """Accuracy of the forecasts of jobs, by toolchain; without toolchains that have too few jobs."""
     predictions: dict[str, PredictionsAnswer]
-    """How right the promises of applied actions were, likewise."""
+    """Accuracy of the predicted gains of applied actions, by toolchain."""
     cache: CacheAnswer | None
-    """Of stages' outputs; null where it is off."""
+    """The cache of outputs of stages; null if it is off."""
 
     @field_validator("versions", mode="before")
     @classmethod

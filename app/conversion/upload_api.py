@@ -39,7 +39,7 @@ OPERATIONS = Operations({"upload_id": {"type": "string", "format": "uuid"}})
 @OPERATIONS.add(
     "OPTIONS",
     ROOT,
-    "What the resumable uploads understand (tus 1.0)",
+    "Get the capabilities of resumable uploads (tus 1.0)",
     {204: None},
     errors=(),
     headers={"Tus-Version": "versions", "Tus-Extension": "extensions", "Tus-Max-Size": "bytes of the largest file"},
@@ -53,7 +53,7 @@ def resumable_uploads(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     ROOT,
-    "Begin a resumable upload (tus 1.0): metadata `field`, model or images, and `filename`",
+    "Create a resumable upload (tus 1.0) with the metadata `field` (model or images) and `filename`",
     {201: None},
     more_errors=(400, 412, 413, 429, 507),
     sent_headers={**_VERSION, "Upload-Length": _NUMBER, "Upload-Metadata": {"type": "string"}},
@@ -73,7 +73,7 @@ async def begin_resumable_upload(request: Request) -> Response:
 @OPERATIONS.add(
     "HEAD",
     f"{ROOT}/{{upload_id}}",
-    "How far a resumable upload came",
+    "Get the offset of a resumable upload",
     {200: None},
     more_errors=(409, 412, 413, 422, 507),
     sent_headers=_VERSION,
@@ -92,7 +92,7 @@ async def get_resumable_upload(request: Request) -> Response:
 @OPERATIONS.add(
     "PATCH",
     f"{ROOT}/{{upload_id}}",
-    "Continue a resumable upload from where it stands",
+    "Continue a resumable upload from its offset",
     {204: None},
     more_errors=(409, 412, 415, 460, 507),
     sent_headers={**_VERSION, "Upload-Offset": _NUMBER, "Upload-Checksum": {"type": "string"}},
@@ -120,7 +120,7 @@ async def _receive(
 @OPERATIONS.add(
     "DELETE",
     f"{ROOT}/{{upload_id}}",
-    "End a resumable upload and delete what came of it",
+    "Cancel a resumable upload and delete its data",
     {204: None},
     more_errors=(412,),
     sent_headers=_VERSION,

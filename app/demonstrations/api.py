@@ -33,7 +33,7 @@ OPERATIONS = Operations()
 @OPERATIONS.add(
     "GET",
     "/api/v2/demonstrations",
-    "The demonstrations and their states",
+    "List the demonstrations with their state",
     {200: DemonstrationsAnswer},
     errors=(),
 )

@@ -55,7 +55,7 @@ def export_job(request: Request, body: schemas.NewExport) -> Response:
     return _accepted(transfer)
 
 
-@OPERATIONS.add("GET", "/transfers/{transfer_id}", "The state of a transfer", {200: schemas.TransferAnswer})
+@OPERATIONS.add("GET", "/transfers/{transfer_id}", "Get the state of a transfer", {200: schemas.TransferAnswer})
 def get_transfer(request: Request) -> Response:
     return _json(exchange_of(request).get(user_of(request), request.path_params["transfer_id"]))
 
@@ -63,7 +63,7 @@ def get_transfer(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     "/jobs/{job_id}/pack",
-    "What runs the model of a job elsewhere: NEF, preprocessing, test inputs and smoke.py",
+    "Download what is needed to run the model of a job elsewhere: NEF, preprocessing, test inputs and smoke.py",
     {200: (ZIP,)},
     more_errors=(400, 422),
 )
@@ -79,7 +79,7 @@ def get_pack(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/device-results/{job_id}",
-    "What came of the tests of a pack on a device, by the token in it",
+    "Report the results of the tests of a pack on a device, with the token in the pack",
     {204: None},
     errors=(400, 403, 413, 422, 503),
     body=schemas.NewDeviceResult,
@@ -96,7 +96,7 @@ def add_device_result(request: Request, body: schemas.NewDeviceResult) -> Respon
 @OPERATIONS.add(
     "GET",
     "/jobs/{job_id}/device-results",
-    "What devices have reported of the packs of a job, newest first",
+    "List the results that devices have reported for packs of a job, newest first",
     {200: schemas.DeviceResultsAnswer},
 )
 def list_device_results(request: Request) -> Response:

@@ -24,9 +24,9 @@ class NewExport(Strict):
     """Body of POST /jobs/{job_id}/exports."""
 
     target: Place
-    """hf://org/model or mlflow://experiment/NAME."""
+    """Destination: hf://org/model or mlflow://experiment/NAME."""
     registered_model: ModelName = ""
-    """In MLflow's registry, of which this becomes a version; empty: none."""
+    """Registered model of MLflow that gets a new version; empty: none."""
 
 
 class NewDeviceResult(Strict):

@@ -42,7 +42,12 @@ class FileExists(NameTaken):
     code = "FILE_EXISTS"
 
 
-@OPERATIONS.add("GET", "/api/v2/me", "Who I am, what my token may do, and where my data is", {200: schemas.MeAnswer})
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/me",
+    "Get my user, the permissions of my token, and the location of my data",
+    {200: schemas.MeAnswer},
+)
 def get_me(request: Request) -> Response:
     return json_answer(schemas.MeAnswer(**me_of(request).model_dump(), data=data_of(described_home_of(request))))
 
@@ -74,7 +79,7 @@ def data_of(home: Home) -> schemas.DataAnswer:
 @OPERATIONS.add(
     "GET",
     "/api/v2/files",
-    "What is in a folder of my data home, or of the common one",
+    "List a folder of my data home or of the common folder",
     {200: schemas.FolderAnswer},
     more_errors=(400, 403, 404, 409, 507),
     query=schemas.FolderQuery,
@@ -104,7 +109,7 @@ def get_file(request: Request, params: schemas.FileQuery) -> Response:
 @OPERATIONS.add(
     "PUT",
     "/api/v2/files/content",
-    "Upload a file: the body as it is; with If-None-Match: * nothing is written over",
+    "Upload a file as the request body; with If-None-Match: * an existing file is not replaced",
     {200: schemas.EntryAnswer, 201: schemas.EntryAnswer},
     more_errors=(403, 404, 409, 412, 507),
     query=schemas.FileQuery,
@@ -133,7 +138,7 @@ async def put_file(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/api/v2/files/folders",
-    "Make a folder",
+    "Create a folder",
     {201: schemas.PlaceAnswer},
     more_errors=(403, 404, 409, 507),
     body=schemas.NewFolder,
@@ -148,7 +153,7 @@ def make_folder(request: Request, body: schemas.NewFolder) -> Response:
 @OPERATIONS.add(
     "POST",
     "/api/v2/files/move",
-    "Move or rename; out of the trash, too",
+    "Move or rename a file or folder, also out of the trash",
     {200: schemas.PlaceAnswer},
     more_errors=(403, 404, 409, 507),
     body=schemas.Move,
@@ -163,7 +168,7 @@ def move_file(request: Request, body: schemas.Move) -> Response:
 @OPERATIONS.add(
     "DELETE",
     "/api/v2/files",
-    "Put into the trash; what is there already goes for good",
+    "Move a file or folder to the trash; one in the trash is deleted permanently",
     {200: schemas.RemovedAnswer},
     more_errors=(400, 403, 404, 409, 507),
     query=schemas.FileQuery,
@@ -177,7 +182,7 @@ def remove_file(request: Request, params: schemas.FileQuery) -> Response:
 @OPERATIONS.add(
     "POST",
     "/api/v2/me/sftp-password",
-    "A one-time SFTP password; the one before ends",
+    "Create a one-time SFTP password; the previous one becomes invalid",
     {201: schemas.OneTimePassword},
     more_errors=(404,),
 )
@@ -190,7 +195,7 @@ def reset_sftp_password(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/api/v2/users/{name}/sftp-reset",
-    "A one-time SFTP password for a user, shown this once; the one before ends (administrators)",
+    "Create a one-time SFTP password for a user, shown only once; the previous one becomes invalid (administrators)",
     {201: schemas.OneTimePassword},
 )
 def reset_sftp_password_of(request: Request) -> Response:
@@ -204,7 +209,7 @@ def reset_sftp_password_of(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     "/api/v2/me/sftp-password",
-    "Choose my SFTP password",
+    "Set my SFTP password",
     {204: None},
     more_errors=(404,),
     body=schemas.NewPassword,
@@ -218,7 +223,7 @@ def set_sftp_password(request: Request, body: schemas.NewPassword) -> Response:
 @OPERATIONS.add(
     "GET",
     "/api/v2/me/ssh-keys",
-    "The public keys that may log in by SFTP",
+    "List my public keys for SFTP",
     {200: schemas.KeysAnswer},
     more_errors=(404,),
 )
@@ -229,7 +234,7 @@ def get_ssh_keys(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     "/api/v2/me/ssh-keys",
-    "Replace the public keys that may log in by SFTP",
+    "Replace my public keys for SFTP",
     {200: schemas.KeysAnswer},
     more_errors=(404,),
     body=schemas.Keys,

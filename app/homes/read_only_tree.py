@@ -23,7 +23,7 @@ _CURSOR = re.compile(r"([df])(?:=(-?[0-9]{1,20}))?:(.+)", re.DOTALL)
 
 
 class Sort(StrEnum):
-    """What a folder is listed by; folders come first in every case. The names with a minus: the other way round."""
+    """Order of the entries of a folder; folders always come first. A minus reverses the order."""
 
     NAME = "name"
     NAME_BACK = "-name"
@@ -74,7 +74,7 @@ class ReadOnlyTree:
         """A part of a folder.
 
         Args:
-            cursor: next_cursor of the page before.
+            cursor: next_cursor of the previous page.
 
         Raises:
             FileMissing, NotAFolder

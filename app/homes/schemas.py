@@ -24,7 +24,7 @@ class FolderQuery(Strict):
     """/private/users/<me>/datasets, datasets for short, or a folder under /private/common."""
     sort: Sort = Sort.NAME
     cursor: Annotated[str, Field(max_length=MAX_CURSOR)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
     limit: Annotated[int, Field(ge=1, le=MAX_ENTRIES)] = PAGE_ENTRIES
 
 
@@ -39,7 +39,7 @@ class NewFolder(Strict):
 class Move(Strict):
     source: Path
     target: Path
-    """The whole new path, not a folder to put it into."""
+    """The complete new path, not the folder that will contain it."""
 
 
 class NewPassword(Strict):

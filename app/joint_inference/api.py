@@ -64,7 +64,7 @@ OPERATIONS = Operations(_NAMED)
 @OPERATIONS.add(
     "POST",
     SERVICES,
-    "Create a JointInferenceService; with apply=true also replace one",
+    "Create a JointInferenceService; with apply=true, replace an existing one",
     {200: schemas.ServiceAnswer, 201: schemas.ServiceAnswer},
     more_errors=(409,),
     body=_RESOURCE,
@@ -80,7 +80,9 @@ async def create_service(request: Request) -> Response:
     return await run_in_threadpool(_whole, request, service, 201 if is_new else 200, advice(resource))
 
 
-@OPERATIONS.add("GET", SERVICES, "My services, newest first", {200: schemas.ServicesAnswer}, query=schemas.ServiceQuery)
+@OPERATIONS.add(
+    "GET", SERVICES, "List my services, newest first", {200: schemas.ServicesAnswer}, query=schemas.ServiceQuery
+)
 def list_services(request: Request, params: schemas.ServiceQuery) -> Response:
     services, cursor = joint_of(request).services.page(
         user_of(request),
@@ -93,13 +95,18 @@ def list_services(request: Request, params: schemas.ServiceQuery) -> Response:
     return json_answer(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
 
 
-@OPERATIONS.add("GET", _ONE, "A service: the resource, its workers, what they report", {200: schemas.ServiceAnswer})
+@OPERATIONS.add("GET", _ONE, "Get a service: the resource, its workers and their reports", {200: schemas.ServiceAnswer})
 def get_service(request: Request) -> Response:
     return _whole(request, joint_of(request).services.get(user_of(request), *named(request)))
 
 
 @OPERATIONS.add(
-    "PUT", _ONE, "Replace a service's specification", {200: schemas.ServiceAnswer}, more_errors=(409,), body=_RESOURCE
+    "PUT",
+    _ONE,
+    "Replace the specification of a service",
+    {200: schemas.ServiceAnswer},
+    more_errors=(409,),
+    body=_RESOURCE,
 )
 async def replace_service(request: Request) -> Response:
     resource = parse_document(await whole_body(request, MAX_BYTES, "A resource"))
@@ -108,7 +115,7 @@ async def replace_service(request: Request) -> Response:
     return await run_in_threadpool(_whole, request, service, 200, advice(resource))
 
 
-@OPERATIONS.add("DELETE", _ONE, "End a service's workers, and forget it then", {202: schemas.ServiceAnswer})
+@OPERATIONS.add("DELETE", _ONE, "Delete a service after its workers have stopped", {202: schemas.ServiceAnswer})
 def delete_service(request: Request) -> Response:
     return _whole(request, joint_of(request).services.delete(user_of(request), *named(request), now=now()), 202)
 
@@ -116,7 +123,7 @@ def delete_service(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{_ONE}/rollout",
-    "Pause, resume, take back, retry or promote the roll-out of a service's edge model",
+    "Pause, resume, roll back, retry or promote the roll-out of the edge model of a service",
     {200: schemas.ServiceAnswer},
     more_errors=(409,),
     body=schemas.RolloutChange,
@@ -126,13 +133,18 @@ def change_rollout(request: Request, body: schemas.RolloutChange) -> Response:
     return _whole(request, services.act_on_rollout(user, *named(request), body.action, now=now()))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/events", "What happened to a service, newest first", {200: schemas.EventsAnswer})
+@OPERATIONS.add("GET", f"{_ONE}/events", "List the events of a service, newest first", {200: schemas.EventsAnswer})
 def service_events(request: Request) -> Response:
     events = joint_of(request).services.events(user_of(request), *named(request))
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/samples", "Its newest hard samples with both answers", {200: schemas.SamplesAnswer})
+@OPERATIONS.add(
+    "GET",
+    f"{_ONE}/samples",
+    "List the newest hard samples of a service with both answers",
+    {200: schemas.SamplesAnswer},
+)
 def service_samples(request: Request) -> Response:
     joint, user = joint_of(request), user_of(request)
     service = joint.services.get(user, *named(request))
@@ -140,7 +152,7 @@ def service_samples(request: Request) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", f"{_ONE}/samples/{{sample_id}}", "The picture of a hard sample", {200: ("image/jpeg", "image/png")}
+    "GET", f"{_ONE}/samples/{{sample_id}}", "Get the picture of a hard sample", {200: ("image/jpeg", "image/png")}
 )
 def sample_picture(request: Request) -> Response:
     reports = joint_of(request).reports
@@ -152,7 +164,7 @@ def sample_picture(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status",
-    "What a service's worker did, reported by its node",
+    "Report the status of a worker (the node's token)",
     {200: schemas.Acknowledged},
     body=_STATUS,
     callers=(*USERS, *NODES),
@@ -172,7 +184,7 @@ async def report_status(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples",
-    "A hard sample to look at, reported by its node",
+    "Report a hard sample (the node's token)",
     {204: None},
     more_errors=(401, 415),
     body=_SAMPLE,
@@ -188,7 +200,7 @@ async def add_sample(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/rows",
-    "What a worker has answered, reported by its node",
+    "Report rows of a worker (the node's token)",
     {204: None},
     more_errors=(401,),
     body=RowReport,

@@ -30,7 +30,7 @@ OPERATIONS = Operations(
 
 class CollectedCalibrationBody(Strict):
     folder: Annotated[str, Field(max_length=500)] = ""
-    """A data set of hard samples in your data home, such as datasets/door; empty: where the service keeps its own."""
+    """Folder of hard samples in your data home, such as datasets/door; empty: where the service collects them."""
 
 
 class CalibrationAnswer(BaseModel):
@@ -69,7 +69,7 @@ class CalibrationsAnswer(BaseModel):
 @OPERATIONS.add(
     "POST",
     _ALL,
-    "Calibrate a service with hard samples that were kept in the data home",
+    "Calibrate a service with the hard samples in the data home",
     {201: CalibrationAnswer},
     more_errors=(429,),
     body=CollectedCalibrationBody,
@@ -80,7 +80,7 @@ def start_calibration(request: Request, body: CollectedCalibrationBody) -> Respo
     return json_answer(answer, 201, {"Location": answer.links["calibration"]})
 
 
-@OPERATIONS.add("GET", _ALL, "The calibrations of a service, newest first", {200: CalibrationsAnswer})
+@OPERATIONS.add("GET", _ALL, "List the calibrations of a service, newest first", {200: CalibrationsAnswer})
 def list_calibrations(request: Request) -> Response:
     user, service = user_of(request), named(request)
     joint_of(request).services.get(user, *service)
@@ -91,7 +91,7 @@ def list_calibrations(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{_ALL}/{{calibration_id}}",
-    "A calibration: its progress, and at its end the settings of the Pareto front",
+    "Get a calibration: its progress, and at its end the settings of the Pareto front",
     {200: WholeCalibrationAnswer},
 )
 def get_calibration(request: Request) -> Response:

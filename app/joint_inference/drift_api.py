@@ -34,11 +34,11 @@ class DriftBody(Strict):
     calibration_id: Annotated[str, Field(max_length=36)] = ""
     """Compare with the samples of this calibration."""
     since: Time | None = None
-    """Compare with the rows from then on; with its offset from UTC, as 2026-11-20T00:00:00Z."""
+    """Compare with the rows from this time on, with its offset from UTC, such as 2026-11-20T00:00:00Z."""
     until: Time | None = None
-    """Compare with the rows before then."""
+    """Compare with the rows before this time."""
     threshold: Annotated[float, Field(gt=0, le=100)] = THRESHOLD
-    """Of the population stability index of scores or classes, above which there is drift."""
+    """Population stability index of scores or classes above which there is drift."""
 
     @model_validator(mode="after")
     def _is_one_reference(self) -> Self:
@@ -58,7 +58,7 @@ class DriftAnswer(BaseModel):
     100 objects."""
 
 
-@OPERATIONS.add("GET", _ONE, "How far what a service sees is from its reference", {200: DriftAnswer})
+@OPERATIONS.add("GET", _ONE, "Get the drift of a service from its reference", {200: DriftAnswer})
 def get_drift(request: Request) -> Response:
     return json_answer(_answer(drift_of(request).get(user_of(request), *named(request))))
 
@@ -66,7 +66,7 @@ def get_drift(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     _ONE,
-    "Watch a service for drift against a calibration or a time",
+    "Watch a service for drift, compared with a calibration or a period",
     {200: DriftAnswer},
     more_errors=(409,),
     body=DriftBody,
@@ -75,7 +75,7 @@ def watch_drift(request: Request, body: DriftBody) -> Response:
     return json_answer(_answer(watch(request, body)))
 
 
-@OPERATIONS.add("DELETE", _ONE, "Watch a service for drift no longer", {204: None})
+@OPERATIONS.add("DELETE", _ONE, "Stop watching a service for drift", {204: None})
 def stop_drift(request: Request) -> Response:
     drift_of(request).stop(user_of(request), *named(request))
     return Response(status_code=204)

@@ -27,7 +27,7 @@ class ApplyQuery(BaseModel):
 
 
 class RolloutAnswer(BaseModel):
-    """A new model of the edge on its way over the nodes."""
+    """The roll-out of a new edge model to the nodes."""
 
     state: RolloutState
     former: dict[str, Any]
@@ -48,7 +48,7 @@ class RolloutChange(Strict):
 
 
 class ServiceAnswer(BaseModel):
-    """The resource as the Kubernetes API shows it, and what that has no place for."""
+    """The resource as in the Kubernetes API, and further fields."""
 
     resource: dict[str, Any]
     workers: list[dict[str, Any]]
@@ -105,7 +105,7 @@ class SamplesAnswer(BaseModel):
 
 
 class Acknowledged(BaseModel):
-    """The requirement's answer to a message that was understood."""
+    """The response of the requirement to a message that was understood."""
 
     Status: int = 200
     Message: str = "OK"

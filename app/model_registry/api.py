@@ -30,9 +30,12 @@ _FIELDS = {
     "name": {"type": "string"},
     **MODEL_FILES,
     "decoder": {"type": "string"},
-    "labels": {"type": "string", "description": "names of the classes, one in each line"},
-    "preprocess": {"type": "string", "description": "JSON, as options.preprocess of a conversion"},
-    "new_version": {"type": "boolean", "description": "the next version where there is a model of this name"},
+    "labels": {"type": "string", "description": "names of the classes, one per line"},
+    "preprocess": {"type": "string", "description": "JSON, like options.preprocess of a conversion"},
+    "new_version": {
+        "type": "boolean",
+        "description": "whether it becomes the next version if there is a model of this name",
+    },
     "note": {"type": "string"},
 }
 _BODY: dict[str, Any] = {
@@ -47,7 +50,7 @@ _BODY: dict[str, Any] = {
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add("GET", MODELS, "My models, newest first", {200: schemas.ModelsAnswer}, query=schemas.ModelsQuery)
+@OPERATIONS.add("GET", MODELS, "List my models, newest first", {200: schemas.ModelsAnswer}, query=schemas.ModelsQuery)
 def list_models(request: Request, params: schemas.ModelsQuery) -> Response:
     models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
     return json_answer(
@@ -58,7 +61,7 @@ def list_models(request: Request, params: schemas.ModelsQuery) -> Response:
 @OPERATIONS.add(
     "POST",
     MODELS,
-    "Keep a model under a name: of a completed job as JSON, or an ONNX as multipart",
+    "Add a model to the registry: from a completed job as JSON, or an ONNX file as multipart",
     {201: schemas.ModelAnswer},
     more_errors=(404, 409, 415, 507),
     body=_BODY,
@@ -85,7 +88,7 @@ async def add_model(request: Request) -> Response:
     return json_answer(schemas.model_answer(model), 201, {"Location": location})
 
 
-@OPERATIONS.add("GET", NAMED, "A model", {200: schemas.ModelAnswer}, more_errors=(404,), query=schemas.NamedQuery)
+@OPERATIONS.add("GET", NAMED, "Get a model", {200: schemas.ModelAnswer}, more_errors=(404,), query=schemas.NamedQuery)
 def get_model(request: Request, params: schemas.NamedQuery) -> Response:
     return json_answer(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
 
@@ -93,7 +96,7 @@ def get_model(request: Request, params: schemas.NamedQuery) -> Response:
 @OPERATIONS.add(
     "DELETE",
     NAMED,
-    "Forget a model and its files, or of name@3 this version; what is used stays",
+    "Delete a model and its files, or one version (name@3), unless it is used",
     {204: None},
     more_errors=(404, 409),
     query=schemas.NamedQuery,
@@ -106,7 +109,7 @@ def remove_model(request: Request, params: schemas.NamedQuery) -> Response:
 @OPERATIONS.add(
     "GET",
     VERSIONS,
-    "The versions of a model, newest first, and its tags",
+    "List the versions of a model, newest first, and its tags",
     {200: schemas.VersionsAnswer},
     more_errors=(404,),
     query=schemas.NamedQuery,
@@ -118,7 +121,7 @@ def list_versions(request: Request, params: schemas.NamedQuery) -> Response:
 @OPERATIONS.add(
     "PUT",
     TAGS,
-    "Have a tag of a model mean this version: what names name@tag follows",
+    "Set a tag of a model to a version; what uses name@tag switches to it",
     {200: schemas.VersionsAnswer},
     more_errors=(404,),
     query=schemas.NamedQuery,
@@ -133,7 +136,7 @@ def put_tag(request: Request, body: schemas.TagChange, params: schemas.NamedQuer
 @OPERATIONS.add(
     "DELETE",
     TAGS,
-    "Forget a tag; one that is used stays",
+    "Remove a tag, unless it is used",
     {204: None},
     more_errors=(404, 409),
     query=schemas.NamedQuery,

@@ -33,14 +33,14 @@ class ModelsQuery(Strict):
     q: Annotated[str, Field(max_length=MAX_NAME, pattern=TEXT)] = ""
     """Text in the name."""
     cursor: Annotated[str, Field(max_length=MAX_CURSOR, pattern=TEXT)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
 
 
 class NamedQuery(Strict):
     name: Annotated[str, Field(min_length=1, max_length=MAX_PIN)]
-    """In the query and not in the path, for it may hold a slash: faces/out.nef. faces@3 and faces@stable are versions
-    of faces."""
+    """Name of the model, with or without a version: faces, faces@3, faces@stable. It may contain slashes, as in
+    faces/out.nef."""
 
 
 class TagChange(Strict):
@@ -49,9 +49,9 @@ class TagChange(Strict):
 
 class _Versioned(Strict):
     new_version: bool = False
-    """Where there is a model of this name, this becomes its next version."""
+    """Whether it becomes the next version if there is a model of this name."""
     note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
-    """Of this version."""
+    """Note about this version."""
 
     @property
     def versioning(self) -> Versioning:
@@ -65,7 +65,7 @@ class NewModel(_Versioned):
     job_id: Annotated[str, Field(max_length=64)]
     artifact: Format = Format.NEF
     decoder: Decoder = Decoder.AUTO
-    """How its outputs are read; auto: told from their names and shapes."""
+    """Decoder of its outputs; auto: recognized from their names and shapes."""
     labels: Labels = Field(default_factory=list)
     """Names of the classes, by index."""
 

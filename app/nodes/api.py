@@ -62,7 +62,7 @@ class NoSuchBlob(NotFound):
 @OPERATIONS.add(
     "POST",
     "/neptune/nodes",
-    "Register a node; its token is shown this once (administrators)",
+    "Register a node; its token is shown only once (administrators)",
     {201: schemas.RegisteredAnswer},
     more_errors=(409,),
     body=schemas.NewNode,
@@ -76,7 +76,11 @@ def register_node(request: Request, body: schemas.NewNode) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", "/neptune/nodes", "Nodes that I may use, by name", {200: schemas.NodesAnswer}, query=schemas.NodesQuery
+    "GET",
+    "/neptune/nodes",
+    "List the nodes that I may use, by name",
+    {200: schemas.NodesAnswer},
+    query=schemas.NodesQuery,
 )
 def list_nodes(request: Request, params: schemas.NodesQuery) -> Response:
     at, is_whole, selector = now(), caller_of(request).is_admin, labels_in(params.selector)
@@ -84,7 +88,7 @@ def list_nodes(request: Request, params: schemas.NodesQuery) -> Response:
     return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
-@OPERATIONS.add("GET", "/neptune/nodes/{name}", "A node, and what its workers do", {200: schemas.NodeAnswer})
+@OPERATIONS.add("GET", "/neptune/nodes/{name}", "Get a node and the state of its workers", {200: schemas.NodeAnswer})
 def get_node(request: Request) -> Response:
     node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
     return json_answer(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
@@ -93,7 +97,7 @@ def get_node(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     "/neptune/nodes/{name}/access",
-    "Who may use a node and its cameras (owners)",
+    "Get who may use a node and its cameras (owners)",
     {200: schemas.Access},
     more_errors=(403,),
 )
@@ -106,7 +110,7 @@ def get_access(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     "/neptune/nodes/{name}/access",
-    "Say who may use a node and its cameras; what of others' runs there is ended (owners)",
+    "Set who may use a node and its cameras; workloads of others on it are stopped (owners)",
     {200: schemas.Access},
     more_errors=(403,),
     body=schemas.Access,
@@ -121,7 +125,7 @@ def put_access(request: Request, body: schemas.Access) -> Response:
 @OPERATIONS.add(
     "PUT",
     "/neptune/nodes/{name}/labels",
-    "Label a node: what selects it by its labels begins there, what no longer does ends (owners)",
+    "Set the labels of a node; workloads that select it start there, those that no longer do stop (owners)",
     {200: schemas.NodeLabels},
     more_errors=(403,),
     body=schemas.NodeLabels,
@@ -135,7 +139,7 @@ def put_labels(request: Request, body: schemas.NodeLabels) -> Response:
 @OPERATIONS.add(
     "GET",
     "/neptune/nodes/{name}/cameras",
-    "Cameras that were added to a node while its agent ran (owners)",
+    "List the cameras that were added to a node while its agent was running (owners)",
     {200: schemas.CamerasAnswer},
     more_errors=(403,),
 )
@@ -149,7 +153,7 @@ def list_cameras(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     "/neptune/nodes/{name}/cameras",
-    "Add a camera; whether the node may and can open it is in its next report (owners)",
+    "Add a camera; the next report of the node shows whether it may and can open it (owners)",
     {201: schemas.CameraAnswer},
     more_errors=(403, 409),
     body=schemas.NewCamera,
@@ -194,7 +198,7 @@ def remove_camera(request: Request) -> Response:
 @OPERATIONS.add(
     "DELETE",
     "/neptune/nodes/{name}",
-    "Remove a node that has no work (administrators)",
+    "Remove a node that runs nothing (administrators)",
     {204: None},
     more_errors=(409,),
 )
@@ -208,7 +212,7 @@ def remove_node(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     LINK + "/{node}/messages",
-    "What a node is to run; waits for it (the node's token)",
+    "Wait for the orders of a node (the node's token)",
     {200: schemas.MessagesAnswer},
     errors=(403, 409, 422, 503),
     query=schemas.MessagesQuery,
@@ -233,7 +237,7 @@ async def poll_messages(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     LINK + "/{node}/acknowledge",
-    "A node has stored messages (the node's token)",
+    "Acknowledge that a node has stored messages (the node's token)",
     {204: None},
     errors=(400, 413, 503),
     body=schemas.Acknowledged,
@@ -248,7 +252,7 @@ async def acknowledge_messages(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     LINK + "/{node}/report",
-    "A node's sign of life (the node's token)",
+    "Send the heartbeat of a node (the node's token)",
     {204: None},
     errors=(400, 404, 413, 503),
     body=schemas.Report,
@@ -265,7 +269,7 @@ async def report_node(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     LINK + "/{node}/blobs/{sha256}",
-    "A file that a message to the node names (the node's token)",
+    "Download a file that an order of the node names (the node's token)",
     {200: ("application/octet-stream",), 206: ("application/octet-stream",), 304: None},
     more_errors=(403, 416),
     sent_headers=_RANGE,
@@ -294,7 +298,7 @@ def get_blob(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     LINK + "/{node}/certificate",
-    "Certify a node's key for encrypted links to other nodes (the node's token)",
+    "Certify the key of a node for encrypted connections to other nodes (the node's token)",
     {201: schemas.CertificateAnswer},
     errors=(403, 422, 503),
     body=schemas.CertificateRequest,
@@ -309,7 +313,7 @@ def certify_node(request: Request, body: schemas.CertificateRequest) -> Response
 @OPERATIONS.add(
     "GET",
     LINK + "/{node}/authorities",
-    "The authority that certifies nodes, and which certificates it has revoked (the node's token)",
+    "Get the certificate authority of nodes and its revocation list (the node's token)",
     {200: schemas.AuthoritiesAnswer},
     errors=(403, 503),
     callers=NODES,

@@ -26,10 +26,10 @@ Seq = Annotated[int, Field(ge=0, le=MAX_SEQ)]
 
 class NewNode(Strict):
     name: Name
-    """As Kubernetes' names of nodes: small letters, digits, '-' and '.', at most 63."""
+    """Name as Kubernetes allows it for nodes: lower-case letters, digits, '-' and '.', at most 63 characters."""
     side: Side = Side.EDGE
     replace: bool = False
-    """Of a node that is registered already: a new token; what it is to run stays."""
+    """Whether a registered node gets a new token; its orders stay."""
 
 
 class RegisteredAnswer(BaseModel):
@@ -51,11 +51,12 @@ class Access(Strict):
     allowed: Names | None = None
     """Who may use the node; null: everybody."""
     owners: Names = Field([])
-    """Who may besides administrators say this, label the node and change its cameras. Administrators alone set them."""
+    """Users and groups who, like administrators, may change this rule, the labels and the cameras. Only administrators
+    can set them."""
     videos: Cameras = Field({})
-    """By the id of a video, if it is for fewer: a user must be allowed here, too."""
+    """By the id of a video, if fewer may use it: a user must be allowed here, too."""
     sources: Cameras = Field({})
-    """By the path or pattern of a source that the node offers, likewise."""
+    """By the path or pattern of a source that the node offers, in the same way."""
 
 
 Labels = Annotated[
@@ -65,7 +66,7 @@ Labels = Annotated[
 
 class NodeLabels(Strict):
     labels: Labels
-    """All of them, as {"site": "berlin"}, by the rules of Kubernetes."""
+    """All labels of the node, such as {"site": "berlin"}, by the rules of Kubernetes."""
 
 
 class NodesQuery(BaseModel):
@@ -82,7 +83,7 @@ class CameraAnswer(BaseModel):
 
 
 class DiscoveredCameraAnswer(BaseModel):
-    """What a camera says of itself."""
+    """A camera on the network, as it describes itself."""
 
     address: str
     service: str
@@ -99,20 +100,20 @@ class CamerasAnswer(BaseModel):
 
 class NewCamera(Strict):
     type: Annotated[str, Field(min_length=1, max_length=MOST_TYPE)]
-    """What it shows, for people: "traffic flow"."""
+    """What the camera shows, such as "traffic flow"."""
     source: Annotated[str, Field(min_length=1, max_length=MOST_SOURCE)]
-    """A URL, or an absolute path on the node; the agent's --source must offer it."""
+    """A URL, or an absolute path on the node, that --source of its agent offers."""
 
 
 class ChangedCamera(Strict):
     type: Annotated[str, Field(min_length=1, max_length=MOST_TYPE)] | None = None
-    """Null: as it was."""
+    """New value; null: unchanged."""
     source: Annotated[str, Field(min_length=1, max_length=MOST_SOURCE)] | None = None
-    """Null: as it was."""
+    """New value; null: unchanged."""
 
 
 class WorkerAnswer(BaseModel):
-    """kind, uid, part: which order it comes from."""
+    """State of a worker; kind, uid and part identify its order."""
 
     kind: str
     uid: str
@@ -188,7 +189,7 @@ class NodesAnswer(BaseModel):
 
 class MessagesQuery(Strict):
     wait: Annotated[float, Field(ge=0, le=MAX_WAIT_S)] = 25.0
-    """So many seconds the answer may wait for a message."""
+    """Seconds that the response may wait for an order."""
 
 
 class FrameAnswer(BaseModel):
@@ -208,7 +209,7 @@ class Acknowledged(BaseModel):
 
 
 class Report(BaseModel):
-    """A sign of life, due every ten seconds, and at once when a worker's state changes."""
+    """A heartbeat, due every ten seconds, and at once when the state of a worker changes."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -216,7 +217,7 @@ class Report(BaseModel):
     address: Annotated[str, Field(max_length=255)] = ""
     """Where other machines reach the workers of this one."""
     known: dict[str, Seq] | None = None
-    """When it connects: what it has, kind/uid/part to the number of the message."""
+    """Orders that the node has when it connects: kind/uid/part → number of the order."""
     report: dict[str, Any]
 
 

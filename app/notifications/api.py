@@ -21,7 +21,7 @@ OPERATIONS = Operations(
 )
 
 
-@OPERATIONS.add("GET", TARGETS, "Where I am notified of what happens to my things", {200: schemas.TargetsAnswer})
+@OPERATIONS.add("GET", TARGETS, "List my notification targets", {200: schemas.TargetsAnswer})
 def list_notification_targets(request: Request) -> Response:
     targets = notifications_of(request).targets.of(user_of(request))
     return json_answer(schemas.TargetsAnswer(targets=[schemas.target_answer(target) for target in targets]))
@@ -30,7 +30,7 @@ def list_notification_targets(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     TARGETS,
-    "Get notified by webhook, e-mail or chat",
+    "Add a notification target: a webhook, an e-mail address or a chat",
     {201: schemas.NewTargetAnswer},
     more_errors=(403, 409, 429),
     body=schemas.TargetBody,
@@ -40,7 +40,7 @@ def add_notification_target(request: Request, body: schemas.TargetBody) -> Respo
     return json_answer(schemas.new_target_answer(target), 201, {"Location": f"{TARGETS}/{target.target_id}"})
 
 
-@OPERATIONS.add("GET", _TARGET, "A target", {200: schemas.TargetAnswer}, more_errors=(404,))
+@OPERATIONS.add("GET", _TARGET, "Get a target", {200: schemas.TargetAnswer}, more_errors=(404,))
 def get_notification_target(request: Request) -> Response:
     target = notifications_of(request).targets.get(user_of(request), request.path_params["target_id"])
     return json_answer(schemas.target_answer(target))
@@ -49,7 +49,7 @@ def get_notification_target(request: Request) -> Response:
 @OPERATIONS.add(
     "PATCH",
     _TARGET,
-    "Change its events or label, or switch it on or off",
+    "Change the events or the label of a target, or switch it on or off",
     {200: schemas.TargetAnswer},
     more_errors=(404,),
     body=schemas.TargetChange,
@@ -61,14 +61,14 @@ def change_notification_target(request: Request, body: schemas.TargetChange) -> 
     return json_answer(schemas.target_answer(target))
 
 
-@OPERATIONS.add("DELETE", _TARGET, "Forget a target and its messages", {204: None}, more_errors=(404,))
+@OPERATIONS.add("DELETE", _TARGET, "Remove a target and its messages", {204: None}, more_errors=(404,))
 def remove_notification_target(request: Request) -> Response:
     notifications_of(request).targets.remove(user_of(request), request.path_params["target_id"])
     return Response(status_code=204)
 
 
 @OPERATIONS.add(
-    "POST", f"{_TARGET}/test", "Send it a test message", {202: schemas.DeliveryAnswer}, more_errors=(404, 429)
+    "POST", f"{_TARGET}/test", "Send a test message to a target", {202: schemas.DeliveryAnswer}, more_errors=(404, 429)
 )
 def test_notification_target(request: Request) -> Response:
     delivery = notifications_of(request).targets.test(user_of(request), request.path_params["target_id"])
@@ -76,7 +76,11 @@ def test_notification_target(request: Request) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", DELIVERIES, "My last messages, newest first", {200: schemas.DeliveriesAnswer}, query=schemas.DeliveriesQuery
+    "GET",
+    DELIVERIES,
+    "List my last messages, newest first",
+    {200: schemas.DeliveriesAnswer},
+    query=schemas.DeliveriesQuery,
 )
 def list_notification_deliveries(request: Request, params: schemas.DeliveriesQuery) -> Response:
     outbox = notifications_of(request).outbox
@@ -84,7 +88,7 @@ def list_notification_deliveries(request: Request, params: schemas.DeliveriesQue
     return json_answer(schemas.DeliveriesAnswer(deliveries=[schemas.delivery_answer(each) for each in deliveries]))
 
 
-@OPERATIONS.add("GET", _DELIVERY, "A message, and how it went", {200: schemas.DeliveryAnswer}, more_errors=(404,))
+@OPERATIONS.add("GET", _DELIVERY, "Get a message and its delivery", {200: schemas.DeliveryAnswer}, more_errors=(404,))
 def get_notification_delivery(request: Request) -> Response:
     outbox = notifications_of(request).outbox
     return json_answer(schemas.delivery_answer(outbox.get(user_of(request), request.path_params["delivery_id"])))
@@ -93,7 +97,7 @@ def get_notification_delivery(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{_DELIVERY}/redeliver",
-    "Send a message once more, under the same id",
+    "Send a message again, with the same id",
     {202: schemas.DeliveryAnswer},
     more_errors=(404,),
 )

@@ -96,7 +96,7 @@ class Delivery:
     """Since when it is tried; differs from created_at after it was sent again by hand."""
     ended_at: str | None = None
     status: int | None = None
-    """The receiver's last HTTP status or SMTP code."""
+    """Last HTTP status or SMTP code of the receiver."""
     problem: str = ""
     """Why the last try failed."""
 

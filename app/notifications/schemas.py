@@ -25,21 +25,21 @@ class TargetBody(Strict):
 
     kind: Kind
     address: Address
-    """A URL; of kind email an e-mail address."""
+    """A URL, or an e-mail address for the kind email."""
     events: Annotated[tuple[EventKind, ...], Field(max_length=20)] = ()
-    """Which events it receives; empty: all."""
+    """Events that it receives; empty: all."""
     subject: Subject = ""
-    """job:<id>, task:<id>, service:<uid> or video:<uid>, to be notified of that alone."""
+    """Only events of this subject: job:<id>, task:<id>, service:<uid> or video:<uid>; empty: all."""
     label: Label = ""
     language: Language = "en"
-    """Of the texts of e-mail and chat."""
+    """Language of e-mails and chat messages."""
 
     def new(self) -> NewTarget:
         return NewTarget(self.kind, self.address, self.events, self.subject, self.label, self.language)
 
 
 class TargetChange(Strict):
-    """Body of PATCH: what is left out stays."""
+    """Body of PATCH: fields that are not given do not change."""
 
     events: Annotated[tuple[EventKind, ...], Field(max_length=20)] | None = None
     label: Label | None = None
@@ -56,20 +56,20 @@ class TargetAnswer(BaseModel):
     target_id: str
     kind: Kind
     address: str
-    """Of chat without its last part, which is a key."""
+    """The address; for chat without its last part, which is a key."""
     events: list[str]
     subject: str
     label: str
     language: str
     is_enabled: bool
     problem: str
-    """Why it was switched off, if its user did not do it."""
+    """Why it was switched off, if the user did not do it."""
     created_at: str
 
 
 class NewTargetAnswer(TargetAnswer):
     secret: str
-    """whsec_…, by which a webhook's signature is checked; shown once."""
+    """whsec_…, which verifies the signature of a webhook; shown only once."""
 
 
 class TargetsAnswer(BaseModel):
@@ -79,17 +79,17 @@ class TargetsAnswer(BaseModel):
 class DeliveryAnswer(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
     delivery_id: str
-    """The webhook-id that the receiver sees, at every try the same."""
+    """The webhook-id that the receiver sees, the same at every attempt."""
     target_id: str
     event_kind: str
     state: DeliveryState
     tries: int
     status: int | None
-    """The receiver's last HTTP status or SMTP code."""
+    """Last HTTP status or SMTP code of the receiver."""
     problem: str
     created_at: str
     due_at: str
-    """While it is PENDING: when it is tried next."""
+    """Time of the next attempt, while it is PENDING."""
     ended_at: str | None
     body: dict[str, Any]
 

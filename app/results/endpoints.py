@@ -85,7 +85,7 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
     table.add(
         "GET",
         f"{one}/rows",
-        "The rows of all frames that are kept: by time, class and score",
+        "List the stored rows, filtered by time, class and score",
         {200: schemas.RowsAnswer},
         query=schemas.RowPageQuery,
     )(given(list_rows))
@@ -98,13 +98,13 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
             more_errors=(501,) if form.needs_extra else (),
             query=schemas.RowQuery,
         )(given(export(form)))
-    table.add("GET", sinks, "Where its rows and events go besides, and how that does", {200: schemas.SinksAnswer})(
+    table.add("GET", sinks, "List the sinks of its rows and events with their state", {200: schemas.SinksAnswer})(
         given(list_sinks)
     )
     table.add(
         "POST",
         sinks,
-        "Send its rows or events somewhere else, too: HTTP, MQTT, Home Assistant, Redis, Kafka or files",
+        "Add a sink for its rows or events: HTTP, MQTT, Home Assistant, Redis, Kafka or files",
         {201: schemas.NewSinkAnswer},
         more_errors=(403, 409, 429),
         body=schemas.SinkBody,
@@ -112,11 +112,11 @@ def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], pr
     table.add(
         "POST",
         f"{sinks}/{{sink_id}}/test",
-        "Send it a message that says nothing but that it arrives, now",
+        "Send a test message to a sink now",
         {200: schemas.SinkTestAnswer},
         more_errors=(429,),
     )(given(test_sink))
-    table.add("DELETE", f"{sinks}/{{sink_id}}", "Stop sending there", {204: None})(given(remove_sink))
+    table.add("DELETE", f"{sinks}/{{sink_id}}", "Remove a sink", {204: None})(given(remove_sink))
     add_rule_operations(table)
     return table
 

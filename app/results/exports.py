@@ -153,7 +153,13 @@ def _csv_line(values: Iterable[object]) -> str:
 
 
 FORMS = (
-    ExportForm("csv", "text/csv", "The same as a table, a line an object", csv_lines),
-    ExportForm("jsonl", "application/jsonl", "The same as JSON, a line a frame", jsonl_lines),
-    ExportForm("parquet", "application/vnd.apache.parquet", "The table as Parquet, with types", parquet_pieces, True),
+    ExportForm("csv", "text/csv", "Get the stored rows as CSV, one line per object", csv_lines),
+    ExportForm("jsonl", "application/jsonl", "Get the stored rows as JSON Lines, one line per frame", jsonl_lines),
+    ExportForm(
+        "parquet",
+        "application/vnd.apache.parquet",
+        "Get the stored rows as Parquet, one row per object",
+        parquet_pieces,
+        True,
+    ),
 )

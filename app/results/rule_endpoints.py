@@ -47,13 +47,11 @@ def rule_event_picture(request: Request, producer: Producer) -> Response:
 def add_rule_operations(table: ProducerOperations) -> None:
     """Add the rules and events of a kind of producers to its table."""
     rules, events = f"{table.one}/rules", f"{table.one}/rule-events"
-    table.add("GET", rules, "Its zones, and what of its detections makes an event", {200: schemas.RulesAnswer})(
-        table.given(get_rules)
-    )
+    table.add("GET", rules, "Get its zones and rules", {200: schemas.RulesAnswer})(table.given(get_rules))
     table.add(
         "PUT",
         rules,
-        "Other zones and rules, in place of all that it has",
+        "Replace its zones and rules",
         {200: schemas.RulesAnswer},
         more_errors=(409,),
         body=schemas.RulesBody,
@@ -61,10 +59,10 @@ def add_rule_operations(table: ProducerOperations) -> None:
     table.add(
         "GET",
         events,
-        "When its rules held, newest first",
+        "List the events of its rules, newest first",
         {200: schemas.RuleEventsAnswer},
         query=schemas.RuleEventQuery,
     )(table.given(rule_events))
-    table.add("GET", f"{events}/{{event_id}}/picture", "The picture that is kept of an event", {200: ("image/jpeg",)})(
+    table.add("GET", f"{events}/{{event_id}}/picture", "Get the picture of an event", {200: ("image/jpeg",)})(
         table.given(rule_event_picture)
     )

@@ -48,47 +48,47 @@ class ZoneBody(Strict):
 
 
 class ScheduleBody(Strict):
-    """When a rule makes events. A period that ends before it starts ends on the next day."""
+    """When a rule is active. A period that ends before it starts ends on the next day."""
 
     days: Annotated[list[Weekday], Field(min_length=1, max_length=7)] = Field(default_factory=lambda: list(WEEK))
     """Days on which the period starts."""
     start: TimeOfDay = "00:00"
-    """As 22:30."""
+    """Start of the period, such as 22:30."""
     end: TimeOfDay = "00:00"
-    """Excluded; as the start: 24 hours later."""
+    """End of the period, excluded; the same as the start: 24 hours later."""
     timezone: Annotated[str, Field(min_length=1, max_length=64, pattern=TEXT)] = "UTC"
-    """As Europe/Berlin."""
+    """IANA time zone, such as Europe/Berlin."""
 
     def schedule(self) -> Schedule:
         return Schedule(tuple(day for day in WEEK if day in self.days), self.start, self.end, self.timezone)
 
 
 class RuleBody(Strict):
-    """What makes an event. With a line as its zone: an object crosses it. Else: objects are there."""
+    """The condition for an event: an object crosses the line, or objects are in the area."""
 
     name: Name
     zone: Annotated[str, Field(pattern=f"{NAME}|^$")] = ""
     """Name of a zone; empty: the whole picture."""
     node: Origin = ""
-    """Of a service on many nodes: only what this one answers; empty: any."""
+    """For a service on several nodes: the node whose answers count; empty: any."""
     source: Origin = ""
-    """Of a service with many sources: only what comes from this one; empty: any."""
+    """For a service with several sources: the source whose pictures count; empty: any."""
     label: Annotated[str, Field(max_length=100, pattern=TEXT)] = ""
-    """Objects of this class; empty: of any."""
+    """Class of the objects; empty: any class."""
     min_score: Share = 0.0
-    """Of at least this score."""
+    """Lowest score of the objects, 0 to 1."""
     at_least: Annotated[int, Field(ge=1, le=60)] = 1
-    """So many at once. Not with a line."""
+    """Lowest number of objects at the same time; not with a line."""
     direction: Direction = Direction.ANY
-    """Of a line, as seen by who looks from its first point to its second."""
+    """Direction in which the line is crossed, seen from its first point towards its second."""
     dwell_s: Seconds = 0.0
-    """Each has been there for so long. Not with a line."""
+    """Seconds that each object has been there; not with a line."""
     frames: Annotated[int, Field(ge=1, le=1000)] = 1
-    """In so many processed frames one after the other. Not with a line."""
+    """Number of consecutive processed frames in which it must hold; not with a line."""
     cooldown_s: Seconds = 60.0
-    """After an event none for so long."""
+    """Seconds after an event during which there is no further one."""
     schedule: ScheduleBody | None = None
-    """When it makes events; null: always."""
+    """When the rule is active; null: always."""
 
     def rule(self) -> Rule:
         schedule = self.schedule.schedule() if self.schedule else None
@@ -117,9 +117,9 @@ class RuleEventQuery(Strict):
 
     rule: Annotated[str, Field(max_length=64, pattern=TEXT)] = ""
     since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
-    """Seen then or later; with its offset from UTC."""
+    """Detected at this time or later, with its offset from UTC."""
     until: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
-    """Seen before then."""
+    """Detected before this time."""
     order: Literal["asc", "desc"] = "desc"
     """asc: the oldest first, to follow them: the last event_id is the next cursor."""
     cursor: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] | None = None

@@ -19,15 +19,15 @@ class RowQuery(Strict):
     """Which rows."""
 
     since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
-    """Answered then or later; with its offset from UTC, as 2026-11-20T00:00:00Z."""
+    """Answered at this time or later, with its offset from UTC, such as 2026-11-20T00:00:00Z."""
     until: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
-    """Answered before then."""
+    """Answered before this time."""
     label: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
-    """With an object of this class."""
+    """Only frames with an object of this class."""
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
-    """With an object (of that class) of at least this score."""
+    """Lowest score of such an object, 0 to 1."""
     cursor: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
 
     @field_validator("since", "until", "min_score", "cursor", mode="before")
     @classmethod
@@ -38,7 +38,7 @@ class RowQuery(Strict):
 
 class RowPageQuery(RowQuery):
     order: Literal["asc", "desc"] = "asc"
-    """By frame: oldest first, or newest first."""
+    """Order by frame: oldest first, or newest first."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
 
 
@@ -73,7 +73,7 @@ class SinkBody(Strict):
     redis://[user:password@]host[:port]/database/stream; kafka: kafka[s]://[user:password@]host[:port][,host[:port]…]/topic
     with ?key=source (default), node or none; file: a folder of your data home, as datasets/door."""
     content: SinkContent = SinkContent.EVENTS
-    """rows: of each frame; events: when a rule holds, of what has rules."""
+    """rows: those of every frame; events: those of its rules."""
 
 
 class SinkAnswer(BaseModel):

@@ -23,7 +23,7 @@ OPERATIONS = Operations({**JOB_ID, "share_id": {"type": "string", "pattern": "^[
 @OPERATIONS.add(
     "POST",
     SHARES,
-    "A link with which others see the job and download its files, without an account",
+    "Create a link with which others see the job and download its files without an account",
     {201: schemas.NewShareAnswer},
     more_errors=(429,),
     body=schemas.NewShare,
@@ -34,7 +34,7 @@ def share_job(request: Request, body: schemas.NewShare) -> Response:
     return json_answer(schemas.new_share_answer(share, shared_url(request, share.share_id, key)), 201)
 
 
-@OPERATIONS.add("GET", SHARES, "The links to a job", {200: schemas.SharesAnswer})
+@OPERATIONS.add("GET", SHARES, "List the links to a job", {200: schemas.SharesAnswer})
 def list_shares(request: Request) -> Response:
     shares = shares_of(request).of_job(request.path_params["job_id"], user_of(request))
     return json_answer(schemas.SharesAnswer(shares=[schemas.share_answer(share) for share in shares]))
@@ -50,7 +50,7 @@ def revoke_share(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     SHARED + "/{share_id}/files/{name}",
-    "Download a file of a job that was shared; Range is honored",
+    "Download a file of a shared job; Range is honored",
     {200: FILES, 206: FILES, 304: None},
     more_errors=(416,),
     query=schemas.KeyQuery,

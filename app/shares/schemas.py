@@ -20,9 +20,9 @@ class NewShare(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
     days: Days = 7
-    """So long the link holds."""
+    """Number of days for which the link is valid."""
     label: Label = ""
-    """Whom it is for."""
+    """Whom the link is for."""
 
 
 class KeyQuery(BaseModel):

@@ -60,7 +60,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class RowAnswer:
-    """A line of the table, as the API answers it, too."""
+    """A row of the table."""
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
@@ -75,15 +75,15 @@ class RowAnswer:
     snr_db: float | None
     cosine: float | None
     size_bytes: int | None
-    """Of the quantized model; of the compiled one where that is not known."""
+    """Size of the quantized model in bytes; of the compiled one if that is not known."""
     latency_ms: float | None
-    """Of one inference of the quantized model, as the list of jobs shows it."""
+    """Milliseconds of one inference of the quantized model."""
     rule_db: float | None
-    """SNR in dB that its outputs have to reach."""
+    """SNR in dB that its outputs must reach."""
     took_s: float | None
     problem: str
     is_best: bool
-    """Of the same model none is both better and smaller."""
+    """Whether no other row of the same model is better in both quality and size."""
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,18 +26,18 @@ CURSOR = r"^[0-9TZ:.-]{20,32} [0-9a-f]{32}$"
 
 class ModelBody(Strict):
     name: Name
-    """Of its rows in the table."""
+    """Name of the model in the rows of the table."""
     model_key: Key
     quant_key: Key
     options: dict[str, Any] = Field(default_factory=dict)
-    """Of a job, which all its jobs share."""
+    """Options that all jobs of this model share."""
 
 
 class VariantBody(Strict):
     name: Name
-    """Of its rows in the table."""
+    """Name of the set of options in the rows of the table."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """What it changes about the options of each model, part by part."""
+    """Changes of the options of each model; nested objects are merged."""
 
 
 class NewSweep(Strict):
@@ -46,7 +46,7 @@ class NewSweep(Strict):
     name: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)] = ""
     tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
     no_cache: bool = False
-    """Every stage is done, whatever was done before."""
+    """Whether every stage is run, even if its result is in the cache."""
     models: Annotated[tuple[ModelBody, ...], Field(min_length=1, max_length=50)]
     options: Annotated[tuple[VariantBody, ...], Field(min_length=1, max_length=50)]
 
@@ -58,7 +58,7 @@ class NewSweep(Strict):
 class SweepsQuery(Strict):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
 
 
 class SweepAnswer(BaseModel):
@@ -79,7 +79,7 @@ class ListedSweep(BaseModel):
     created_at: str
     no_cache: bool
     counts: dict[str, int]
-    """How many of its jobs are PENDING, SUBMITTED, REFUSED, CANCELLED, ENDED."""
+    """Number of its jobs by state: PENDING, SUBMITTED, REFUSED, CANCELLED, ENDED."""
 
 
 class SweepsAnswer(BaseModel):

@@ -48,7 +48,7 @@ OPERATIONS = Operations()
 @OPERATIONS.add(
     "POST",
     TASKS,
-    "Put a training task at the end of the line; the same Idempotency-Key again answers the first one",
+    "Submit a training task; a repeated Idempotency-Key returns the first task",
     {200: schemas.TaskAnswer, 201: schemas.TaskAnswer},
     more_errors=(409,),
     body=SPEC,
@@ -68,7 +68,7 @@ async def create_task(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/again",
-    "Put a task at the end of the line once more, with other values of its fields or from one of its checkpoints on",
+    "Submit a task again, with other values of its fields or from one of its checkpoints",
     {200: schemas.TaskAgainAnswer, 201: schemas.TaskAgainAnswer},
     more_errors=(403, 409),
     body=schemas.TaskAgain,
@@ -89,7 +89,7 @@ def submit_again(request: Request, body: schemas.TaskAgain) -> Response:
 @OPERATIONS.add(
     "GET",
     TASKS,
-    "My training tasks, newest first; for administrators anybody's",
+    "List my training tasks, newest first; administrators also those of others",
     {200: schemas.TasksAnswer},
     more_errors=(403,),
     query=schemas.TaskQuery,
@@ -110,7 +110,7 @@ def list_tasks(request: Request, params: schemas.TaskQuery) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}",
-    "A task: its state, why it waits, its attempts and what it left",
+    "Get a task: its state, why it waits, its attempts and its files",
     {200: schemas.TaskAnswer},
 )
 def get_task(request: Request) -> Response:
@@ -120,7 +120,7 @@ def get_task(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/cancel",
-    "End a task: at once if it waits, else within seconds; administrators anybody's",
+    "Cancel a task: at once if it waits, otherwise within seconds; administrators also tasks of others",
     {202: schemas.TaskAnswer},
     more_errors=(409,),
 )
@@ -133,7 +133,7 @@ def cancel_task(request: Request) -> Response:
 @OPERATIONS.add(
     "PATCH",
     f"{TASKS}/{{task_id}}",
-    "Change how urgent a task is that waits; administrators anybody's",
+    "Change the priority of a waiting task; administrators also for tasks of others",
     {200: schemas.TaskAnswer},
     more_errors=(409,),
     body=schemas.TaskChange,
@@ -147,7 +147,7 @@ def change_task(request: Request, body: schemas.TaskChange) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/release",
-    "Let go of a task that is being cancelled for ten minutes without Ray having said that it ended",
+    "Release a task that has been in cancellation for ten minutes without an answer of Ray",
     {200: schemas.TaskAnswer},
     more_errors=(409,),
 )
@@ -160,7 +160,7 @@ def release_task(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/stacks",
-    "Where the processes of a running task are now: the stacks of its driver and actors; administrators anybody's",
+    "Get the call stacks of the driver and actors of a running task; administrators also for tasks of others",
     {200: schemas.StacksAnswer},
     more_errors=(409,),
 )
@@ -173,7 +173,7 @@ def task_stacks(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}/logs",
-    "The last lines of an attempt's log, of all or of those that contain a text or are of a process",
+    "Get the last lines of the log of an attempt, optionally only those with a text or of a process",
     {200: ("text/plain",)},
     more_errors=(403,),
     query=schemas.LogQuery,
@@ -201,7 +201,7 @@ def task_logs(request: Request, params: schemas.LogQuery) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}/checkpoints",
-    "The checkpoints that a task has left so far",
+    "List the checkpoints of a task",
     {200: schemas.CheckpointsAnswer},
 )
 def task_checkpoints(request: Request) -> Response:
@@ -214,7 +214,7 @@ def task_checkpoints(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/export",
-    "Make a model of a checkpoint: a task that leaves Hugging Face's safetensors in models/ of the home",
+    "Export a checkpoint as a model: a task writes Hugging Face safetensors to models/ of the data home",
     {201: schemas.TaskAnswer},
     more_errors=(403, 409),
     body=schemas.NewExport,
@@ -231,7 +231,7 @@ def export_checkpoint(request: Request, body: schemas.NewExport) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}/metrics",
-    "What a task reported while it trained: its learning curves",
+    "Get the learning curves of a task",
     {200: schemas.MetricsAnswer},
     query=schemas.MetricsQuery,
 )
@@ -243,7 +243,10 @@ def task_metrics(request: Request, params: schemas.MetricsQuery) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", f"{TASKS}/{{task_id}}/metrics.csv", "The same as a table: every point of every series", {200: ("text/csv",)}
+    "GET",
+    f"{TASKS}/{{task_id}}/metrics.csv",
+    "Get the learning curves of a task as CSV: every point of every series",
+    {200: ("text/csv",)},
 )
 def task_metrics_csv(request: Request) -> Response:
     training = training_of(request)
@@ -256,7 +259,7 @@ def task_metrics_csv(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{TASKS}/{{task_id}}/events",
-    "What happened to a task",
+    "List the events of a task",
     {200: schemas.EventsAnswer},
     query=schemas.EventQuery,
 )
@@ -265,7 +268,7 @@ def task_events(request: Request, params: schemas.EventQuery) -> Response:
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
-@OPERATIONS.add("GET", f"{TASKS}/{{task_id}}/spec", "The task as it was sent", {200: (YAML,)})
+@OPERATIONS.add("GET", f"{TASKS}/{{task_id}}/spec", "Get the task as it was submitted", {200: (YAML,)})
 def task_spec(request: Request) -> Response:
     """Byte for byte as it was sent, whatever it was sent as: JSON is YAML, too."""
     task = training_of(request).tasks.get(user_of(request), _task_id(request)).task
@@ -275,7 +278,7 @@ def task_spec(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/convert",
-    "Send a model that a task left to conversion",
+    "Convert a model of a task",
     {201: schemas.ConversionAnswer},
     more_errors=(403, 409, 507),
     body=schemas.NewConversion,
@@ -296,7 +299,7 @@ def convert_result(request: Request, body: schemas.NewConversion) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/models",
-    "Keep a model that a task left under a name in the model registry",
+    "Add a model of a task to the model registry",
     {201: schemas.TaskModelAnswer},
     more_errors=(403, 409, 507),
     body=schemas.NewTaskModel,
@@ -317,7 +320,7 @@ def register_result(request: Request, body: schemas.NewTaskModel) -> Response:
 @OPERATIONS.add(
     "GET",
     "/api/v2/cluster",
-    "The cluster: its nodes, and who holds how many GPUs",
+    "Get the nodes of the cluster, and the GPUs that tasks hold",
     {200: cluster_schemas.ClusterAnswer},
 )
 def get_cluster(request: Request) -> Response:

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 
 class NodeUseAnswer(BaseModel):
-    """Of a node as a whole; memory in bytes."""
+    """Use of a whole node; memory in bytes."""
 
     cpu_percent: float
     memory: int

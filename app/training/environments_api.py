@@ -25,7 +25,7 @@ _require_admin = only_for_administrators("Environments are written by administra
 @OPERATIONS.add(
     "GET",
     ENVIRONMENTS,
-    "Environments that my tasks may run in, by name; their secrets by name alone",
+    "List the environments that my tasks may use, with only the names of their secrets",
     {200: schemas.EnvironmentsAnswer},
 )
 def list_environments(request: Request) -> Response:
@@ -37,7 +37,7 @@ def list_environments(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     f"{ENVIRONMENTS}/{{environment}}",
-    "Add an environment, or write it anew; attempts that run keep what they began with (administrators)",
+    "Add or replace an environment; running attempts keep the previous one (administrators)",
     {200: schemas.EnvironmentAnswer},
     more_errors=(403,),
     body=SPEC,
@@ -53,7 +53,7 @@ async def put_environment(request: Request) -> Response:
 @OPERATIONS.add(
     "DELETE",
     f"{ENVIRONMENTS}/{{environment}}",
-    "Delete an environment that no task waits or runs in (administrators)",
+    "Delete an environment that no unfinished task uses (administrators)",
     {204: None},
     more_errors=(403, 409),
 )

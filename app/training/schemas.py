@@ -22,44 +22,45 @@ class TaskQuery(Strict):
     workload: Workload | None = None
     state: State | None = None
     since: Moment | None = None
-    """Created then or later; with its offset from UTC, as 2026-11-20T00:00:00Z."""
+    """Created at this time or later, with its offset from UTC, such as 2026-11-20T00:00:00Z."""
     until: Moment | None = None
-    """Created before then."""
+    """Created before this time."""
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
-    """Text in id or name."""
+    """Text in the id or the name."""
     user: Annotated[str, Field(max_length=32, pattern=TEXT)] | None = None
-    """Administrators: tasks of this user; * of everybody. Without it one's own."""
+    """Tasks of this user; *: of all users (administrators). Default: my own."""
     cursor: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
 
 
 class LogQuery(Strict):
     attempt: Annotated[int, Field(ge=1, le=999)] | None = None
-    """Its number; without it the last."""
+    """Number of the attempt; default: the last one."""
     tail: Annotated[int, Field(ge=1, le=MAX_TAIL)] = 2000
-    """How many of the last lines."""
+    """Number of lines from the end."""
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
-    """Only lines that contain this, in small or capital letters."""
+    """Only lines that contain this text, in upper or lower case."""
     process: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
-    """Only lines of this process: "rank 3", or as Ray names it before its lines, like "WorkerDict pid=17"."""
+    """Only lines of this process: "rank 3", or its name in Ray, such as "WorkerDict pid=17"."""
 
 
 class MetricsQuery(Strict):
     name: Annotated[str, Field(max_length=2000, pattern=TEXT)] = ""
-    """Names of the series that are wanted, with commas between them; empty: all."""
+    """Names of series, separated by commas; empty: all."""
     points: Annotated[int, Field(ge=2, le=10_000)] = 500
-    """At most so many of each series: of longer ones the lowest and highest of each stretch."""
+    """Largest number of points of each series; longer ones are reduced to the lowest and highest point of each
+    section."""
 
 
 class EventQuery(Strict):
     after: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] = 0
-    """The last event_id that is known."""
+    """The last event_id that was received."""
 
 
 class TaskChange(Strict):
     priority: Priority
-    """high is for administrators alone."""
+    """The priority; only administrators may set high."""
 
 
 FieldName = Annotated[str, Field(max_length=300, pattern=TEXT)]
@@ -67,21 +68,21 @@ FieldName = Annotated[str, Field(max_length=300, pattern=TEXT)]
 
 class TaskAgain(Strict):
     set: dict[FieldName, JsonValue] = Field(default_factory=dict, max_length=200)
-    """Fields with other values, those within a field by a dot: overrides.trainer.seed; null takes one out."""
+    """New values of fields, nested ones with a dot, such as overrides.trainer.seed; null removes a field."""
     resume: Annotated[int, Field(ge=0)] | Literal["last", "best"] | None = None
     """Resume from a checkpoint of that task: the last, the best, or that of a given step."""
 
 
 class NewExport(Strict):
     checkpoint: Annotated[int, Field(ge=0)] | Literal["last", "best"] = "last"
-    """The last of the task, the best, or that of a given step."""
+    """Checkpoint of the task: the last, the best, or that of a step."""
     onnx: bool = False
-    """An ONNX as well, where Hugging Face's optimum on the nodes knows the architecture."""
+    """Whether an ONNX model is exported, too, if optimum of Hugging Face on the nodes supports the architecture."""
 
 
 class NewConversion(Strict):
     artifact: Annotated[str, Field(min_length=1, max_length=1000)]
-    """The ONNX model, as the task's artifacts name it."""
+    """Path of the ONNX model among the artifacts of the task."""
     images: Annotated[str, Field(max_length=4096)] = ""
     """Samples for the quantization, a zip or a folder: from the folder of the task, or a whole path. Without it those
     that the task left beside the model."""
@@ -92,13 +93,13 @@ class NewConversion(Strict):
 
 class NewTaskModel(Strict):
     artifact: Annotated[str, Field(min_length=1, max_length=1000)]
-    """The ONNX model, as the task's artifacts name it."""
+    """Path of the ONNX model among the artifacts of the task."""
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    """Of the model in the registry."""
+    """Name of the model in the registry."""
     new_version: bool = False
-    """Where there is a model of this name, this becomes its next version."""
+    """Whether it becomes the next version if there is a model of this name."""
     note: Annotated[str, Field(max_length=500)] = ""
-    """Of this version; without it the task is named."""
+    """Note about this version; default: the task."""
 
 
 class TaskModelAnswer(BaseModel):

@@ -12,7 +12,7 @@ from app.training.schemas import ChangeAnswer, FieldName, PointAnswer
 
 class SweepAgain(Strict):
     set: dict[FieldName, JsonValue] = Field(default_factory=dict, max_length=200)
-    """Fields with other values, those within a field by a dot: vary.total_epochs; null takes one out."""
+    """New values of fields, nested ones with a dot, such as vary.total_epochs; null removes a field."""
 
 
 class SweepTaskAnswer(BaseModel):

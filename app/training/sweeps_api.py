@@ -23,7 +23,7 @@ OPERATIONS = Operations()
 @OPERATIONS.add(
     "POST",
     SWEEPS,
-    "Put the tasks of a sweep at the end of the line: a task, and `vary` with values of the fields that differ",
+    "Submit a sweep of tasks: a task, and `vary` with the values of its fields",
     {201: sweep_schemas.SweepAnswer},
     body=SPEC,
 )
@@ -38,7 +38,7 @@ async def create_task_sweep(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{SWEEPS}/{{task_sweep_id}}/again",
-    "Start a sweep once more, with other values of its fields",
+    "Start a sweep of tasks again, with other values of its fields",
     {201: sweep_schemas.SweepAgainAnswer},
     more_errors=(403, 409),
     body=sweep_schemas.SweepAgain,
@@ -49,7 +49,7 @@ def submit_task_sweep_again(request: Request, body: sweep_schemas.SweepAgain) ->
     return json_answer(responses.sweep_again(view, changes), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
 
 
-@OPERATIONS.add("GET", SWEEPS, "The last sweeps, the newest first", {200: sweep_schemas.SweepsAnswer})
+@OPERATIONS.add("GET", SWEEPS, "List the last sweeps of tasks, newest first", {200: sweep_schemas.SweepsAnswer})
 def list_task_sweeps(request: Request) -> Response:
     views = training_of(request).sweeps.views(user_of(request))
     return json_answer(sweep_schemas.SweepsAnswer(sweeps=[responses.sweep(view) for view in views]))
@@ -58,7 +58,7 @@ def list_task_sweeps(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{SWEEPS}/{{task_sweep_id}}",
-    "A sweep: its tasks, their values, and which one is the best by its figure",
+    "Get a sweep of tasks: its tasks, their values, and the best task by its metric",
     {200: sweep_schemas.SweepAnswer},
 )
 def get_task_sweep(request: Request) -> Response:
@@ -68,7 +68,7 @@ def get_task_sweep(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{SWEEPS}/{{task_sweep_id}}/cancel",
-    "Add no more tasks to a sweep, and end those that have not ended",
+    "Cancel a sweep and its unfinished tasks",
     {202: sweep_schemas.SweepAnswer},
 )
 def cancel_task_sweep(request: Request) -> Response:

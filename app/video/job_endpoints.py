@@ -45,7 +45,7 @@ OPERATIONS = Operations(_UID)
 @OPERATIONS.add(
     "POST",
     JOBS,
-    "Run a DAG of stages on a node's video",
+    "Run a DAG of stages on a video of a node",
     {201: schemas.JobAnswer},
     more_errors=(404, 409, 429),
     body=schemas.NewJob,
@@ -67,7 +67,7 @@ def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{VIDEO}/profile",
-    "Measure stages on a node: a job that ends by itself",
+    "Measure stages on a node, by a job that ends by itself",
     {201: schemas.JobAnswer},
     more_errors=(404, 409, 429),
     body=schemas.NewProfile,
@@ -77,7 +77,7 @@ def profile_video(request: Request, body: schemas.NewProfile) -> Response:
     return _submitted(request, submission, body.stages)
 
 
-@OPERATIONS.add("GET", JOBS, "My video jobs, newest first", {200: schemas.JobsAnswer}, query=schemas.JobQuery)
+@OPERATIONS.add("GET", JOBS, "List my video jobs, newest first", {200: schemas.JobsAnswer}, query=schemas.JobQuery)
 def list_video_jobs(request: Request, params: schemas.JobQuery) -> Response:
     jobs, cursor = video_of(request).jobs.page(
         user_of(request), state=params.state, text=params.q, cursor=params.cursor, limit=params.limit
@@ -85,24 +85,26 @@ def list_video_jobs(request: Request, params: schemas.JobQuery) -> Response:
     return json_answer(schemas.JobsAnswer(jobs=[responses.summary(job) for job in jobs], next_cursor=cursor))
 
 
-@OPERATIONS.add("GET", _ONE, "A job: its DAG, its plan, how it does", {200: schemas.JobAnswer})
+@OPERATIONS.add("GET", _ONE, "Get a video job: its DAG, its plan and its performance", {200: schemas.JobAnswer})
 def get_video_job(request: Request) -> Response:
     return json_answer(responses.whole(_job(request)))
 
 
-@OPERATIONS.add("PATCH", _ONE, "Change its name", {200: schemas.JobAnswer}, body=schemas.JobEdit)
+@OPERATIONS.add("PATCH", _ONE, "Rename a video job", {200: schemas.JobAnswer}, body=schemas.JobEdit)
 def change_video_job(request: Request, body: schemas.JobEdit) -> Response:
     if body.name is None:
         return json_answer(responses.whole(_job(request)))
     return json_answer(responses.whole(video_of(request).jobs.rename(user_of(request), uid_of(request), body.name)))
 
 
-@OPERATIONS.add("POST", f"{_ONE}/cancel", "End a job; one that has ended stays as it is", {200: schemas.JobAnswer})
+@OPERATIONS.add(
+    "POST", f"{_ONE}/cancel", "Cancel a video job; one that has ended does not change", {200: schemas.JobAnswer}
+)
 def cancel_video_job(request: Request) -> Response:
     return json_answer(responses.whole(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now())))
 
 
-@OPERATIONS.add("DELETE", _ONE, "Forget a job that has ended", {204: None}, more_errors=(409,))
+@OPERATIONS.add("DELETE", _ONE, "Delete a video job that has ended", {204: None}, more_errors=(409,))
 def delete_video_job(request: Request) -> Response:
     video_of(request).jobs.delete(user_of(request), uid_of(request))
     return Response(status_code=204)
@@ -111,7 +113,7 @@ def delete_video_job(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     f"{_ONE}/constraint",
-    "How long a frame may take, and how good it must be",
+    "Set the constraint of a job: the time per frame and the quality",
     {200: schemas.JobAnswer},
     more_errors=(409,),
     body=_OBJECT,
@@ -125,7 +127,7 @@ async def constrain_video_job(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     f"{_ONE}/policy",
-    "Another scheduling policy from now on",
+    "Change the scheduling policy of a job",
     {200: schemas.JobAnswer},
     more_errors=(409,),
     body=schemas.Choice,
@@ -138,7 +140,7 @@ def choose_policy(request: Request, body: schemas.Choice) -> Response:
 @OPERATIONS.add(
     "PUT",
     f"{_ONE}/plan",
-    "Another plan now, by hand",
+    "Set the plan of a job",
     {200: schemas.JobAnswer},
     more_errors=(409,),
     body=schemas.NewPlan,
@@ -151,13 +153,16 @@ def give_plan(request: Request, body: schemas.NewPlan) -> Response:
 
 # --- one job ---------------------------------------------------------------------------
 @OPERATIONS.add(
-    "GET", f"{_ONE}/results", "Its newest results, its plan and how that does", {200: schemas.ResultsAnswer}
+    "GET",
+    f"{_ONE}/results",
+    "Get the newest results of a job, its plan and its performance",
+    {200: schemas.ResultsAnswer},
 )
 def video_results(request: Request) -> Response:
     return json_answer(responses.results(_job(request)))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/events", "What happened to it", {200: schemas.EventsAnswer})
+@OPERATIONS.add("GET", f"{_ONE}/events", "List the events of a job", {200: schemas.EventsAnswer})
 def video_job_events(request: Request) -> Response:
     return json_answer(responses.events(video_of(request).jobs.events(user_of(request), uid_of(request))))
 
@@ -165,7 +170,7 @@ def video_job_events(request: Request) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{_ONE}/decisions",
-    "What the scheduler decided, newest first",
+    "List the decisions of the scheduler, newest first",
     {200: schemas.DecisionsAnswer},
     query=schemas.DecisionQuery,
 )
@@ -174,13 +179,13 @@ def video_decisions(request: Request, params: schemas.DecisionQuery) -> Response
     return json_answer(responses.decisions(jobs.decisions(user_of(request), uid_of(request), limit=params.limit)))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/series", "How its plans did over time", {200: schemas.SeriesAnswer})
+@OPERATIONS.add("GET", f"{_ONE}/series", "Get the performance of the plans over time", {200: schemas.SeriesAnswer})
 def video_series(request: Request) -> Response:
     return json_answer(responses.series(video_of(request).reports.series(_job(request).uid)))
 
 
 @OPERATIONS.add(
-    "GET", f"{_ONE}/resources", "Nodes and services as its policy sees them", {200: schemas.ResourcesAnswer}
+    "GET", f"{_ONE}/resources", "Get the nodes and services that its policy is given", {200: schemas.ResourcesAnswer}
 )
 def video_resources(request: Request) -> Response:
     video, job = video_of(request), _job(request)
@@ -189,18 +194,20 @@ def video_resources(request: Request) -> Response:
     return json_answer(schemas.ResourcesAnswer(resources=dict(resources)))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/picture", "Its newest snapshot", {200: ("image/jpeg",)})
+@OPERATIONS.add("GET", f"{_ONE}/picture", "Get the newest snapshot", {200: ("image/jpeg",)})
 def video_picture(request: Request) -> Response:
     picture = video_of(request).pictures.snapshot(user_of(request), uid_of(request))
     return Response(picture, media_type="image/jpeg", headers=PICTURE_HEADERS)
 
 
-@OPERATIONS.add("GET", f"{_ONE}/live", "Its live picture, for an <img>", {200: (MIXED,)})
+@OPERATIONS.add("GET", f"{_ONE}/live", "Get the live picture, for an <img>", {200: (MIXED,)})
 async def video_live(request: Request) -> Response:
     return await live_answer(request, video_of(request), user_of(request), uid_of(request))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/changes", "The job, again at every change (server-sent events)", {200: (STREAM,)})
+@OPERATIONS.add(
+    "GET", f"{_ONE}/changes", "Follow a job by server-sent events: the job at every change", {200: (STREAM,)}
+)
 async def video_job_changes(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the job was deleted."""
     job = await run_in_threadpool(_job, request)
@@ -208,7 +215,7 @@ async def video_job_changes(request: Request) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", f"{VIDEO}/changes", "My newest jobs, again at every change (server-sent events)", {200: (STREAM,)}
+    "GET", f"{VIDEO}/changes", "Follow my newest jobs by server-sent events: the jobs at every change", {200: (STREAM,)}
 )
 async def video_changes(request: Request) -> Response:
     return event_stream(request, list_frames(hub_of(request), video_of(request), user_of(request)))

@@ -29,7 +29,7 @@ OPERATIONS = Operations(_ID)
 @OPERATIONS.add(
     "POST",
     SETS,
-    "Run a DAG of stages on every video of the nodes with these labels, now and from now on",
+    "Run a DAG of stages on every video of the nodes with these labels, including nodes added later",
     {201: schemas.JobSetAnswer},
     more_errors=(404, 409),
     body=schemas.NewJobSet,
@@ -50,19 +50,19 @@ def create_job_set(request: Request, body: schemas.NewJobSet) -> Response:
     return json_answer(answer_of_set(made, ()), 201, {"Location": f"{SETS}/{made.set_id}"})
 
 
-@OPERATIONS.add("GET", SETS, "My job sets, newest first", {200: schemas.JobSetsAnswer})
+@OPERATIONS.add("GET", SETS, "List my job sets, newest first", {200: schemas.JobSetsAnswer})
 def list_job_sets(request: Request) -> Response:
     sets = video_of(request).sets.all(user_of(request))
     return json_answer(schemas.JobSetsAnswer(job_sets=[answer_of_set(one, jobs) for one, jobs in sets]))
 
 
-@OPERATIONS.add("GET", f"{SETS}/{{set_id}}", "A job set and its jobs", {200: schemas.JobSetAnswer})
+@OPERATIONS.add("GET", f"{SETS}/{{set_id}}", "Get a job set and its jobs", {200: schemas.JobSetAnswer})
 def get_job_set(request: Request) -> Response:
     one, jobs = video_of(request).sets.get(user_of(request), request.path_params["set_id"])
     return json_answer(answer_of_set(one, jobs))
 
 
-@OPERATIONS.add("DELETE", f"{SETS}/{{set_id}}", "Forget a job set, and end its jobs", {204: None})
+@OPERATIONS.add("DELETE", f"{SETS}/{{set_id}}", "Delete a job set, and cancel its jobs", {204: None})
 def delete_job_set(request: Request) -> Response:
     video_of(request).sets.delete(user_of(request), request.path_params["set_id"], now=now())
     return Response(status_code=204)

@@ -31,9 +31,9 @@ class JobQuery(Strict):
 
     state: JobState | None = None
     q: Text = ""
-    """Part of the name, the uid, the node or the video."""
+    """Text in the name, the uid, the node or the video."""
     cursor: Annotated[str, Field(max_length=128, pattern=TEXT)] | None = None
-    """next_cursor of the page before."""
+    """next_cursor of the previous page."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
 
 
@@ -53,16 +53,16 @@ class NewJob(Strict):
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     realtime: bool = True
     name: Text = ""
-    """Its user's own."""
+    """Name that the user has given."""
 
 
 class NewJobSet(Strict):
     """A DAG, or stages: see NewJob."""
 
     node_selector: Annotated[dict[str, str], Field(min_length=1, max_length=64)]
-    """Labels of nodes, as {"site": "berlin"}."""
+    """Labels that select the nodes, such as {"site": "berlin"}."""
     video_id: VideoId | None = None
-    """Of each node this video; null: all of them."""
+    """Id of the video on each node; null: all videos."""
     dag: Json | None = None
     stages: StageNames | None = None
     gate: Json | None = None
@@ -74,10 +74,10 @@ class NewJobSet(Strict):
 
 
 class JobEdit(Strict):
-    """Body of PATCH: what is left out stays."""
+    """Body of PATCH: fields that are not given do not change."""
 
     name: Text | None = None
-    """Its user's own; empty: none."""
+    """Name that the user has given; empty: none."""
 
 
 class NewProfile(Strict):
@@ -114,7 +114,7 @@ class StageAccess(Strict):
 
 
 class WhatIf(Strict):
-    """A job, or a DAG at a node; and what to change of how things are."""
+    """A job, or a DAG on a node, and assumptions that differ from the current state."""
 
     job_uid: Text | None = None
     node: Text | None = None
@@ -133,7 +133,7 @@ class MeasurementQuery(Strict):
 
 class DecisionQuery(Strict):
     limit: Annotated[int, Field(ge=1, le=500)] = 100
-    """The newest."""
+    """Largest number of entries, newest first."""
 
 
 # --- responses -------------------------------------------------------------------------------

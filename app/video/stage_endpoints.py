@@ -20,22 +20,24 @@ from app.video.scheduling.registry import policies
 OPERATIONS = Operations({"name": {"type": "string", "pattern": schemas.NAME}})
 
 
-@OPERATIONS.add("GET", f"{VIDEO}/nodes", "Nodes that have videos", {200: schemas.NodesAnswer})
+@OPERATIONS.add("GET", f"{VIDEO}/nodes", "List the nodes that have videos", {200: schemas.NodesAnswer})
 def list_videos(request: Request) -> Response:
     return json_answer(responses.nodes(video_of(request).resources.videos(user_of(request), now())))
 
 
-@OPERATIONS.add("GET", f"{VIDEO}/kinds", "Kinds of stages: what goes in, what comes out", {200: schemas.KindsAnswer})
+@OPERATIONS.add(
+    "GET", f"{VIDEO}/kinds", "List the kinds of stages with their inputs and outputs", {200: schemas.KindsAnswer}
+)
 def list_kinds(request: Request) -> Response:
     return json_answer(responses.kinds(video_of(request).catalogue.kinds()))
 
 
-@OPERATIONS.add("GET", f"{VIDEO}/policies", "Scheduling policies", {200: schemas.PoliciesAnswer})
+@OPERATIONS.add("GET", f"{VIDEO}/policies", "List the scheduling policies", {200: schemas.PoliciesAnswer})
 def list_policies(_: Request) -> Response:
     return json_answer(schemas.PoliciesAnswer(policies=policies(), default=DEFAULT))
 
 
-@OPERATIONS.add("GET", f"{VIDEO}/stages", "Stages that a DAG may name", {200: schemas.StagesAnswer})
+@OPERATIONS.add("GET", f"{VIDEO}/stages", "List the stages that a DAG can use", {200: schemas.StagesAnswer})
 def list_stages(request: Request) -> Response:
     stages = video_of(request).catalogue.seen_by(user_of(request))
     return json_answer(schemas.StagesAnswer(stages=[responses.stage(spec, pinned) for spec, pinned in stages]))
@@ -60,7 +62,7 @@ def put_stage(request: Request, body: schemas.NewStage) -> Response:
 @OPERATIONS.add(
     "GET",
     f"{VIDEO}/stages/{{name}}/access",
-    "Who may use a stage (administrators)",
+    "Get who may use a stage (administrators)",
     {200: schemas.StageAccess},
     more_errors=(403,),
 )
@@ -73,7 +75,7 @@ def get_stage_access(request: Request) -> Response:
 @OPERATIONS.add(
     "PUT",
     f"{VIDEO}/stages/{{name}}/access",
-    "Say who may use a stage (administrators)",
+    "Set who may use a stage (administrators)",
     {200: schemas.StageAccess},
     more_errors=(403,),
     body=schemas.StageAccess,
@@ -88,7 +90,7 @@ def put_stage_access(request: Request, body: schemas.StageAccess) -> Response:
 @OPERATIONS.add(
     "DELETE",
     f"{VIDEO}/stages/{{name}}",
-    "Remove a stage that no job names (administrators)",
+    "Remove a stage that no job uses (administrators)",
     {204: None},
     more_errors=(409,),
 )
@@ -101,7 +103,7 @@ def remove_stage(request: Request) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{VIDEO}/what-if",
-    "What each way to cut a DAG would take",
+    "Estimate the delay of each way to split a DAG between edge and cloud",
     {200: schemas.WhatIfAnswer},
     more_errors=(404,),
     body=schemas.WhatIf,
@@ -115,7 +117,11 @@ def what_if(request: Request, body: schemas.WhatIf) -> Response:
 
 
 @OPERATIONS.add(
-    "GET", f"{VIDEO}/profile", "Measurements", {200: schemas.MeasurementsAnswer}, query=schemas.MeasurementQuery
+    "GET",
+    f"{VIDEO}/profile",
+    "List the measurements of stages",
+    {200: schemas.MeasurementsAnswer},
+    query=schemas.MeasurementQuery,
 )
 def list_measurements(request: Request, params: schemas.MeasurementQuery) -> Response:
     rows = measurements_of(request, node=params.node, stage=params.stage)

@@ -149,10 +149,12 @@ def _of_cache(use: CacheUse) -> Iterable[Metric]:
         for step, count in counts.items():
             lookups.add_metric([step, result], count)
     yield lookups
-    saved = "What the stages that were found there had taken."
+    saved = "Original duration of the stages found in the cache, in seconds."
     yield CounterMetricFamily("modelmill_stage_cache_saved_seconds", saved, value=use.saved_s)
-    yield _gauge("modelmill_stage_cache_bytes", "What the cache held at its last sweep.", {(): use.size_bytes})
-    yield _gauge("modelmill_stage_cache_entries", "Stages in it, likewise.", {(): use.entries})
+    yield _gauge(
+        "modelmill_stage_cache_bytes", "Size of the cache of stages in bytes at its last sweep.", {(): use.size_bytes}
+    )
+    yield _gauge("modelmill_stage_cache_entries", "Stages in the cache of stages at its last sweep.", {(): use.entries})
 
 
 def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:

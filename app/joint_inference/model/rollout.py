@@ -33,7 +33,7 @@ UNDER_WAY = (RolloutState.PROGRESSING, RolloutState.PAUSED)
 
 
 class RolloutAction(StrEnum):
-    """What a user may do with one."""
+    """What a user can do with a roll-out."""
 
     PAUSE = "pause"
     RESUME = "resume"

@@ -21,7 +21,7 @@ LINE = 2
 
 
 class Direction(StrEnum):
-    """In which direction a line is crossed, looking from its first point to its second."""
+    """Direction in which a line is crossed, seen from its first point towards its second."""
 
     ANY = "any"
     LEFT = "left"

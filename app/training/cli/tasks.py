@@ -271,9 +271,10 @@ def priority(
 
 @commands.command()
 def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """Let go of a task that is being cancelled for ten minutes without Ray having said that it ended.
+    """Release a task that has been in cancellation for ten minutes without an answer of Ray.
 
-    What of it may still run is stopped when Ray answers again. An administrator lets go of anybody's, by its whole id.
+    What still runs of it is stopped when Ray answers again. Administrators can release tasks of others by their full
+    id.
     """
     with client_of(context, url) as client:
         record = client.release(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])

@@ -33,11 +33,11 @@ class Outputs(RootModel[dict[str, Any]]):
 
 
 class Names(RootModel[list[str]]):
-    """Of stages."""
+    """Names of stages."""
 
 
 class ByAddress(RootModel[dict[str, dict[str, Any]]]):
-    """By the nodes' address; of nodes that share one by their name."""
+    """By the address of the node; for nodes that share one, by name."""
 
 
 def _operation(
@@ -70,7 +70,7 @@ OPERATIONS: list[Operation] = [
         "/user/get_all_status",
         users.get_all_status,
         "requirement_status",
-        "Nodes and their videos",
+        "List the nodes and their videos",
         schemas.AllStatus,
     ),
     _operation(
@@ -78,7 +78,7 @@ OPERATIONS: list[Operation] = [
         "/user/submit_job",
         users.submit_job,
         "requirement_submit",
-        "Run a DAG of stages on a node's video",
+        "Run a DAG of stages on a video of a node",
         schemas.JobTaken,
         creates=True,
         body=users.RequirementJob,
@@ -88,7 +88,7 @@ OPERATIONS: list[Operation] = [
         "/user/submit_job_user_constraint",
         users.submit_job_user_constraint,
         "requirement_constrain",
-        "How long a frame may take, and how good it must be",
+        "Set the constraint of a job: the time per frame and the quality",
         schemas.ConstraintTaken,
         more_errors=(409,),
         body=users.RequirementConstraint,
@@ -98,7 +98,7 @@ OPERATIONS: list[Operation] = [
         "/user/sync_job_result/{job_uid}",
         users.sync_job_result,
         "requirement_results",
-        "The last ten results of a job, its plan and how that does",
+        "Get the last ten results of a job, its plan and its performance",
         schemas.JobResult,
         parameters=_UID,
     ),
@@ -107,7 +107,7 @@ OPERATIONS: list[Operation] = [
         "/user/video/{job_uid}",
         users.video,
         "requirement_video",
-        "The live picture, for an <img>",
+        "Get the live picture of a job, for an <img>",
         (MIXED,),
         parameters=_UID,
     ),
@@ -116,7 +116,7 @@ OPERATIONS: list[Operation] = [
         "/node/submit_job",
         nodes.submit_job,
         "requirement_submit_numbered",
-        "As /user/submit_job, with a number of its own",
+        "Run a DAG of stages, like /user/submit_job, with a job id of the caller's own",
         schemas.JobTaken,
         creates=True,
         body=users.RequirementJob,
@@ -126,7 +126,7 @@ OPERATIONS: list[Operation] = [
         "/node/get_plan",
         nodes.get_plan,
         "requirement_ask_plan",
-        "Ask for another plan of a job",
+        "Request another plan for a job",
         schemas.OfJob,
         body=nodes.PlanDemand,
     ),
@@ -135,7 +135,7 @@ OPERATIONS: list[Operation] = [
         "/node/update_plan",
         nodes.update_plan,
         "requirement_give_plan",
-        "Give a job a plan by hand",
+        "Set the plan of a job by hand",
         schemas.OfJob,
         more_errors=(409,),
         body=nodes.RequirementPlan,
@@ -145,7 +145,7 @@ OPERATIONS: list[Operation] = [
         "/node/update_status",
         nodes.update_status,
         "requirement_join",
-        "Is this node known?",
+        "Check whether a node is registered",
         schemas.Joined,
         body=nodes.JoinRequest,
     ),
@@ -154,7 +154,7 @@ OPERATIONS: list[Operation] = [
         "/node/sync_job_result",
         nodes.sync_job_result,
         "requirement_report",
-        "Results of a job, from its node",
+        "Report results of a job (the node's token)",
         schemas.OfJob,
         body=nodes.ResultsReport,
     ),
@@ -163,7 +163,7 @@ OPERATIONS: list[Operation] = [
         "/node/video/{job_uid}/picture",
         nodes.put_picture,
         "requirement_put_picture",
-        "A picture of a job, from its node",
+        "Report a picture of a job (the node's token)",
         schemas.OfJob,
         body=_PICTURE,
         parameters=_UID,
@@ -174,7 +174,7 @@ OPERATIONS: list[Operation] = [
             f"{path}/{{stage}}",
             services.call,
             name,
-            "Call a stage; ?node=NAME: on that node alone",
+            "Call a stage; ?node=NAME: on this node only",
             Outputs,
             more_errors=(409, 422, 500, 504),
             body=_CALL,
@@ -187,7 +187,7 @@ OPERATIONS: list[Operation] = [
         "/get_service_list",
         services.get_service_list,
         "requirement_services",
-        "Stages that are served",
+        "List the stages that nodes serve",
         Names,
     ),
     _operation(
@@ -195,7 +195,7 @@ OPERATIONS: list[Operation] = [
         "/get_execute_url/{stage}",
         services.get_execute_url,
         "requirement_urls",
-        "Where to call a stage, on each node that serves it",
+        "List the addresses of a stage, by node",
         ByAddress,
         parameters=_STAGE,
     ),
@@ -204,7 +204,7 @@ OPERATIONS: list[Operation] = [
         "/get_resource_info",
         services.get_resource_info,
         "requirement_resources",
-        "Stages and what they have left, by node",
+        "List the stages and their free capacity, by node",
         ByAddress,
     ),
     _operation(
@@ -212,7 +212,7 @@ OPERATIONS: list[Operation] = [
         "/get_cluster_info",
         services.get_cluster_info,
         "requirement_cluster",
-        "Nodes that serve stages",
+        "List the nodes that serve stages",
         ByAddress,
     ),
 ]

@@ -16,7 +16,7 @@ class Done(BaseModel):
 
 
 class Refusal(BaseModel):
-    """A request that was refused: why, and mostly what to do."""
+    """A rejected request: the reason, and usually what to do."""
 
     status: Literal[1]
     error: str

@@ -34,9 +34,9 @@ def demo(
         bool, typer.Option("--install", help="Install PyAV (the extra `edge`) into this environment if it is missing.")
     ] = False,
 ) -> None:
-    """On this machine alone: a job on a drawn clip at edge and cloud, rules, and their events by MQTT.
+    """Run a demonstration on this machine: a job on a generated clip, rules, and their events by MQTT.
 
-    Clip and models are made on the spot, and nothing is downloaded. Events go by MQTT where Mosquitto is installed.
+    Clip and models are generated, and nothing is downloaded. Events are sent by MQTT if Mosquitto is installed.
     """
     if installs:
         from app.standalone.extras import ensure_extra
@@ -79,9 +79,9 @@ def pseudo(
         typer.Option(metavar="DIR", help="Folder for all data; default: a temporary folder."),
     ] = None,
 ) -> None:
-    """Start web, scheduler, a cloud node and an edge node on this machine, until Ctrl-C.
+    """Start the web server, the scheduler, a cloud node and an edge node on this machine, until Ctrl-C.
 
-    Without videos and models there is a drawn clip of four heads, and models that find them and say where they look.
+    Without videos and models, a clip of four heads and models that detect them and their direction are generated.
     All ports are on 127.0.0.1. The edge node has the address 127.0.0.2, so that plans can tell it from the cloud.
     """
     from app.video.cli.demo.deployment import Ports, videos_of

@@ -78,7 +78,7 @@ class AsyncModelmill:
             name: Of the job; the model's when left out.
             tags: To find it by.
             options: As of POST /jobs.
-            no_cache: Do every stage, also where the same work was done before.
+            no_cache: Run every stage, even if its result is in the cache.
 
         Returns:
             The job, which has only begun: see `wait`.
@@ -190,7 +190,7 @@ class AsyncModelmill:
             options: name, and options that it changes.
             name: Of the sweep.
             tags: Of its jobs.
-            no_cache: Do every stage, also where the same work was done before.
+            no_cache: Run every stage, even if its result is in the cache.
 
         Returns:
             sweep_id, rows, …
@@ -210,7 +210,7 @@ class AsyncModelmill:
         return list((await self.transport.json("GET", f"/sweeps/{sweep_id}"))["rows"])
 
     async def system(self) -> Record:
-        """Workers, queues, health and versions."""
+        """Returns workers, queues, health and versions."""
         return await self.transport.json("GET", "/system")
 
     async def pages(

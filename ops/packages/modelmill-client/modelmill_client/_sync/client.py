@@ -79,7 +79,7 @@ class Modelmill:
             name: Of the job; the model's when left out.
             tags: To find it by.
             options: As of POST /jobs.
-            no_cache: Do every stage, also where the same work was done before.
+            no_cache: Run every stage, even if its result is in the cache.
 
         Returns:
             The job, which has only begun: see `wait`.
@@ -191,7 +191,7 @@ class Modelmill:
             options: name, and options that it changes.
             name: Of the sweep.
             tags: Of its jobs.
-            no_cache: Do every stage, also where the same work was done before.
+            no_cache: Run every stage, even if its result is in the cache.
 
         Returns:
             sweep_id, rows, …
@@ -211,7 +211,7 @@ class Modelmill:
         return list((self.transport.json("GET", f"/sweeps/{sweep_id}"))["rows"])
 
     def system(self) -> Record:
-        """Workers, queues, health and versions."""
+        """Returns workers, queues, health and versions."""
         return self.transport.json("GET", "/system")
 
     def pages(
