@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -117,8 +118,9 @@ def test_what_it_prints_leads_to_a_ray_that_runs_jobs_and_ends_with_them_and_not
     program = "python3 -c \"import os, time; print('pid', os.getpid(), flush=True); time.sleep(1000)\""
     gateway.submit(Submission("held--a01", program, resources=ON_WORKER))
     job = reaching(gateway, "held--a01", RayStatus.RUNNING)
-    until(lambda: b"\npid " in gateway.log_tail(job, 1) or gateway.log_tail(job, 1).startswith(b"pid "))
-    held = int(gateway.log_tail(job, 1).split()[-1])
+    printed_pid = re.compile(rb"^pid (\d+)$", re.MULTILINE)
+    log = until(lambda: gateway.log_tail(job, 50), printed_pid.search)
+    held = int(printed_pid.findall(log)[-1])
     pids = local.pids()
     assert held in pids
     gateway.close()
