@@ -106,7 +106,7 @@ def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deplo
         def measured(seq: int = seq) -> Any:
             return http.get(job).json()["plan_result"] or {}
 
-        result = deployment.until(measured, lambda now: now.get("plan_seq") == seq and now["frames"] > 3)
+        result = deployment.until(measured, lambda seen: seen.get("plan_seq") == seq and seen["frames"] > 3)
         assert bool(result["fallbacks"]) is is_away, "without encryption it is not called: the edge stands in"
         if not is_away:
             assert result["bytes_up"] > 1000
