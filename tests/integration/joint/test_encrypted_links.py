@@ -102,11 +102,9 @@ def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deplo
         plan = http.put(f"{job}/plan", json={"video_conf": conf, "flow_mapping": {"moving": place}})
         assert plan.status_code == 200, plan.text
         seq = http.get(job).json()["plan"]["seq"]
-
-        def measured(seq: int = seq) -> Any:
-            return http.get(job).json()["plan_result"] or {}
-
-        result = deployment.until(measured, lambda seen: seen.get("plan_seq") == seq and seen["frames"] > 3)
+        result = deployment.until(
+            lambda: http.get(job).json()["plan_result"] or {}, lambda seen, seq=seq: seen.get("plan_seq") == seq and seen["frames"] > 3
+        )
         assert bool(result["fallbacks"]) is is_away, "without encryption it is not called: the edge stands in"
         if not is_away:
             assert result["bytes_up"] > 1000
