@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,11 +38,13 @@ Row = tuple[str, str, str]
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="ops/bench training")
     parser.add_argument("--only", metavar="PART[,PART]", help=f"of {', '.join((*ALONE, *ON_RAY))}")
-    only = parser.parse_args(list(arguments)).only
+    parser.add_argument("--trace", type=Path, help="of Philly, for orders; see ops/benchmarks/training_orders.py")
+    chosen = parser.parse_args(list(arguments))
+    only, alone = chosen.only, ALONE | {"orders": partial(training_orders.measure, chosen.trace)}
     parts = only.split(",") if only else [*ALONE, *ON_RAY]
     if unknown := sorted(set(parts) - {*ALONE, *ON_RAY}):
         parser.error(f"there is no part {unknown[0]}")
-    rows = [row for name, measure in ALONE.items() if name in parts for row in measure()]
+    rows = [row for name, measure in alone.items() if name in parts for row in measure()]
     if on_ray := [measure for name, measure in ON_RAY.items() if name in parts]:
         rows += _on_ray(on_ray)
     print(f"\n{'':84} {'measured':>34} {'aim':>10}   load {os.getloadavg()[0]:.1f}")

@@ -1,19 +1,25 @@
 """`ops/bench training --only orders`: orders of the queue on a trace, beside simple models of Slurm and Tiresias.
 
 The trace is drawn, with the shape that the public ones have (Philly, Helios): most tasks take one GPU, durations are
-spread over orders of magnitude, days differ from nights, few users submit most. Here the scheduler's own functions
-decide. Slurm: multifactor priority by fair share and age, with conservative backfill, in which each of the first
-hundred has a reservation. Tiresias: two queues by attained GPU time, whose running tasks are preempted and moved for
-nothing, so what it reaches here is a bound.
+spread over orders of magnitude, days differ from nights, few users submit most. With `--trace FILE` it is that of
+Philly, in the form of https://github.com/petuum/adaptdl (branch osdi21-artifact, simulator/traces/philly.csv): every
+tenth task of two weeks, its virtual cluster as its user, and time limits that are drawn, as the trace has none.
+
+Here the scheduler's own functions decide. Slurm: multifactor priority by fair share and age, with conservative
+backfill, in which each of the first hundred has a reservation. Tiresias: two queues by attained GPU time, whose running
+tasks are preempted and moved for nothing, so what it reaches here is a bound.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 
 from app.training.model.queue_order import QueuePolicy
 from app.training.model.simulation import Cluster, TraceTask, quantile, share_error, simulate
@@ -25,6 +31,7 @@ SIZES = ((1, 0.70), (2, 0.10), (4, 0.09), (8, 0.08), (16, 0.03))
 MEDIAN_S, SIGMA, LONGEST_S = 900.0, 1.6, 6 * 3600.0
 LOAD = 0.9
 """Share of the cluster that the trace asks for."""
+PHILLY_BEGIN, PHILLY_DAYS, PHILLY_STRIDE = "2017-10-09", 14, 10
 TESTED = 100
 HALF_LIFE_S = 7 * 86400.0
 AGE_S, AGE_WEIGHT = 7 * 86400.0, 0.2
@@ -33,8 +40,9 @@ LEAST_SERVED = 3600.0
 Row = tuple[str, str, str]
 
 
-def measure() -> list[Row]:
-    trace = drawn_trace()
+def measure(file: Path | None = None) -> list[Row]:
+    """file: the trace of Philly; None: the drawn one."""
+    trace = drawn_trace() if file is None else philly_trace(file)
     rows = []
     for label, policy, does_backfill in (
         ("strict FIFO (the default)", QueuePolicy.FIFO, False),
@@ -43,16 +51,16 @@ def measure() -> list[Row]:
     ):
         result = simulate(trace, CLUSTER, policy, does_backfill=does_backfill)
         figures = (result.wait_p50_s, result.wait_p95_s, result.utilization, result.share_error)
-        rows.append(_row(label, figures))
+        rows.append(_row(label, figures, len(trace)))
     for label, peer in (("as Slurm", Slurm()), ("as Tiresias", Tiresias())):
-        rows.append(_row(label, Replay(trace, peer).run()))
+        rows.append(_row(label, Replay(trace, peer).run(), len(trace)))
     return rows
 
 
-def _row(label: str, figures: tuple[float, float, float, float]) -> Row:
+def _row(label: str, figures: tuple[float, float, float, float], tasks: int) -> Row:
     p50_s, p95_s, utilization, error = figures
     text = f"{p50_s / 60:.0f} min, {p95_s / 60:.0f} min, {utilization:.1%}, {error:.3f}"
-    return f"{TASKS} tasks: {label}: wait p50, p95, utilization, share error", text, ""
+    return f"{tasks} tasks: {label}: wait p50, p95, utilization, share error", text, ""
 
 
 def drawn_trace(seed: int = SEED) -> list[TraceTask]:
@@ -69,6 +77,21 @@ def drawn_trace(seed: int = SEED) -> list[TraceTask]:
     return [
         TraceTask(name, user, at_s, gpus, duration_s * factor, math.ceil(duration_s * factor * limit))
         for name, user, at_s, gpus, duration_s, limit in tasks
+    ]
+
+
+def philly_trace(file: Path, seed: int = SEED) -> list[TraceTask]:
+    """Every tenth task of two weeks."""
+    dice, begin, tasks = random.Random(seed), datetime.fromisoformat(PHILLY_BEGIN), []
+    with file.open(newline="") as lines:
+        for row in csv.DictReader(lines):
+            at_s = (datetime.fromisoformat(row["timestamp"]) - begin).total_seconds()
+            if 0 <= at_s < PHILLY_DAYS * 86400:
+                tasks.append((at_s, row["cluster"], int(row["num_gpus"]), float(row["duration"])))
+    return [
+        TraceTask(f"task-{number:05}", user, at_s, gpus, duration_s, math.ceil(duration_s * dice.uniform(1.2, 4)))
+        for number, (at_s, user, gpus, duration_s) in enumerate(sorted(tasks)[::PHILLY_STRIDE])
+        if gpus <= CLUSTER.gpus
     ]
 
 

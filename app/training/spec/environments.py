@@ -5,7 +5,7 @@ Secrets stand in it by name alone. Their values lie in files of the operator's, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
@@ -71,6 +71,8 @@ class EnvironmentSpec(Frozen):
     def _is_consistent(self) -> EnvironmentSpec:
         if self.image and self.pip:
             raise unfit("Ray takes either an image or packages")
+        if self.image:
+            require_quotable(self.env)
         if both := sorted(set(self.env) & set(self.secrets)):
             raise unfit(f"{both[0]} is among env and secrets")
         return self
@@ -78,6 +80,22 @@ class EnvironmentSpec(Frozen):
     @property
     def access(self) -> AccessRule:
         return read_allowed(self.allowed)
+
+
+def require_quotable(variables: Mapping[str, str]) -> None:
+    """Ray puts the variables of a container into a shell's line between quotation marks, as they are: a value that has
+    such a mark would end there, and the node would run the rest.
+
+    Args:
+        variables: Of a task or environment with an image.
+
+    Raises:
+        BadSpec: It names the variable, and not its value.
+    """
+    for name, value in variables.items():
+        if "'" in value:
+            problem = f"Ray cannot pass {name} to an image: its value contains a quotation mark (')"
+            raise bad([{"at": "environment", "problem": problem}])
 
 
 def read_environment(body: bytes) -> tuple[EnvironmentSpec, str]:

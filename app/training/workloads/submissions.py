@@ -21,7 +21,7 @@ from app.training.gateway import Submission
 from app.training.model import Demand, Rollout, Workload
 from app.training.model.learning_curve import METRICS_FILE
 from app.training.spec import TaskSpec
-from app.training.spec.environments import EnvironmentSpec
+from app.training.spec.environments import EnvironmentSpec, require_quotable
 from app.training.spec.overrides import INTERPOLATION
 from app.training.workloads.programs import Program, demand_of, program_of
 
@@ -120,6 +120,9 @@ def submission_of(
         environment: What it runs in.
         secrets: Of the environment, by variable.
         entry: Replaces the workload's program, with the same arguments.
+
+    Raises:
+        BadSpec: Ray cannot pass a variable to the image of its environment.
     """
     root = options.homes_root.rstrip("/")
     jobs = f"{root}/{home_of(user)}/{JOBS}"
@@ -135,14 +138,15 @@ def submission_of(
     demand = demand_of(spec)
     # Ray puts the interpreter of packages or an image first on the path
     python = USUAL_PYTHON if environment.pip or environment.image else options.python
+    env = environment.env | _env(spec, paths, task_id, resume_path) | _tracking(spec, paths, options)
+    env |= _placement(demand, paths)
+    if environment.image:
+        require_quotable({**env, **(secrets or {})})
     return Submission(
         submission_id=submission_id,
         # exec: the program itself gets the signals and returns the exit code, without a shell around it
         entrypoint=f"cd {shlex.quote(folder)} && exec {shlex.join([python, *words])}",
-        env=environment.env
-        | _env(spec, paths, task_id, resume_path)
-        | _tracking(spec, paths, options)
-        | _placement(demand, paths),
+        env=env,
         secrets=secrets or {},
         cpus=0 if demand.claims_by_group else demand.cpus,
         gpus=0 if demand.claims_by_group else demand.gpus,

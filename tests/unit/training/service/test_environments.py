@@ -96,6 +96,7 @@ def test_its_limits_hold_for_each_task(tasks: Tasks, environments: Environments)
     ("text", "why"),
     [
         ("image: a/b:1\npip: [c]", "Ray takes either"),
+        ('image: a/b:1\nenv: {A: "it\'s"}', "Ray cannot pass A to an image"),
         ("env: {A: x}\nsecrets: {A: y}", "A is among env and secrets"),
         ("env: {RAY_ADDRESS: x}", "are taken"),
         ("secrets: {MODELMILL_TASK_ID: x}", "are taken"),

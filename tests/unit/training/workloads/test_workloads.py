@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import shlex
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from app.homes.errors import PathRefused
+from app.training.errors import BadSpec
 from app.training.gateway import Submission
+from app.training.gateway.ray_translation import to_arguments
 from app.training.model import Algorithm, Demand, Rollout, Workload
 from app.training.service import TrainingOptions
 from app.training.spec import TaskSpec
+from app.training.spec.environments import EnvironmentSpec
 from app.training.spec.overrides import OURS
 from app.training.workloads import demand_of, submission_of
 from app.training.workloads.programs import ALGORITHMS, PROGRAMS
@@ -206,6 +212,39 @@ def test_a_path_is_that_of_the_clusters_nodes(logical_root: str, homes_root: str
 def test_the_storage_may_be_the_root_of_the_logical_paths() -> None:
     spec = verl(train_file="/common/d", val_file="/common/v", code_path="/common/verl")
     assert settings_of(spec, logical_root="/")["data.train_files"] == f"{ROOT}/common/d"
+
+
+QUOTED = "/private/users/alice/datasets/x'; touch escaped; '.parquet"
+
+
+def test_a_quotation_mark_in_a_variable_reaches_no_image() -> None:
+    """Ray's own line for the container ends there: what follows would run on the node."""
+    image = EnvironmentSpec(image="registry/trainer:1")
+    with pytest.raises(BadSpec, match="Ray cannot pass MODELMILL_TRAIN_FILE to an image"):
+        submission(script(train_file=QUOTED), environment=image)
+    with pytest.raises(BadSpec, match="Ray cannot pass HF_TOKEN to an image"):
+        submission(script(), environment=image, secrets={"HF_TOKEN": "it's"})
+    assert submission(script(train_file=QUOTED)).env["MODELMILL_TRAIN_FILE"].endswith("'.parquet")
+
+
+def test_ray_takes_the_environment_of_an_image_and_its_container_gets_each_variable_as_it_is() -> None:
+    """Ray's own check of a runtime environment, and its own command line for podman, which nobody runs here."""
+    plugin = pytest.importorskip("ray._private.runtime_env.image_uri", reason="needs the extra train")
+    context = importlib.import_module("ray._private.runtime_env.context")
+    runtime_env = importlib.import_module("ray.runtime_env").RuntimeEnv
+    environment = EnvironmentSpec(image="registry/trainer:1", env={"GREETING": '"$HOME" `id` \\ # 两'})
+    composed = submission(script(train_file="/private/common/a b;c.parquet"), environment=environment)
+    sent = to_arguments(composed)["runtime_env"]
+    assert sent == {"env_vars": dict(composed.env), "image_uri": "registry/trainer:1"}
+    assert runtime_env(**sent).image_uri() == "registry/trainer:1"
+    with pytest.raises(ValueError, match="cannot be used"):
+        runtime_env(**sent, pip=["torch"])
+    worker = context.RuntimeEnvContext(env_vars=sent["env_vars"])
+    plugin._modify_context_impl(sent["image_uri"], "/worker.py", [], worker, logging.getLogger(), "/tmp/ray")
+    words = shlex.split(worker.py_executable)
+    passed = [word for before, word in pairwise(words) if before == "--env"]
+    assert {f"{name}={value}" for name, value in sent["env_vars"].items()} <= set(passed)
+    assert words[-1] == "registry/trainer:1"
 
 
 @pytest.mark.parametrize("field", ["train_file", "val_file", "model_path", "code_path"])
