@@ -110,6 +110,14 @@ def test_one_more_than_may_run_waits_for_one_that_is_idle(homes: Path, boards: T
     assert not first.is_running and second.is_running
 
 
+def test_another_attempts_folder_is_shown_instead_of_the_one_before(homes: Path, boards: TensorBoards) -> None:
+    first = opened(boards, homes / "users" / "alice" / "jobs" / "t")
+    again = homes / "users" / "alice" / "jobs" / "again"
+    again.mkdir()
+    second = opened(boards, again)
+    assert second is not first and second.is_running and not first.is_running
+
+
 def test_what_nobody_looks_at_ends_and_is_started_again(homes: Path) -> None:
     boards = TensorBoards(homes, most=1, idle_s=0.5)
     try:

@@ -54,6 +54,8 @@ class Board:
     process: subprocess.Popen[bytes]
     socket: Path
     client: httpx.AsyncClient
+    place: tuple[int, int]
+    """Device and inode of its folder."""
     used_at: float = field(default_factory=time.monotonic)
 
     @property
@@ -128,7 +130,8 @@ class TensorBoards:
             )
 
     def ensure(self, task_id: str, folder: int, prefix: str) -> Board:
-        """The running TensorBoard of a task, started if there is none.
+        """The running TensorBoard of a task, started if there is none, or one of another folder, as of the attempt
+        before.
 
         Args:
             task_id: Of the task.
@@ -142,6 +145,9 @@ class TensorBoards:
         self.require_offered()
         with self._lock:
             board = self._boards.get(task_id)
+            if board is not None and board.place != _place(folder):
+                self._end(task_id)
+                board = None
             if board is None or not board.is_running:
                 self._forget_ended()
                 self._make_room()
@@ -200,4 +206,10 @@ class TensorBoards:
             except OSError as error:
                 raise BoardUnavailable(f"TensorBoard cannot be started: {error.strerror}.") from None
         transport = httpx.AsyncHTTPTransport(uds=str(path), verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-        return Board(process, path, httpx.AsyncClient(transport=transport, timeout=TIMEOUT_S, base_url="http://board"))
+        client = httpx.AsyncClient(transport=transport, timeout=TIMEOUT_S, base_url="http://board")
+        return Board(process, path, client, _place(folder))
+
+
+def _place(folder: int) -> tuple[int, int]:
+    status = os.fstat(folder)
+    return status.st_dev, status.st_ino
