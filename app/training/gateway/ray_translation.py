@@ -145,10 +145,20 @@ def version_remark(running: str | None, installed: str) -> str:
 
 
 def to_uses(answer: Any) -> dict[str, NodeUse]:
-    """answer: of `/nodes?view=summary`. Nodes whose reporter has told nothing yet are left out."""
-    summaries = answer["data"]["summary"]
-    told = [each for each in summaries if each.get("mem") and each.get("raylet", {}).get("nodeId")]
-    return {each["raylet"]["nodeId"]: _to_use(each) for each in told}
+    """Nodes whose reporter has told nothing yet are left out.
+
+    Args:
+        answer: of `/nodes?view=summary`.
+
+    Raises:
+        ValueError: It has another form, as that of another version of Ray may.
+    """
+    try:
+        summaries = answer["data"]["summary"]
+        told = [each for each in summaries if each.get("mem") and each.get("raylet", {}).get("nodeId")]
+        return {each["raylet"]["nodeId"]: _to_use(each) for each in told}
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError("the use of nodes is told in a form that is not known") from error
 
 
 def _to_use(summary: Mapping[str, Any]) -> NodeUse:

@@ -126,6 +126,12 @@ def test_the_use_of_a_node_is_that_of_all_its_gpus() -> None:
     assert (bare.gpu_percent, bare.total_gpu_memory) == (None, 0)
 
 
+@pytest.mark.parametrize("wrong", [{}, [], {"data": {"summary": [{**REPORT, "gpus": [{"memoryUsed": None}]}]}}])
+def test_a_use_of_nodes_in_another_form_is_a_fault_of_rays(wrong: object) -> None:
+    with pytest.raises(ValueError, match="form that is not known"):
+        ray_translation.to_uses(wrong)
+
+
 def test_ray_still_has_these_names() -> None:
     """No machine of the tests has a GPU: the names are those of the installed source."""
     providers = pytest.importorskip("ray.dashboard.modules.reporter.gpu_providers")
