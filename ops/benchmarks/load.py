@@ -12,6 +12,8 @@ from app.conversion.options import Options
 from app.kit.clock import now, to_text
 from app.kit.redis.records import CHANGES
 
+OPTIONS = Options()
+"""Of each job: a submission has checked them before."""
 BIE_S = 1.0
 """How long a BIE stage of busy_actors takes."""
 
@@ -30,7 +32,7 @@ def submit(container: Container, *, owner: str = "bench", name: str = "", job_id
     """
     job_id, moment = job_id or str(uuid4()), now()
     record = model.submitted(
-        job_id, now=to_text(moment), owner=owner, name=name, tags=(), options=Options(), inputs={}, intake={}
+        job_id, now=to_text(moment), owner=owner, name=name, tags=(), options=OPTIONS, inputs={}, intake={}
     )
     message = container.conversion.dispatch.prepare(Stage.ONNX, job_id)
     container.store.create(record, score=moment.timestamp() * 1e6, message=message)
