@@ -38,7 +38,7 @@ class ObservabilityMiddleware(dramatiq.Middleware):
         stage = message.kwargs.get("step") or (queue if message.actor_name == f"run_{queue}" else None)
         fields = {"job_id": job_id, "stage": stage, "queue": queue, "worker": self.worker(queue)}
         self._message.trace = _continue_trace(message, fields) if tracing.is_on() else None
-        self._message.log = logs.enter(trace_id=tracing.trace_id() if tracing.is_on() else None, **fields)
+        self._message.log = logs.enter(trace_id=tracing.trace_id(), **fields)
 
     def after_process_message(
         self, broker: Any, message: Any, *, result: Any = None, exception: BaseException | None = None

@@ -163,7 +163,7 @@ class JobStore:
         fields = self.records.change_and_read(job_id, _guards(claim), claim.fields)
         return model.from_fields(fields) if fields and fields["claim"] == claim.fields["claim"] else None
 
-    def claim_by_fetch(self, claim: Change) -> str:
+    def claim_by_fetch(self, claim: Change) -> list[Any]:
         """The same claim for a fetch to make, see Records.claim_by_fetch."""
         return self.records.claim_by_fetch(_guards(claim), claim.fields)
 
@@ -288,9 +288,9 @@ class JobStore:
         return [model.from_fields(fields) if fields else None for fields in self.records.read_many(ids)]
 
 
-def _guards(change: Change) -> dict[str, list[str]]:
+def _guards(change: Change) -> dict[str, Iterable[str]]:
     """The required state of the job."""
-    guards = {"status": [change.status.value], f"{change.stage.step}.state": [state.value for state in change.states]}
+    guards: dict[str, Iterable[str]] = {"status": (change.status,), f"{change.stage.step}.state": change.states}
     return guards if change.claim is None else {**guards, "claim": [change.claim]}
 
 

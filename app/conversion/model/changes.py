@@ -21,6 +21,9 @@ from app.conversion.model.record import (
     Status,
 )
 
+STATUS_OF = {stage: Status(stage.value) for stage in Stage}
+"""The status of a job in this stage."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -39,7 +42,7 @@ class Change:
 
     @property
     def status(self) -> Status:
-        return Status(self.stage.value)
+        return STATUS_OF[self.stage]
 
 
 def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
@@ -136,11 +139,11 @@ def _change(
     """
     here, states, status, state = _transition(stage, event)
     is_next = status is not here and status not in TERMINAL
-    fields = {"claim": "", **whole, "status": status.value} | ({"updated_at": now} if now else {})
+    fields = {"claim": "", **whole, "status": status} | ({"updated_at": now} if now else {})
     fields |= {f"{stage.step}.{name}": value for name, value in own.items()}
-    fields[f"{stage.step}.state"] = (StageState.DONE if is_next else state).value
+    fields[f"{stage.step}.state"] = StageState.DONE if is_next else state
     if is_next:
-        fields |= {"stage": status.value, f"{status.lower()}.state": state.value, f"{status.lower()}.queued_at": now}
+        fields |= {"stage": status, f"{status.lower()}.state": state, f"{status.lower()}.queued_at": now}
     if status in TERMINAL:
         fields["finished_at"] = now
     fields |= artifact_fields(artifacts or {})
@@ -150,7 +153,7 @@ def _change(
 @cache
 def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, ...], Status, StageState]:
     """Status of a job in this stage; states of the stage in which the event may come; status and state after it."""
-    here = Status(stage.value)
+    here = STATUS_OF[stage]
     states = tuple(state for status, state, possible in TRANSITIONS if status is here and possible is event)
     return here, states, *TRANSITIONS[here, states[0], event]
 

@@ -8,11 +8,27 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from app.conversion.model.record import NOT_YET, Artifact, JobError, JobRecord, Stage, StageRecord, StageState, Status
+from app.conversion.model.record import (
+    NOT_YET,
+    STEPS,
+    Artifact,
+    JobError,
+    JobRecord,
+    Stage,
+    StageRecord,
+    StageState,
+    Status,
+)
 from app.conversion.options import Options
 
 ARTIFACT = "artifact:"
-_EMPTY = ("", "{}", "[]")
+_EMPTY = ("{}", "[]")
+to_json = json.JSONEncoder().encode
+from_json = json.JSONDecoder().raw_decode
+_STATUSES = {status.value: status for status in Status}
+_STAGES = {stage.value: stage for stage in Stage}
+_STATES = {state.value: state for state in StageState}
+"""Members by value: a call of the class takes several times as long."""
 _TEXT_FIELDS = ("job_id", "created_at", "updated_at", "owner", "name", "claim")
 
 
@@ -21,22 +37,28 @@ def to_fields(record: JobRecord) -> dict[str, str]:
     is JSON."""
     fields = {name: str(getattr(record, name)) for name in _TEXT_FIELDS}
     fields |= {
-        "status": record.status.value,
-        "stage": record.stage.value,
+        "status": record.status,
+        "stage": record.stage,
         "progress": str(record.progress),
         "finished_at": record.finished_at or "",
-        "output": json.dumps(record.output),
-        "error": json.dumps(asdict(record.error)) if record.error else "",
-        "tags": json.dumps(record.tags),
+        "output": to_json(record.output),
+        "error": to_json(asdict(record.error)) if record.error else "",
+        "tags": to_json(record.tags) if record.tags else "[]",
         "options": record.options.model_dump_json(exclude_defaults=True),
-        "intake": json.dumps(record.intake),
+        "intake": to_json(record.intake) if record.intake else "{}",
         "origin": record.origin,
-        **({} if record.forecast_s is None else {"forecast_s": f"{record.forecast_s:.3f}"}),
-        **({"no_cache": "1"} if record.no_cache else {}),
-        **edit_fields({name: value for name in ("notes", "keep") if (value := getattr(record, name))}),
     }
+    if record.forecast_s is not None:
+        fields["forecast_s"] = f"{record.forecast_s:.3f}"
+    if record.no_cache:
+        fields["no_cache"] = "1"
+    if record.notes or record.keep:
+        fields |= edit_fields({name: value for name in ("notes", "keep") if (value := getattr(record, name))})
     for step, stage in record.stages.items():
-        fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
+        if stage.state is StageState.WAITING:
+            fields[f"{step}.state"] = stage.state
+        else:
+            fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
     return fields | artifact_fields(record.artifacts)
 
 
@@ -46,13 +68,13 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
     return JobRecord(
         **{name: fields[name] for name in _TEXT_FIELDS},
         finished_at=fields.get("finished_at") or None,
-        status=Status(fields["status"]),
-        stage=Stage(fields["stage"]),
-        output=json.loads(fields["output"]),
+        status=_STATUSES[fields["status"]],
+        stage=_STAGES[fields["stage"]],
+        output=from_json(fields["output"])[0],
         error=JobError(**json.loads(error)) if error else None,
         tags=tuple(_parts(fields["tags"])),
         options=_options(fields["options"]),
-        stages={stage.step: _stage(fields, stage.step) for stage in Stage},
+        stages={step: _stage(fields, step) for step in STEPS},
         artifacts={
             name.removeprefix(ARTIFACT): Artifact(**json.loads(text))
             for name, text in fields.items()
@@ -83,16 +105,14 @@ def _options(text: str) -> Options:
     return Options.model_validate_json(text)
 
 
-def _parts(text: str) -> Any:
+def _parts(text: str | None) -> Any:
     """Of JSON text; most of them are empty."""
-    return json.loads(text) if text not in _EMPTY else {}
+    return json.loads(text) if text and text not in _EMPTY else {}
 
 
 def _stage_fields(stage: StageRecord) -> dict[str, str]:
-    if stage.state is StageState.WAITING:
-        return {"state": stage.state.value}
     return {
-        "state": stage.state.value,
+        "state": stage.state,
         "progress": str(stage.progress) if stage.progress else "",
         "message": stage.message,
         "queued_at": stage.queued_at or "",
@@ -111,24 +131,23 @@ def reuse_fields(reused_from: str | None, saved_s: float | None) -> dict[str, st
 
 
 def _stage(fields: dict[str, str], step: str) -> StageRecord:
-    def text(name: str) -> str:
-        return fields.get(f"{step}.{name}", "")
-
-    state = StageState(text("state"))
+    state = _STATES[fields[f"{step}.state"]]
     if state is StageState.WAITING:
         return NOT_YET
+    text = fields.get
+    saved_s = text(f"{step}.saved_s")
     return StageRecord(
         state=state,
-        progress=int(text("progress") or 0),
-        message=text("message"),
-        queued_at=text("queued_at") or None,
-        started_at=text("started_at") or None,
-        finished_at=text("finished_at") or None,
-        worker=text("worker") or None,
-        summary=_parts(text("summary")),
-        versions=_parts(text("versions")),
-        reused_from=text("reused_from") or None,
-        saved_s=float(text("saved_s")) if text("saved_s") else None,
+        progress=int(text(f"{step}.progress") or 0),
+        message=text(f"{step}.message", ""),
+        queued_at=text(f"{step}.queued_at") or None,
+        started_at=text(f"{step}.started_at") or None,
+        finished_at=text(f"{step}.finished_at") or None,
+        worker=text(f"{step}.worker") or None,
+        summary=_parts(text(f"{step}.summary")),
+        versions=_parts(text(f"{step}.versions")),
+        reused_from=text(f"{step}.reused_from") or None,
+        saved_s=float(saved_s) if saved_s else None,
     )
 
 

@@ -40,6 +40,9 @@ class Stage(StrEnum):
         return following[0] if following else None
 
 
+STEPS = tuple(stage.step for stage in Stage)
+
+
 class Status(StrEnum):
     ONNX = "ONNX"
     BIE = "BIE"
@@ -229,7 +232,7 @@ def submitted(
         forecast_s: the forecast of its duration in seconds, on submission; None: unknown.
         no_cache: every stage runs, without the cache.
     """
-    stages = dict.fromkeys((stage.step for stage in Stage), NOT_YET)
+    stages = dict.fromkeys(STEPS, NOT_YET)
     stages[Stage.ONNX.step] = StageRecord(state=StageState.QUEUED, queued_at=now)
     return JobRecord(
         job_id=job_id,

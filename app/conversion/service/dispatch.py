@@ -28,6 +28,7 @@ RUNS = {Stage.ONNX: Message.RUN_ONNX, Stage.BIE: Message.RUN_BIE, Stage.NEF: Mes
 QUEUES = tuple(stage.step for stage in Stage)
 PREFETCH = {**dict.fromkeys(QUEUES, 1), Queue.DONE.value: 16}
 """A stage takes one job at a time; done messages take a millisecond each, so they are fetched together."""
+STAGES = {stage.step: stage for stage in Stage}
 SUSPECT_S = 15
 UNDELIVERED_S = 30
 logger = logging.getLogger(__name__)
@@ -69,13 +70,13 @@ class Dispatch:
             step: see `send_done`.
             fields: the other arguments of `send_done`.
         """
-        message = self.broker.prepare(Message.DONE.queue.value, Message.DONE.value, step=step, **fields)
+        message = self.broker.prepare(Queue.DONE, Message.DONE, step=step, **fields)
         self.broker.finish(step, self.broker.post_call(message), lambda _: on_sent())
 
     def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
         """Processes a done message: the job ends, or its next stage is recorded and queued in one step. Arguments as of
         `send_done`."""
-        stage = Stage(step.upper())
+        stage = STAGES[step]
         change = self._change(job_id, stage, result, reason, facts or {})
         after = None if change.is_end else stage.next
         message = end_message(self.broker, job_id) if after is None else self.prepare(after, job_id)
@@ -144,7 +145,7 @@ class Dispatch:
         artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
         times = {name: facts[name] for name in ("started_at", "finished_at") if facts.get(name)}
         if result == "ok":
-            so_far = list(Stage)[: stage.place + 1]
+            so_far = tuple(STAGES.values())[: stage.place + 1]
             return model.succeeded(
                 stage,
                 now=moment,

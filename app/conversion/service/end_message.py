@@ -15,7 +15,7 @@ OLDEST = 200
 def end_message(broker: BlockingBroker, job_id: str) -> OutgoingMessage:
     """The message for this job; there is at most one per job."""
     message = Message.JOB_ENDED
-    return broker.prepare(message.queue.value, message.value, message_id=f"{PREFIX}{job_id}", job_id=job_id)
+    return broker.prepare(message.queue, message, message_id=f"{PREFIX}{job_id}", job_id=job_id)
 
 
 def take_back_stale(broker: BlockingBroker, store: JobStore) -> int:

@@ -11,11 +11,11 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Self
 
 import redis
 
@@ -36,10 +36,19 @@ class RunningStage:
 
     record: JobRecord
     started_at: str
+    on_end: Callable[[], None]
     log: StageLog | None = None
     progress: tuple[int, str] = (0, "")
     reported: tuple[int, str] | None = None
     lost: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.on_end()
 
     def report(self, fraction: float, message: str) -> None:
         self.progress = (int(fraction * 100), message)
@@ -74,19 +83,17 @@ class Heartbeat:
         self._awake.set()
         self._thread.join(STOP_S)
 
-    @contextlib.contextmanager
-    def during(self, record: JobRecord, *, started_at: str) -> Iterator[RunningStage]:
-        """While the block runs, heartbeats concern this stage; afterwards none do."""
-        stage = RunningStage(record, started_at)
-        self._stage = stage
+    def during(self, record: JobRecord, *, started_at: str) -> RunningStage:
+        """Returns a stage for a `with` block: while it runs, heartbeats concern this stage; afterwards none do."""
+        stage = self._stage = RunningStage(record, started_at, self._end)
         self._last_stage_at = time.monotonic()  # it may end before the thread sees it
         if not self._awake.is_set():
             self._awake.set()
-        try:
-            yield stage
-        finally:
-            with self._lock:
-                self._stage = None
+        return stage
+
+    def _end(self) -> None:
+        with self._lock:
+            self._stage = None
 
     def _run(self) -> None:
         announced_at = -math.inf

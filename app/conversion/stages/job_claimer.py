@@ -7,9 +7,9 @@ names two of them: that of the job started last, and the one that the next fetch
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from pathlib import Path
-from secrets import token_hex
+from typing import Any
 
 from app.conversion import model
 from app.conversion.model import JobRecord, Stage
@@ -38,21 +38,22 @@ class JobClaimer:
         self._store = store
         self._broker = broker
         self._form = model.claimed(stage, worker=slot.name, token=TOKEN)
-        self._fetch_form = store.claim_by_fetch(self._form)
+        self._fetch_claim = store.claim_by_fetch(self._form)
+        self._place = self._fetch_claim.index(self._form.fields["claim"])
         self._claim = self._next = ""
         self._prepare()
         slot.write(InFlight(broker.broker_id, next_claim=self._next))
 
     @property
-    def claim(self) -> str:
-        return self._fetch_text
+    def claim(self) -> list[Any]:
+        return self._fetch_claim
 
-    def take(self, job_id: str, work_dir: Path) -> JobRecord | None:
+    def take(self, job_id: str, work_dir: str) -> JobRecord | None:
         """Returns the job if this worker has claimed it. The slot records it before any work starts, in case this
         process dies."""
         claim = self._claim = self._next
         self._prepare()
-        self.slot.write(InFlight(self._broker.broker_id, job_id, claim, str(work_dir), self._next))
+        self.slot.write(InFlight(self._broker.broker_id, job_id, claim, work_dir, self._next))
         fields = self._broker.claimed(self.stage.step, job_id)
         if fields:
             return model.from_fields(fields)
@@ -73,6 +74,6 @@ class JobClaimer:
 
     def _prepare(self) -> None:
         """Prepares the claim on the next job."""
-        token = token_hex(16)
+        token = os.urandom(16).hex()
         self._next = self._form.fields["claim"].replace(TOKEN, token)
-        self._fetch_text = self._fetch_form.replace(TOKEN, token)
+        self._fetch_claim[self._place] = self._next

@@ -88,7 +88,7 @@ class StageRunner:
     def run(self, job_id: str, worker: StageWorker) -> None:
         """Runs the worker's stage unless another worker has claimed it. A duplicate or late message has no effect."""
         stage = worker.claimer.stage
-        record = worker.claimer.take(job_id, self.folder / job_id)
+        record = worker.claimer.take(job_id, f"{self.folder}/{job_id}")
         if record is None:
             logger.info("Job %s is not waiting for %s: nothing to do.", job_id, stage)
             return

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import itertools
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec.json
 
 from app.kit.files.private_folders import make_private
 
@@ -48,13 +49,13 @@ class Slot:
 
     def write(self, doing: InFlight) -> None:
         """One write. Only its line counts: the rest of a longer one may follow."""
-        os.pwrite(self._descriptor, json.dumps(vars(doing)).encode() + b"\n", 0)
+        os.pwrite(self._descriptor, msgspec.json.encode(doing) + b"\n", 0)
 
     def read(self) -> InFlight | None:
         data = os.pread(self._descriptor, 1 << 16, 0)
         try:
-            return InFlight(**json.loads(data.partition(b"\n")[0]))
-        except (ValueError, TypeError):
+            return msgspec.json.decode(data.partition(b"\n")[0], type=InFlight)
+        except ValueError:
             return None  # never written, or cut off while being written: it had no job yet
 
     def clear(self) -> None:

@@ -13,15 +13,15 @@ The consumer implements waiting and fetching (blocking_consumer). Other differen
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from json import JSONEncoder
-from secrets import token_hex
 from typing import Any
 
 import redis
 from dramatiq import Message, Middleware
 from dramatiq.brokers.redis import MAINTENANCE_SCALE
-from dramatiq.common import q_name
+from dramatiq.common import current_millis, q_name
 from dramatiq.middleware import MiddlewareError
 
 from app.kit.observability import tracing
@@ -261,6 +261,5 @@ def _encode(message: Message[Any]) -> bytes:
 
 
 def _message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:
-    unique = message_id or token_hex(16)
-    options = {MESSAGE_ID: unique}
-    return Message(queue_name=queue, actor_name=actor, args=(), kwargs=kwargs, options=options, message_id=unique)
+    unique = message_id or os.urandom(16).hex()
+    return Message(queue, actor, (), kwargs, {MESSAGE_ID: unique}, unique, current_millis())

@@ -100,6 +100,17 @@ class UnsettledMessages:
         on_final(final)
         return True
 
+    def pending(self) -> tuple[list[Answer], list[FinalCall]]:
+        """Returns what Redis has not received yet: the outcomes without a final call, and the final calls."""
+        answers: list[Answer] = []
+        finals: list[FinalCall] = []
+        for answer in list(self.answers):
+            if answer.final is None:
+                answers.append(answer)
+            else:
+                finals.append(answer.final)
+        return answers, finals
+
     def settle(self, message: MessageProxy, *, is_done: bool) -> None:
         final = vars(self._work).pop("final", None)
         self.answers.append(Answer(is_done, message.message_id, message.options[MESSAGE_ID], final))

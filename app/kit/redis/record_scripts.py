@@ -6,22 +6,33 @@ by score, `ks:active` those not at their end, `ks:active:<group>`; `ks:index:dir
 not seen yet, see record_index_scripts.
 """
 
-ACKNOWLEDGE = """
+_USE = """
+local used
+local function use(database)
+  if database ~= used then redis.call('SELECT', database) end
+  used = database
+end
+"""
+
+ACKNOWLEDGE = (
+    _USE
+    + """
 -- The call may end the work on a message. Then the keys from `first` on are the database of the queues, the set of
 -- messages that its receiver has fetched, their texts, and its id. Follows the writes that a full server refuses.
 local function acknowledge(first)
   if not KEYS[first] then return end
-  redis.call('SELECT', KEYS[first])
+  use(KEYS[first])
   if redis.call('SREM', KEYS[first + 1], KEYS[first + 3]) > 0 then
     redis.call('HDEL', KEYS[first + 2], KEYS[first + 3])
   end
 end
 """
+)
 
 _LETTER = """
 -- message: {database, list, texts, id, text}; leaves the records' database
 local function post(message)
-  redis.call('SELECT', message[1])
+  use(message[1])
   redis.call('HSET', message[3], message[4], message[5])
   redis.call('RPUSH', message[2], message[4])
 end
@@ -53,6 +64,7 @@ LOOK = _FULL + "return is_full(KEYS[1], KEYS[2], unpack(ARGV))"
 # none), the five parts of a message ('' for none), then field, value, ... Returns an Answer.
 CREATE = (
     _FULL
+    + _USE
     + _LETTER
     + """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -93,7 +105,7 @@ CHANGE = (
     + """
 local guards = tonumber(ARGV[10])
 local first = 11 + 2 * guards
-redis.call('SELECT', ARGV[9])
+use(ARGV[9])
 if not stands(KEYS[1], {unpack(ARGV, 11, 10 + guards)}, {unpack(ARGV, 11 + guards, first - 1)}) then
   acknowledge(5)
   return 0
@@ -121,16 +133,19 @@ CLAIM = (
     _STANDS
     + """
 -- For a script that fetches messages: changes the records that these are about, each under its message's id, and
--- answers with those that it changed, the others empty. claim: {database, prefix, guards, allowed, fields}. It leaves
--- the database of the queues, so it is the last thing that the script does.
+-- answers with those that it changed, the others empty. claim: database, prefix, number of guards, their fields, what
+-- each allows, then field, value, ... It leaves the database of the queues, so it is the last thing that the script
+-- does.
 local function claimed(claim, ids, texts)
   local records = {}
-  redis.call('SELECT', claim.database)
+  local first = 4 + 2 * claim[3]
+  local guards, allowed = {unpack(claim, 4, 3 + claim[3])}, {unpack(claim, 4 + claim[3], first - 1)}
+  redis.call('SELECT', claim[1])
   for i, id in ipairs(ids) do
-    local record = claim.prefix .. id
+    local record = claim[2] .. id
     records[i] = {}
-    if texts[i] and stands(record, claim.guards, claim.allowed) then
-      redis.call('HSET', record, unpack(claim.fields))
+    if texts[i] and stands(record, guards, allowed) then
+      redis.call('HSET', record, unpack(claim, first))
       redis.call('PUBLISH', 'nudge:' .. record, 'changed')
       records[i] = redis.call('HGETALL', record)
     end

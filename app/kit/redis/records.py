@@ -6,7 +6,6 @@ notification happen together or not at all. This module handles hashes, guards a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -157,16 +156,10 @@ class Records:
             flat_fields = as_map(flat_fields)
         return flat_fields or None
 
-    def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> str:
-        """The same as a text: what a fetch is to do to the record that the message is about (blocking_consumer)."""
-        claim = {
-            "database": self._database,
-            "prefix": self.key(""),
-            "guards": list(guards),
-            "allowed": _allowed(guards),
-            "fields": _flat(fields),
-        }
-        return json.dumps(claim)
+    def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> list[Any]:
+        """Returns the same as arguments of a fetch: what it is to do to the record that the message is about
+        (blocking_consumer)."""
+        return [self._database, self.key(""), len(guards), *guards, *_allowed(guards), *_flat(fields)]
 
     def beat(
         self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]

@@ -20,7 +20,7 @@ from app.kit.queue.inline_worker import InlineWork
 from tests.unit.kit.queue.test_blocking_broker import brought_while_ending
 
 NOW = "2026-11-20T00:00:00.000Z"
-FOLDER = Path("/nowhere")
+FOLDER = "/nowhere"
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_the_slot_tells_what_was_begun_last_and_the_claim_that_the_next_fetch_ma
     claimer.take(job_id, FOLDER)
     begun = slot.read()
     assert begun
-    assert (begun.record_id, begun.claim, begun.work_dir) == (job_id, ready.next_claim, str(FOLDER))
+    assert (begun.record_id, begun.claim, begun.work_dir) == (job_id, ready.next_claim, FOLDER)
     assert container.store.require(job_id).claim == begun.claim
     fetched_since = submit(container)
     fetch(container)
