@@ -13,7 +13,7 @@ from app.kit.sql import Database
 from app.results.model.sink import SinkKind
 from app.results.senders import FileSender, HttpSender, KafkaSender, MqttSender, RedisSender, home_assistant_messages
 from app.results.service import Results, ResultServices, Rules, Sinks
-from app.results.service.event_pictures import EventPictures
+from app.results.service.event_media import EventMedia
 from app.results.service.producers import Producers, find_producer
 from app.results.service.sinks import TRY_S, SinkSender
 from app.settings import Settings
@@ -34,7 +34,7 @@ def open_results(
 
     Args:
         folders: Of data homes.
-        objects: for pictures of events.
+        objects: for pictures and clips of events.
         waker: tells open pages of events.
         enabled_of: those of these users who are enabled.
     """
@@ -59,7 +59,7 @@ def open_results(
     rules = Rules(
         database,
         kinds,
-        EventPictures(objects),
+        EventMedia(objects),
         announce={
             "video": lambda uid: waker.notify(f"{VIDEO_CHANNEL}:{uid}", VIDEO_CHANNEL),
             "joint": lambda _: waker.notify(JOINT_CHANNEL),

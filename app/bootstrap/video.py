@@ -17,6 +17,7 @@ from app.settings import Settings
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.service import (
     Catalogue,
+    Clips,
     Controller,
     Jobs,
     JobSets,
@@ -94,5 +95,9 @@ def open_video(
         keep_days=settings.video_keep_days,
     )
 
-    pictures = Pictures(jobs, nodes, snapshots, on_snapshot=partial(rules.keep_picture, KIND))
-    return Video(catalogue, jobs, sets, resources, planning, reports, pictures, controller)
+    def keep_clips(uid: str) -> None:
+        waker.send(Message.KEEP_EVENT_CLIPS, uid=uid)
+
+    pictures = Pictures(jobs, nodes, snapshots, on_snapshot=partial(rules.keep_picture, KIND), keep_clips=keep_clips)
+    clips = Clips(pictures, rules)
+    return Video(catalogue, jobs, sets, resources, planning, reports, pictures, clips, controller)

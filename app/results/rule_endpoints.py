@@ -34,13 +34,17 @@ def rule_events(request: Request, producer: Producer) -> Response:
         newest_first=criteria.order == "desc",
         limit=criteria.limit,
     )
-    return json_answer(schemas.rule_events_answer(producer.place, page))
+    return json_answer(schemas.rule_events_answer(producer, page))
+
+
+def event_id_of(request: Request) -> int:
+    """Of the event in the path; 0 for what is no number of one."""
+    text = str(request.path_params["event_id"])
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else 0
 
 
 def rule_event_picture(request: Request, producer: Producer) -> Response:
-    text = str(request.path_params["event_id"])
-    event_id = int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else 0
-    picture = results_of(request).rules.picture(producer, event_id)
+    picture = results_of(request).rules.picture(producer, event_id_of(request))
     return Response(picture, media_type="image/jpeg", headers=PICTURE_HEADERS)
 
 

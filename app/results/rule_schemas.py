@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, field_vali
 from app.kit.clock import to_text, within_our_calendar
 from app.kit.web.strict import Strict
 from app.results.model.event import RuleEvent
+from app.results.model.producer import Producer
 from app.results.model.rule import (
     LEAST_POINTS,
     MOST_POINTS,
@@ -166,12 +167,13 @@ def rules_answer(rules: ProducerRules) -> RulesAnswer:
     return RulesAnswer.model_validate({**RULE_SET.write(rules.rule_set), "problem": rules.problem})
 
 
-def rule_events_answer(place: str, page: RuleEventPage) -> RuleEventsAnswer:
-    """place: of the producer."""
-    return RuleEventsAnswer(events=[_event_answer(place, event) for event in page.events], next_cursor=page.cursor)
+def rule_events_answer(producer: Producer, page: RuleEventPage) -> RuleEventsAnswer:
+    return RuleEventsAnswer(events=[_event_answer(producer, event) for event in page.events], next_cursor=page.cursor)
 
 
-def _event_answer(place: str, event: RuleEvent) -> RuleEventAnswer:
-    links = {"picture": f"{place}/rule-events/{event.event_id}/picture"} if event.picture_at else {}
+def _event_answer(producer: Producer, event: RuleEvent) -> RuleEventAnswer:
+    place = f"{producer.place}/rule-events/{event.event_id}"
+    links = {"picture": f"{place}/picture"} if event.picture_at else {}
+    links |= {"clip": f"{place}/clip"} if producer.is_recorded else {}
     objects = [dict(one) for one in event.objects]
     return RuleEventAnswer(**{**vars(event), "objects": objects}, text=event.text, links=links)

@@ -76,6 +76,21 @@ class VideoClient(ResultsClient):
     def results(self, uid: str) -> Record:
         return self._json("GET", f"{path_of(uid)}/results")
 
+    def recording(self, uid: str) -> Record:
+        """{begins_at, ends_at, size_bytes, core_share, problem}"""
+        return self._json("GET", f"{path_of(uid)}/recording")
+
+    def clip(self, uid: str, *, event_id: int | None = None, since: str = "", until: str = "") -> Iterator[bytes]:
+        """Yields a clip of a job's recording, piece by piece.
+
+        Args:
+            event_id: of an event of its rules; None: of the time from `since` to `until`, ISO 8601.
+        """
+        path = f"{path_of(uid)}/clip" if event_id is None else f"{path_of(uid)}/rule-events/{event_id}/clip"
+        span = {"since": since, "until": until} if event_id is None else {}
+        with self._answer("GET", path, params=span) as answer:
+            yield from answer.iter_bytes()
+
     def events(self, uid: str) -> list[Record]:
         """Oldest first."""
         return list(self._json("GET", f"{path_of(uid)}/events")["events"])

@@ -58,6 +58,18 @@ class JobEnded(Conflict):
     code = "VIDEO_JOB_ENDED"
 
 
+class ClipNotFound(NotFound):
+    """Nothing is recorded of the time, or no longer."""
+
+    code = "CLIP_NOT_FOUND"
+
+
+class RecordingUnavailable(Unavailable):
+    """The node with the recording cannot be reached, or cannot read it."""
+
+    code = "RECORDING_UNAVAILABLE"
+
+
 class NoPicture(Unavailable):
     """The job has not drawn a picture yet, or its node cannot be reached."""
 

@@ -61,7 +61,7 @@ def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
         body.realtime,
         name=body.name,
     )
-    return _submitted(request, submission, body.stages, body.gate)
+    return _submitted(request, submission, body.stages, gate=body.gate, recording=body.recording)
 
 
 @OPERATIONS.add(
@@ -223,21 +223,21 @@ async def video_changes(request: Request) -> Response:
 
 # --- helpers --------------------------------------------------------------------------------------
 def _submitted(
-    request: Request, submission: Submission, stages: list[str] | None, gate: dict[str, Any] | None = None
+    request: Request, submission: Submission, stages: list[str] | None, **parts: dict[str, Any] | None
 ) -> Response:
-    submission = replace(submission, dag=with_dag(request, submission, stages, gate))
+    submission = replace(submission, dag=with_dag(request, submission, stages, **parts))
     job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     return json_answer(responses.whole(job), 201, {"Location": responses.place_of(job.uid)})
 
 
 def with_dag(
-    request: Request, submission: Submission, stages: list[str] | None, gate: dict[str, Any] | None = None
+    request: Request, submission: Submission, stages: list[str] | None, **parts: dict[str, Any] | None
 ) -> object:
     """The DAG of a submission, or that of stages.
 
     Args:
         stages: names of the catalog; None: the submission has a DAG.
-        gate: is put into the DAG; None: it stays as it is.
+        parts: gate and recording, which are put into the DAG; None: it stays as it is.
 
     Raises:
         BadRequest: Both are given, or neither.
@@ -247,7 +247,8 @@ def with_dag(
     dag = submission.dag
     if stages is not None:
         dag = dag_of_stages(video_of(request).catalogue, user_of(request), stages)
-    return {**dag, "gate": gate} if gate is not None and isinstance(dag, dict) else dag
+    given = {name: part for name, part in parts.items() if part is not None}
+    return {**dag, **given} if isinstance(dag, dict) else dag
 
 
 def dag_of_stages(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class NewJob(Strict):
     """Instead of a DAG: names in the order they run; whose output each input is goes without saying."""
     gate: Json | None = None
     """dag.gate: {region: "x1,y1,x2,y2", motion, still_s}."""
+    recording: Json | None = None
+    """dag.recording: {hours, megabytes, fps, width}: keep its drawn picture on the node."""
     constraint: Json | None = None
     """{delay: s or [lo, hi], accuracy or acc_level}."""
     policy: Text = ""
@@ -66,6 +68,7 @@ class NewJobSet(Strict):
     dag: Json | None = None
     stages: StageNames | None = None
     gate: Json | None = None
+    recording: Json | None = None
     constraint: Json | None = None
     policy: Text = ""
     restart_policy: RestartPolicy = RestartPolicy.NEVER

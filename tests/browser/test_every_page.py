@@ -87,6 +87,7 @@ PAGES = {
     "cuts of a DAG": "/ui/video/what-if",
     "end of a video job": "/ui/video/{running_video}/cancel",
     "rules of a video job": "/ui/video/{running_video}/rules",
+    "recording of a video job": "/ui/video/{running_video}/recording",
     "sinks of a video job": "/ui/video/{running_video}/sinks",
     "rules of a video job that ended": "/ui/video/{ended_video}/rules",
     "deletion of a video job": "/ui/video/{ended_video}/delete",

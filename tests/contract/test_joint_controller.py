@@ -32,7 +32,7 @@ from app.model_registry.model import Model, ModelUse
 from app.model_registry.service import Models
 from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
 from app.nodes.service import NodeAccess, Nodes
-from app.results.service.event_pictures import EventPictures
+from app.results.service.event_media import EventMedia
 from app.results.service.rules import Rules
 from tests.harness.databases import database, empty, postgres, url
 from tests.harness.joint.deployment import resource
@@ -74,7 +74,7 @@ class Env:
         self.nodes = Nodes(database, SecretHasher("a key"), lambda _: None)
         self.nodes.access = self.access = SlowAccess(database)
         self.services = Services(database, self.nodes, self.woken.append, lambda: None)
-        rules = Rules(database, {}, EventPictures(self.objects), announce={}, keep_days=1, most_per_producer=10)
+        rules = Rules(database, {}, EventMedia(self.objects), announce={}, keep_days=1, most_per_producer=10)
         self.reports = Reports(self.services, self.nodes, self.objects, NOWHERE, rules, lambda _, __: None)
         self.registry = Registry()
         models = cast(Models, self.registry)

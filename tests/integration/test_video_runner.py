@@ -16,7 +16,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import av
 import httpx
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -627,6 +629,38 @@ def test_of_a_region_only_that_part_is_sent_and_boxes_are_those_of_the_whole(mad
     assert {call.size for call in made.hosts[0].of("face_detection")} == {(320, 180)}
     row = made.agent.results[0]
     assert (row["size"], row["bbox"][0][:2]) == ([640, 360], [330.0, 190.0])
+
+
+def test_the_drawn_picture_of_a_recorded_job_can_be_had_as_a_clip(made: Deployment, clip: Path) -> None:
+    dag = {**REQUIREMENT, "recording": {"hours": 1, "width": 160}}
+    runner = made.start(
+        made.content(plan_of(GRAPH, EDGE), dag=dag, realtime=True, restart_policy=RestartPolicy.EOS), clip
+    )
+    url, secret = f"{made.serve()}/user/video/{UID}", {"Authorization": f"Bearer {SECRET}"}
+    assert httpx.get(f"{url}/clip").status_code == httpx.get(f"{url}/recording").status_code == 401
+    with httpx.Client(headers=secret, trust_env=False) as client:
+        state = until(lambda: client.get(f"{url}/recording").json(), lambda state: state["begins_s"] is not None)
+        begins_s = state["begins_s"]
+        until(lambda: client.get(f"{url}/recording").json()["ends_s"] > begins_s + 1)
+        answer = client.get(f"{url}/clip", params={"begins_s": begins_s, "ends_s": begins_s + 10})
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "video/mp4")
+        with av.open(io.BytesIO(answer.content)) as container:
+            pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+        assert pictures[0].shape[1] == 160
+        assert max(int(np.ptp(picture)) for picture in pictures) > 50, "boxes are drawn"
+        gone = client.get(f"{url}/clip", params={"begins_s": begins_s - 100, "ends_s": begins_s - 90})
+        assert gone.status_code == 404
+        for begin, end in ((begins_s, begins_s), (begins_s, begins_s + 10_000), ("nan", 5)):
+            assert client.get(f"{url}/clip", params={"begins_s": begin, "ends_s": end}).status_code == 400
+    runner.close()
+    assert list((made.folder / "recording").glob("*.mp4"))
+
+
+def test_of_a_job_without_a_recording_there_is_no_clip(over: Deployment) -> None:
+    answer = httpx.get(
+        f"{over.serve()}/user/video/{UID}/clip", headers={"Authorization": f"Bearer {SECRET}"}, trust_env=False
+    )
+    assert answer.status_code == 404
 
 
 def test_still_frames_are_not_sent_and_their_number_is_said(made: Deployment, tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ class Message(BaseMessage):
     CALIBRATE = "calibrate", Queue.JOINT_CALIBRATION
 
     RECONCILE_VIDEO = "reconcile_video", Queue.VIDEO
+    KEEP_EVENT_CLIPS = "keep_event_clips", Queue.VIDEO
     FORGET_OLD_VIDEO = "forget_old_video", Queue.VIDEO
     FORGET_OLD_ROWS = "forget_old_rows", Queue.VIDEO
     PLAN_VIDEO = "plan_video", Queue.VIDEO_PLANS

@@ -260,7 +260,7 @@ def _attachment(name: str) -> str:
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 FILE_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 """Headers for user content: if a browser opens it, it runs no script and belongs to no origin of ours."""

@@ -29,5 +29,7 @@ class Producer:
     """Subject of its notifications; their kind starts with its first part."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts that are added to the data of each CloudEvent."""
+    is_recorded: bool = False
+    """True if its drawn picture is recorded, so that there are clips of its events."""
     is_over: bool = False
     """True if it has ended."""

@@ -18,7 +18,7 @@ from app.results.model.frame_result import FrameRecord
 from app.results.model.producer import Producer
 from app.results.model.rule import RuleSet, check_rules
 from app.results.model.rule_evaluation import Size, evaluate
-from app.results.service.event_pictures import EventPictures
+from app.results.service.event_media import EventMedia, media_key
 from app.results.service.producers import ByKind, find_producer
 from app.results.store import RuleEventFilter
 
@@ -53,7 +53,7 @@ class Rules:
     """Rules of producers; callers have checked that the user may see the producer.
 
     Args:
-        pictures: of events.
+        media: pictures and clips of events.
         announce: tells open pages of a change, by the producer's kind: uid.
         keep_days: how long events are kept.
         most_per_producer: events of a producer; the oldest are deleted.
@@ -63,7 +63,7 @@ class Rules:
         self,
         database: Database,
         kinds: ByKind,
-        pictures: EventPictures,
+        media: EventMedia,
         *,
         announce: Mapping[str, Callable[[str], None]],
         keep_days: int,
@@ -71,7 +71,7 @@ class Rules:
     ) -> None:
         self.database = database
         self.kinds = kinds
-        self.pictures = pictures
+        self.media = media
         self.announce = announce
         self.keep_days = keep_days
         self.most_per_producer = most_per_producer
@@ -159,13 +159,18 @@ class Rules:
             )
         return RuleEventPage(events[:limit], events[limit - 1].event_id if len(events) > limit else None)
 
-    def picture(self, producer: Producer, event_id: int) -> bytes:
-        """A JPEG. Raises RuleEventNotFound, EventPictureNotFound."""
+    def event(self, producer: Producer, event_id: int) -> RuleEvent:
+        """Raises RuleEventNotFound."""
         with self.database.read() as conn:
             event = store.get_rule_event(conn, producer.uid, event_id) if event_id <= MOST_EVENT_ID else None
         if event is None:
             raise RuleEventNotFound(f"{producer.title} has no event {event_id}.", hint="Events are kept for a time.")
-        picture = self.pictures.get(producer.kind, producer.uid, event_id) if event.picture_at else None
+        return event
+
+    def picture(self, producer: Producer, event_id: int) -> bytes:
+        """A JPEG. Raises RuleEventNotFound, EventPictureNotFound."""
+        event = self.event(producer, event_id)
+        picture = self.media.get(media_key(producer.kind, producer.uid, event_id)) if event.picture_at else None
         if picture is None:
             raise EventPictureNotFound(
                 f"There is no picture of the event {event_id}.", hint="One is kept if it comes within some seconds."
@@ -194,20 +199,20 @@ class Rules:
                 limit=PICTURES_AT_ONCE,
             )
         for event in events:
-            self.pictures.put(kind, uid, event.event_id, picture)
+            self.media.put(media_key(kind, uid, event.event_id), picture)
         if events:
             with self.database.write() as conn:
                 store.note_picture(conn, [event.event_id for event in events], to_text(now))
             self.announce[kind](uid)
 
     def forget_old(self, now: datetime) -> int:
-        """Deletes events that are older than rows are kept, or too many for a producer, with their pictures. Returns
-        the number."""
+        """Deletes events that are older than rows are kept, or too many for a producer, with their pictures and clips.
+        Returns the number."""
         at, count = to_text(now - timedelta(days=self.keep_days)), 0
         while True:
             with self.database.write() as conn:
                 gone = store.forget_rule_events_before(conn, at, limit=FORGOTTEN_AT_ONCE)
-            count += self._without_pictures(gone)
+            count += self._without_media(gone)
             if len(gone) < FORGOTTEN_AT_ONCE:
                 break
         with self.database.read() as conn:
@@ -215,16 +220,16 @@ class Rules:
         for uid in uids:
             with self.database.write() as conn:
                 gone = store.trim_rule_events(conn, uid, self.most_per_producer)
-            count += self._without_pictures(gone)
+            count += self._without_media(gone)
         return count
 
-    def _without_pictures(self, gone: Sequence[tuple[str, int]]) -> int:
+    def _without_media(self, gone: Sequence[tuple[str, int]]) -> int:
         with self.database.read() as conn:
             producers = {uid: find_producer(conn, self.kinds, uid) for uid in {uid for uid, _ in gone}}
         for uid, event_id in gone:
             producer = producers[uid]
-            if producer is not None:  # the pictures of one that is gone went with it
-                self.pictures.forget(producer.kind, uid, event_id)
+            if producer is not None:  # what was stored of one that is gone went with it
+                self.media.forget(producer.kind, uid, event_id)
         return len(gone)
 
 

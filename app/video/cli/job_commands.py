@@ -65,6 +65,12 @@ def submit(
             help="Process only this part of each frame; coordinates are shares of its sides, 0 to 1.",
         ),
     ] = None,
+    record_h: Annotated[
+        float | None,
+        typer.Option(
+            "--record", metavar="HOURS", help="Keep the picture with its detections for so many hours; see `clip`."
+        ),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the job until it ends.")] = False,
     as_json: AsJson = False,
     url: Url = None,
@@ -83,6 +89,7 @@ def submit(
     job |= {"name": name} if name else {}
     gate = {**({"motion": motion} if motion else {}), **({"region": region} if region else {})}
     job |= {"gate": gate} if gate else {}
+    job |= {"recording": {**(job.get("recording") or {}), "hours": record_h}} if record_h else {}
     missing = [name for name in ("node", "video_id") if name not in job]
     if missing or not ({"dag", "stages"} & set(job)):
         raise BadRequest(

@@ -13,8 +13,9 @@ from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_o
 from app.video.model.flow import READER as _READER
 from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
 from app.video.model.reader import NAME, shown
+from app.video.model.recording_limits import Recording, read_recording
 
-KEYS = ("generator", "flow", "input", "stages", "gate")
+KEYS = ("generator", "flow", "input", "stages", "gate", "recording")
 GATE = ("region", "motion", "still_s")
 MAX_STILL_S = 86_400.0
 MAX_FIELDS = 32
@@ -49,6 +50,8 @@ class Dag:
     own: Mapping[str, StageSpec] = field(default_factory=dict)
     """Stages that the job itself declares, which take precedence over the catalog."""
     gate: FrameGate = EVERY_FRAME
+    recording: Recording | None = None
+    """None: its drawn picture is not recorded."""
 
     def to_json(self) -> dict[str, Any]:
         """In the requirement's format: {generator, flow, input} and, if the job has any, stages."""
@@ -67,6 +70,8 @@ class Dag:
             }
         if self.gate != EVERY_FRAME:
             written["gate"] = _gate_to_json(self.gate)
+        if self.recording is not None:
+            written["recording"] = self.recording.to_json()
         return written
 
     def ancestors(self) -> dict[str, frozenset[str]]:
@@ -78,9 +83,10 @@ def read_dag(data: object) -> Dag:
     """Parses the DAG of a job.
 
     Args:
-        data: {generator, flow, input, stages, gate}. flow: [generator, stage, …], where each waits for the one before,
-            or {stage: [stage or generator, …]}. stages, which may be missing: {name: {kind, models: [name | [name, …],
-            …], parameters}}. gate, which may be missing: {region: "x1,y1,x2,y2", motion: 0..1, still_s}.
+        data: {generator, flow, input, stages, gate, recording}. flow: [generator, stage, …], where each waits for the
+            one before, or {stage: [stage or generator, …]}. stages, which may be missing: {name: {kind, models: [name |
+            [name, …], …], parameters}}. gate, which may be missing: {region: "x1,y1,x2,y2", motion: 0..1, still_s}.
+            recording, which may be missing: see read_recording.
 
     Raises:
         BadDag: It has another form: an unknown generator, a flow without it, a stage twice, a cycle, a reference
@@ -100,7 +106,8 @@ def read_dag(data: object) -> Dag:
         for stage in stages
     }
     own, gate = _own_stages(document.get("stages"), stages), _gate(document.get("gate"), generator)
-    return Dag(generator, stages, before, inputs, flow, own, gate)
+    recording = read_recording(document.get("recording"), _READER)
+    return Dag(generator, stages, before, inputs, flow, own, gate, recording)
 
 
 def _inputs(

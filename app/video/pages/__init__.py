@@ -14,8 +14,9 @@ from app.video.pages.job import producer_in
 from app.video.pages.job_list import ROUTES as LISTING
 from app.video.pages.job_sets import ROUTES as SETS
 from app.video.pages.new import ROUTES as NEW
+from app.video.pages.recording_page import ROUTES as RECORDING
 from app.video.pages.stages import ROUTES as STAGES
 from app.video.pages.what_if import ROUTES as WHAT_IF
 
 RESULTS = routes("/ui/video/{uid}", producer_in)
-ROUTES: list[BaseRoute] = [*LISTING, *NEW, *SETS, *STAGES, *WHAT_IF, *ACTIONS, *RESULTS, *JOB]
+ROUTES: list[BaseRoute] = [*LISTING, *NEW, *SETS, *STAGES, *WHAT_IF, *ACTIONS, *RECORDING, *RESULTS, *JOB]

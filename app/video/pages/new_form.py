@@ -15,6 +15,7 @@ from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag_wiring import StageInput, dag_of, wire_inputs
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.kinds import GENERATORS, RENDER, SINGLE_FRAME, StageKind
+from app.video.model.recording_limits import MAX_HOURS, Recording
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import Submission
 
@@ -37,6 +38,7 @@ DEFAULTS: Mapping[str, str] = {
     "realtime": "on",
     "region": "",
     "motion": "",
+    "record_hours": "",
     "mode": Mode.RUN.value,
 }
 FIELD_OF = {
@@ -107,7 +109,7 @@ def body_of(form: JobForm) -> dict[str, Any]:
         **({"name": values["name"]} if values["name"] else {}),
         "node_addr": node,
         "video_id": video,
-        "dag": dag_of(values["generator"], form.stages, form.inputs) | gate_of(values),
+        "dag": dag_of(values["generator"], form.stages, form.inputs) | gate_of(values) | recording_of(values),
         "user_constraint": constraint,
         "policy": values["policy"],
         "restart_policy": values["restart_policy"],
@@ -121,6 +123,18 @@ def gate_of(values: Mapping[str, str]) -> dict[str, Any]:
     gate: dict[str, Any] = {"region": values["region"]} if values["region"] else {}
     gate |= {"motion": float(values["motion"]) / 100} if _is_percentage(values["motion"]) else {}
     return {"gate": gate} if gate else {}
+
+
+def recording_of(values: Mapping[str, str]) -> dict[str, Any]:
+    """The DAG's recording; empty without one."""
+    return {"recording": {"hours": float(values["record_hours"])}} if _are_hours(values["record_hours"]) else {}
+
+
+def _are_hours(text: str) -> bool:
+    try:
+        return 0 < float(text) <= MAX_HOURS
+    except ValueError:
+        return False
 
 
 def _is_percentage(text: str) -> bool:
@@ -145,8 +159,11 @@ def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
     for one in form.inputs:
         if not one.taken and not one.is_optional and form.stages:
             problems[one.name] = ""
-    if values["motion"] and not _is_percentage(values["motion"]):
-        problems["motion"] = ""
+    problems |= {
+        name: ""
+        for name, is_valid in (("motion", _is_percentage), ("record_hours", _are_hours))
+        if values[name] and not is_valid(values[name])
+    }
     try:
         read_region(values["region"] or "0,0,1,1")
     except ValueError:
@@ -236,7 +253,9 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
         lo, hi = _delay(constraint.get("delay", DEFAULT_DELAY_S))
         taken = {f"in.{stage}.{field}": str(where) for stage in given for field, where in given[stage].items()}
         gate = dag.get("gate") or {}
+        recording = dag.get("recording") or {}
         is_plain = gate.get("still_s", STILL_S) == STILL_S and not (dag.get("stages") or {*given} - {*stages, RENDER})
+        is_plain = is_plain and {**recording, "hours": 1.0} in ({"hours": 1.0}, Recording(1.0).to_json())
         if not is_plain or not all(isinstance(name, str) and "," not in name for name in stages):
             return None
         return {
@@ -255,6 +274,7 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
             "mode": str(body.get("mode") or Mode.RUN),
             "region": str(gate.get("region") or ""),
             "motion": f"{gate['motion'] * 100:g}" if gate.get("motion") else "",
+            "record_hours": f"{recording['hours']:g}" if recording else "",
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.video.service.catalogue import Catalogue
+from app.video.service.clips import Clip, Clips, RecordingReport
 from app.video.service.controller import Controller
 from app.video.service.job_sets import JobSets
 from app.video.service.jobs import Jobs, Submission
@@ -25,4 +26,5 @@ class Video:
     planning: Planner
     reports: Reports
     pictures: Pictures
+    clips: Clips
     controller: Controller

@@ -37,15 +37,23 @@ class Pictures:
     Args:
         snapshots: the newest picture of each job.
         on_snapshot: hears of each picture that a node has sent: uid, JPEG, when it came.
+        keep_clips: makes the clips of the newest events of a recorded job be fetched soon, by its uid.
     """
 
     def __init__(
-        self, jobs: Jobs, nodes: Nodes, snapshots: Snapshots, *, on_snapshot: Callable[[str, bytes, datetime], None]
+        self,
+        jobs: Jobs,
+        nodes: Nodes,
+        snapshots: Snapshots,
+        *,
+        on_snapshot: Callable[[str, bytes, datetime], None],
+        keep_clips: Callable[[str], None],
     ) -> None:
         self.jobs = jobs
         self.nodes = nodes
         self.snapshots = snapshots
         self.on_snapshot = on_snapshot
+        self.keep_clips = keep_clips
 
     def live(self, user: str, uid: str, *, now: datetime) -> LiveStream | None:
         """None while it does not run or its node is silent. Raises VideoJobNotFound."""
@@ -78,6 +86,8 @@ class Pictures:
             return  # the last one stays
         self.snapshots.put(uid, picture)
         self.on_snapshot(uid, picture, now)
+        if job.dag.recording is not None:
+            self.keep_clips(uid)
         with self.jobs.database.read() as conn:
             is_gone = store.get(conn, uid) is None
         if is_gone:  # it was deleted meanwhile, and its pictures with it

@@ -25,6 +25,7 @@ def producer_of_job(job: VideoJob) -> Producer:
         f"/ui/video/{job.uid}/snapshot",
         f"video:{job.uid}",
         {"job": job.uid, "node": job.node, "video_id": job.video_id},
+        is_recorded=job.dag.recording is not None,
         is_over=job.state is JobState.DONE,
     )
 

@@ -86,11 +86,17 @@ def video_nodes(nodes: Nodes, *, now: datetime, jobs: Sequence[str] = ()) -> Non
 
 
 def running_video(
-    video: Video, owner: str = "local", *, now: datetime = BEGAN, constraint: object = None, policy: str = "profile"
+    video: Video,
+    owner: str = "local",
+    *,
+    now: datetime = BEGAN,
+    constraint: object = None,
+    policy: str = "profile",
+    recording: object = None,
 ) -> VideoJob:
     """A job on video 1 of edge0, a minute old, with a plan (detection at the edge, alignment in the cloud), ten
     results, decisions, events, points of its plots, measurements, and a catalogue with its two stages."""
-    job = _stored(video, owner, now - timedelta(minutes=1), constraint, policy)
+    job = _stored(video, owner, now - timedelta(minutes=1), constraint, policy, recording)
     video_nodes(video.resources.nodes, now=now, jobs=[job.uid])
     with video.jobs.database.write() as conn:
         kept = store.lock(conn, job.uid)
@@ -198,8 +204,10 @@ def measured(now: datetime) -> list[Measurement]:
     ]
 
 
-def _stored(video: Video, owner: str, at: datetime, constraint: object, policy: str) -> VideoJob:
-    read = read_dag(dag())
+def _stored(
+    video: Video, owner: str, at: datetime, constraint: object, policy: str, recording: object = None
+) -> VideoJob:
+    read = read_dag(dag() | {"recording": recording})
     job = VideoJob(
         uid="",
         owner=owner,

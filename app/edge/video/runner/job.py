@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, need
 from app.edge.video.runner.frame_transport import H264Uplinks
 from app.edge.video.runner.frame_workers import FailureBudget, FrameQueue, FrameResult, FrameWorkers
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
-from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewStream
+from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewStream, drawn
 from app.edge.video.runner.profiling import Profiler
 from app.edge.video.runner.quality import ReferenceSampler
+from app.edge.video.runner.recorder import Recorder
 from app.edge.video.runner.reporter import EVERY_S, AgentClient, CheckpointFile, PlanRequester, Reporter, plan_request
 from app.edge.video.runner.results import FrameResults
 from app.edge.video.runner.source_reader import AFTER_DAMAGE, Generator, JobSource, Outage, SourceReader
@@ -89,7 +91,12 @@ class JobRunner:
 
         # results
         self.live = PreviewStream()
-        self.renderer = PreviewRenderer(needs, self.live, self._agent.show)
+        limits = content.dag.recording if content.mode is Mode.RUN else None
+        self.recorder = (
+            Recorder(limits, work.folder, partial(drawn, needs), self._reporter.note) if limits is not None else None
+        )
+        on_scene = self.recorder.show if self.recorder is not None else lambda _: None
+        self.renderer = PreviewRenderer(needs, self.live, self._agent.show, on_scene)
         self._sampler = ReferenceSampler(self._executor, self.metrics.compared, self._is_busy)
         self._results = FrameResults(
             needs,
@@ -145,6 +152,8 @@ class JobRunner:
             threading.Thread(target=self._profile, name="profile", daemon=True).start()
         else:
             self._apply(self.work, is_first=True)
+            if self.recorder is not None:
+                self.recorder.start()
             self._workers.start()
             self._sampler.start()
             threading.Thread(target=self._read, name="source", daemon=True).start()
@@ -160,6 +169,8 @@ class JobRunner:
         for thread in self._periodic:
             thread.close()
         self.renderer.close()
+        if self.recorder is not None:
+            self.recorder.close()
         self._report()
         self._executor.close()
         self._client.close()

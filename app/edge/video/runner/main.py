@@ -9,7 +9,7 @@ import sys
 from starlette.applications import Starlette
 
 from app.edge.video.runner.job import JobRunner
-from app.edge.video.runner.preview import application
+from app.edge.video.runner.runner_server import application
 from app.edge.video.work import RunnerWork, path_from_environment
 from app.edge.worker_server import log_as, serve
 from app.kit.errors import ModelmillError
@@ -42,6 +42,7 @@ def _application(runner: JobRunner) -> Starlette:
         runner.live,
         is_ready=lambda: runner.renderer.has_scene,
         health=runner.health,
+        recorder=runner.recorder,
     )
 
 

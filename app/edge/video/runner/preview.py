@@ -1,25 +1,17 @@
-"""The newest picture of the job, and the server that shows it to the web server: drawn only for a viewer, or when a
-snapshot is due."""
+"""The newest picture of the job: drawn only for a viewer, or when a snapshot is due."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
 
 from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, Values, render
 from app.edge.video.runner.frame_transport import jpeg_bytes
 from app.edge.video.runner.resize import Size, resized, size_of
-from app.video.model.dag import Reference
+from app.inference.prediction import Picture
 
 SNAPSHOT_WIDTH = 640
 SNAPSHOT_S = 5.0
@@ -44,6 +36,15 @@ class PreviewScene:
 class PreviewPicture:
     number: int
     jpeg: bytes
+
+
+def drawn(needs: DagRequirements, scene: PreviewScene) -> Picture:
+    """Returns the picture of a scene, as it is shown: the generator's if the DAG has no Render."""
+    frame = scene.frame
+    picture = render(needs, scene.values, needs.image or needs.picture, frame.picture, scene.size)
+    if frame.crop is not None and frame.source is not None and size_of(picture) == size_of(frame.picture):
+        picture = frame.crop.in_whole(frame.source, picture)
+    return picture
 
 
 class PreviewStream:
@@ -85,14 +86,22 @@ class PreviewStream:
 class PreviewRenderer:
     """A thread that draws the newest scene."""
 
-    def __init__(self, needs: DagRequirements, live: PreviewStream, snapshot: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        needs: DagRequirements,
+        live: PreviewStream,
+        snapshot: Callable[[bytes], None],
+        on_scene: Callable[[PreviewScene], None] = lambda _: None,
+    ) -> None:
         """
         Args:
             needs: the requirements of the DAG.
             live: gets the pictures while it has viewers.
             snapshot: called with a JPEG, at most SNAPSHOT_WIDTH wide, when one is due.
+            on_scene: called with each scene; returns at once.
         """
         self.needs, self.live = needs, live
+        self._on_scene = on_scene
         self._snapshot = snapshot
         self._scene: PreviewScene | None = None
         self._drawn = self._sent = -1
@@ -110,6 +119,7 @@ class PreviewRenderer:
         return self._scene is not None
 
     def show(self, scene: PreviewScene) -> None:
+        self._on_scene(scene)
         with self._changed:
             self._scene = scene
             self._changed.notify_all()
@@ -155,84 +165,9 @@ class PreviewRenderer:
         self._drawn = scene.number
         if is_due:
             self._sent, self._is_due = scene.number, False
-        frame = scene.frame
-        picture = render(self.needs, scene.values, self._image(), frame.picture, scene.size)
-        if frame.crop is not None and frame.source is not None and size_of(picture) == size_of(frame.picture):
-            picture = frame.crop.in_whole(frame.source, picture)
+        picture = drawn(self.needs, scene)
         self.live.put(PreviewPicture(scene.number, jpeg_bytes(picture)))
         if is_due:
             width, height = size_of(picture)
             ratio = min(1.0, SNAPSHOT_WIDTH / width)
             self._snapshot(jpeg_bytes(resized(picture, (round(width * ratio), max(1, round(height * ratio))))))
-
-    def _image(self) -> Reference:
-        """Returns the picture to show: the generator's if the DAG has no Render."""
-        return self.needs.image or self.needs.picture
-
-
-MOST_VIEWERS = 20
-FIRST_S = 5.0
-AGAIN_S = 5.0
-"""Seconds without a newer picture after which the last one is sent again: a viewer sees that the job is alive."""
-BOUNDARY = "frame"
-
-
-def application(
-    uid: str,
-    secret: Callable[[], str],
-    live: PreviewStream,
-    *,
-    is_ready: Callable[[], bool],
-    health: Callable[[], Mapping[str, Any]],
-) -> Starlette:
-    """Creates the ASGI application of a runner.
-
-    Args:
-        uid: the id of its job.
-        secret: returns the current bearer token of viewers.
-        live: the job's pictures.
-        is_ready: returns whether there is anything to draw.
-        health: returns the answer to GET /healthz.
-    """
-
-    async def healthz(_: Request) -> Response:
-        return JSONResponse(dict(health()))
-
-    async def video(request: Request) -> Response:
-        authorization = request.headers.get("authorization", "")
-        if not hmac.compare_digest(authorization.encode(), f"Bearer {secret()}".encode()):
-            return _refused("This needs the job's secret.", 401)
-        if request.path_params["uid"] != uid:
-            return _refused(f"This runner has no job {request.path_params['uid'][:100]}.", 404)
-        if live.viewers >= MOST_VIEWERS:
-            return _refused(f"There are {MOST_VIEWERS} viewers already.", 429)
-        if not is_ready():
-            return _refused("There is no picture yet.", 503)
-        return StreamingResponse(_parts(live), media_type=f"multipart/x-mixed-replace; boundary={BOUNDARY}")
-
-    return Starlette(routes=[Route("/healthz", healthz), Route("/user/video/{uid}", video)])
-
-
-async def _parts(live: PreviewStream) -> AsyncIterator[bytes]:
-    """Yields the newest picture, then each newer one; a slow viewer misses some."""
-    live.viewers += 1
-    try:
-        live.on_viewer()
-        number = -1
-        picture = await live.newer_than(number, FIRST_S)
-        while True:
-            if picture is not None:
-                number = picture.number
-                yield _part(picture.jpeg)
-            picture = await live.newer_than(number, AGAIN_S) or live.newest
-    finally:
-        live.viewers -= 1
-
-
-def _part(jpeg: bytes) -> bytes:
-    head = f"--{BOUNDARY}\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
-    return head.encode() + jpeg + b"\r\n"
-
-
-def _refused(text: str, status: int) -> Response:
-    return JSONResponse({"status": 1, "error": text}, status_code=status)

@@ -36,6 +36,7 @@ RULES: dict[str, Any] = {
     ],
 }
 """An area with the four heads, and a line that the fifth crosses once in each turn of the clip."""
+RECORDED = {"hours": 1, "megabytes": 200}
 NETWORKS = {"MODELMILL_NOTIFICATION_NETWORKS": "127.0.0.1/32"}
 """Sinks send to public addresses, and to the broker of this machine."""
 Say = Callable[[str], None]
@@ -110,7 +111,7 @@ def submit(client: VideoClient, broker: Broker | None = None, *, node: str = EDG
     Returns:
         Its uid.
     """
-    job = {"node": node, "name": name, "video_id": 0, "restart_policy": "eos", "dag": face_dag()}
+    job = {"node": node, "name": name, "video_id": 0, "restart_policy": "eos", "dag": face_dag(), "recording": RECORDED}
     uid = str(client.submit(job)["uid"])
     client.put_rules(path_of(uid), RULES)
     if broker:

@@ -14,6 +14,7 @@ from app.video.errors import BadDag
 from app.video.model.dag import Dag, Reference, check_types, read_dag
 from app.video.model.flow import MAX_STAGES
 from app.video.model.kinds import Type
+from app.video.model.recording_limits import Recording
 from tests.harness.video.dags import DETECTION, KINDS, a_dag, a_graph
 
 GENERATOR = "SingleFrameGenerator"
@@ -328,6 +329,33 @@ def test_the_gate_of_a_dag_is_read_and_written_as_it_was() -> None:
 )
 def test_another_gate_is_refused_with_its_place(gate: object) -> None:
     assert "dag.gate" in refused(a_dag() | {"gate": gate}).message
+
+
+def test_the_recording_of_a_dag_is_read_with_its_defaults_and_written() -> None:
+    dag = read_dag(a_dag() | {"recording": {"hours": 2}})
+    assert dag.recording == Recording(2.0, 2000, 5.0, 640)
+    written = {"hours": 2.0, "megabytes": 2000, "fps": 5.0, "width": 640}
+    assert dag.to_json() == a_dag() | {"recording": written}
+    assert read_dag(dag.to_json()) == dag
+
+
+@pytest.mark.parametrize(
+    ("recording", "place"),
+    [
+        ({}, "hours"),
+        ({"hours": 0}, "hours"),
+        ({"hours": 1e6}, "hours"),
+        ({"hours": "1"}, "hours"),
+        ({"hours": 1, "megabytes": 0}, "megabytes"),
+        ({"hours": 1, "fps": 60}, "fps"),
+        ({"hours": 1, "width": 8000}, "width"),
+        ({"hours": 1, "audio": True}, "audio"),
+        ("1", ""),
+    ],
+    ids=str,
+)
+def test_another_recording_is_refused_with_its_place(recording: object, place: str) -> None:
+    assert f"dag.recording.{place}".rstrip(".") in refused(a_dag() | {"recording": recording}).message
 
 
 def test_clips_have_no_motion_gate() -> None:

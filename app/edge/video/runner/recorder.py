@@ -1,0 +1,212 @@
+"""Records the drawn picture of a job into a ring of video segments on the node.
+
+The recorder has a thread of its own and looks at the newest scene only, so it never delays a frame. It takes at most
+MOST_OF_A_CORE: where drawing and encoding cost more, it records fewer frames per second. A full disk or a missing
+encoder is noted in the job's events, and the job continues.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from app.edge.video.runner.preview import PreviewScene
+from app.edge.video.runner.resize import Size, resized, size_of
+from app.edge.video.runner.video_segments import (
+    SegmentRing,
+    SegmentWriter,
+    VideoFormat,
+    available_format,
+    clip_of,
+)
+from app.inference.prediction import Picture
+from app.video.model.recording_limits import Recording
+
+FOLDER = "recording"
+"""In the folder of the job."""
+SEGMENT_S = 10.0
+"""Seconds of a segment: what a killed process loses at most."""
+GAP_S = 5.0
+"""Seconds without a picture after which a segment ends."""
+MOST_OF_A_CORE = 0.1
+SMOOTHED = 0.05
+NO_ENCODER = "PyAV is not installed on the node, or has no encoder for H.264 or VP8"
+DISK_FULL = "the disk of the node is full"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RecordingState:
+    """The state of a recording."""
+
+    begins_s: float | None
+    """The time of its first picture, in seconds since 1970; None: there is none yet."""
+    ends_s: float | None
+    size_bytes: int
+    core_share: float
+    """The share of a core that drawing and encoding take."""
+    problem: str
+    """Why nothing is recorded now; empty: it is."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Recorder:
+    """Records scenes.
+
+    Args:
+        limits: of the recording.
+        folder: of the job.
+        draw: returns the picture of a scene.
+        note: called with the begin and the end of a problem, for the job's events.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        limits: Recording,
+        folder: Path,
+        draw: Callable[[PreviewScene], Picture],
+        note: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._limits, self._draw, self._note, self._clock = limits, draw, note, clock
+        self._ring = SegmentRing(folder / FOLDER, limits)
+        self._format: VideoFormat | None = available_format()
+        self._writer: SegmentWriter | None = None
+        self._size: Size | None = None
+        self._problem = ""
+        self._share = 0.0
+        self._newest: tuple[PreviewScene, float] | None = None
+        self._changed, self._writing = threading.Condition(), threading.Lock()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def show(self, scene: PreviewScene) -> None:
+        """Offers a scene, and returns at once."""
+        with self._changed:
+            self._newest = scene, self._clock()
+            self._changed.notify_all()
+
+    def state(self) -> RecordingState:
+        with self._writing:
+            writer, begins_s, ends_s = self._writer, self._ring.begins_s, self._ring.ends_s
+            if writer is not None:
+                begins_s, ends_s = writer.begins_s if begins_s is None else begins_s, writer.ends_s
+            return RecordingState(begins_s, ends_s, self._ring.size_bytes, round(self._share, 4), self._problem)
+
+    def clip(self, begins_s: float, ends_s: float) -> tuple[bytes, str]:
+        """Returns the recording of a time, and its media type.
+
+        Args:
+            begins_s: seconds since 1970.
+            ends_s: seconds since 1970.
+
+        Returns:
+            An empty clip if nothing is recorded of this time.
+
+        Raises:
+            RuntimeError: It cannot be read.
+        """
+        with self._writing:
+            if self._writer is not None and self._writer.begins_s <= ends_s and self._writer.ends_s >= begins_s:
+                self._finish_segment()
+            segments = self._ring.between(begins_s, ends_s)
+            if not segments or self._format is None:
+                return b"", ""
+            try:
+                return clip_of(segments, begins_s, ends_s, self._format.container), self._format.media_type
+            except Exception as error:  # those of PyAV have no class in common
+                raise RuntimeError(f"The recording cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Stores what was recorded last."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(5)
+        with self._writing:
+            self._finish_segment()
+
+    def _run(self) -> None:
+        if self._format is None:
+            self._fail(NO_ENCODER)
+            return
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_over or self._newest is not None)
+                if self._is_over or self._newest is None:
+                    return
+                (scene, at_s), self._newest = self._newest, None
+            began_s, spent_s = time.monotonic(), time.thread_time()
+            with self._writing:
+                self._record(scene, at_s, self._format)
+            spent_s = time.thread_time() - spent_s
+            pause_s = pause_after(spent_s, time.monotonic() - began_s, self._limits.fps)
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_over, timeout=pause_s)
+            self._share += SMOOTHED * (spent_s / (time.monotonic() - began_s) - self._share)
+
+    def _record(self, scene: PreviewScene, at_s: float, format: VideoFormat) -> None:
+        try:
+            writer = self._writer
+            if writer and not (writer.begins_s <= at_s < writer.begins_s + SEGMENT_S and at_s - writer.ends_s < GAP_S):
+                self._finish_segment()
+            picture = self._draw(scene)
+            size = self._size = self._size or _recorded_size(size_of(picture), self._limits.width)
+            if self._writer is None:
+                self._writer = SegmentWriter(format, size, at_s)
+            self._writer.add(resized(picture, size), at_s)
+        except Exception as error:
+            logger.exception("Frame %s cannot be recorded", scene.number)
+            self._writer = None
+            self._fail(f"encoding has failed: {type(error).__name__}"[:100])
+
+    def _finish_segment(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None or self._format is None:
+            return
+        try:
+            self._ring.add(writer.close(), writer.begins_s, writer.ends_s, self._format.container)
+        except Exception as error:  # those of PyAV have no class in common
+            logger.exception("A segment cannot be stored")
+            is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+            self._fail(DISK_FULL if is_full else f"writing has failed: {type(error).__name__}")
+            return
+        if self._problem:
+            self._problem = ""
+            self._note("It is recorded again.")
+
+    def _fail(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self._note(f"Nothing is recorded: {problem}. The job goes on.")
+
+
+def pause_after(spent_s: float, took_s: float, fps: float) -> float:
+    """Returns the seconds before the next frame.
+
+    Args:
+        spent_s: computing time of this frame.
+        took_s: seconds since its begin.
+        fps: the most frames per second.
+    """
+    return max(0.0, max(1 / fps, spent_s / MOST_OF_A_CORE) - took_s)
+
+
+def _recorded_size(source: Size, most_width: int) -> Size:
+    """Returns the size of the recorded picture: even sides, as H.264 requires."""
+    ratio = min(1.0, most_width / source[0])
+    return tuple(max(2, round(side * ratio) // 2 * 2) for side in source)  # type: ignore[return-value]

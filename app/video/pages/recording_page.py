@@ -1,0 +1,104 @@
+"""The page of a job's recording: how far it goes back, and a clip of a time or of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from pydantic import AfterValidator, AwareDatetime, Field, field_validator
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.kit.clock import from_text, now, to_text, within_our_calendar
+from app.kit.errors import BadInput, ModelmillError
+from app.kit.web.auth import user_of
+from app.kit.web.http import query
+from app.kit.web.strict import Strict
+from app.kit.web.templates import render
+from app.video.access import video_of
+from app.video.model.recording_limits import MAX_CLIP_S
+from app.video.pages.job import job_of
+from app.video.pages.job_list import url_of
+from app.video.service import RecordingReport
+from app.video.service.producers import producer_of_job
+
+Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
+
+
+class PageQuery(Strict):
+    """Of a time, or of an event."""
+
+    since: Moment | None = None
+    until: Moment | None = None
+    event: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = None
+
+    @field_validator("since", "until", "event", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+
+def recording(request: Request) -> Response:
+    """Raises VideoJobNotFound, RuleEventNotFound."""
+    job, clips, user, at = job_of(request), video_of(request).clips, user_of(request), now()
+    criteria, problem = PageQuery(), ""
+    try:
+        criteria = query(request, PageQuery)
+    except BadInput as error:
+        problem = error.message
+    state, absent = _state(lambda: clips.state(user, job.uid, now=at))
+    since, until, source = criteria.since, criteria.until, ""
+    place = producer_of_job(job).place
+    is_there = False
+    if criteria.event:
+        since, until, is_kept = clips.event_span(user, job.uid, criteria.event)
+        source = f"{place}/rule-events/{criteria.event}/clip"
+        is_there = is_kept or _covers(state, to_text(since), to_text(until))
+    elif since and until:
+        if not 0 < (until - since).total_seconds() <= MAX_CLIP_S:
+            problem = "too_long"
+        else:
+            source = f"{place}/clip?{urlencode({'since': to_text(since), 'until': to_text(until)})}"
+            is_there = _covers(state, to_text(since), to_text(until))
+    return render(
+        request,
+        "video/recording.html",
+        422 if problem else 200,
+        area="video",
+        job=job,
+        url=url_of(job.uid),
+        limits=job.dag.recording,
+        state=state,
+        absent=absent,
+        problem=problem,
+        since=to_text(since) if since else "",
+        until=to_text(until) if until else "",
+        newest=_newest_minute(state),
+        event=criteria.event,
+        source="" if problem else source,
+        is_there=is_there,
+    )
+
+
+def _state(read: Callable[[], RecordingReport]) -> tuple[RecordingReport | None, str]:
+    try:
+        return read(), ""
+    except ModelmillError as error:
+        return None, " ".join(part for part in (error.message, error.hint) if part)
+
+
+def _newest_minute(state: RecordingReport | None) -> tuple[str, str]:
+    if state is None or state.begins_at is None or state.ends_at is None:
+        return "", ""
+    return max(state.begins_at, to_text(from_text(state.ends_at) - timedelta(minutes=1))), state.ends_at
+
+
+def _covers(state: RecordingReport | None, since: str, until: str) -> bool:
+    """Whether something may be recorded of this time."""
+    return bool(state and state.begins_at and state.ends_at and state.begins_at <= until and state.ends_at >= since)
+
+
+ROUTES = [Route("/ui/video/{uid}/recording", recording)]

@@ -1,0 +1,208 @@
+"""Recordings of jobs: their state and clips, which their nodes have; and the clips of events, which are kept here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from app.kit.clock import from_text, to_text
+from app.kit.errors import BadRequest
+from app.results.model.event import RuleEvent
+from app.results.service import Rules
+from app.results.service.event_media import CLIP, media_key, media_type_of
+from app.results.store import RuleEventFilter
+from app.video import store
+from app.video.errors import ClipNotFound, RecordingUnavailable
+from app.video.model.job import JobState, VideoJob
+from app.video.model.recording_limits import MAX_CLIP_S
+from app.video.service.pictures import LiveStream, Pictures
+from app.video.service.producers import KIND, producer_of_job
+
+if TYPE_CHECKING:
+    import httpx
+
+BEFORE_S, AFTER_S = 5.0, 5.0
+"""Of the clip of an event."""
+KEPT_WITHIN_S = 60.0
+"""The clip of an event is fetched within this time after it, each time that a snapshot of its job arrives."""
+AT_ONCE = 10
+CONNECT_S, READ_S = 3.0, 20.0
+MAX_CLIP_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Clip:
+    content: bytes
+    media_type: str
+
+
+@dataclass(frozen=True)
+class RecordingReport:
+    """The state of a recording, as its node reports it."""
+
+    begins_at: str | None
+    """Of the oldest picture; None: there is none yet."""
+    ends_at: str | None
+    size_bytes: int
+    core_share: float
+    """The share of a core that it takes."""
+    problem: str
+    """Why nothing is recorded now; empty: it is."""
+
+
+class Clips:
+    """The recordings of jobs.
+
+    Args:
+        pictures: know where runners are.
+        rules: of jobs, and their events.
+    """
+
+    def __init__(self, pictures: Pictures, rules: Rules) -> None:
+        self.pictures = pictures
+        self.rules = rules
+
+    def state(self, user: str, uid: str, *, now: datetime) -> RecordingReport:
+        """Raises VideoJobNotFound, ClipNotFound (the job is not recorded, or has ended), RecordingUnavailable."""
+        with self._answer(self._runner(user, uid, now), "recording") as answer:
+            answer.read()
+            facts: dict[str, Any] = answer.json()
+        begins_at, ends_at = (_text(facts[name]) for name in ("begins_s", "ends_s"))
+        return RecordingReport(
+            begins_at, ends_at, int(facts["size_bytes"]), float(facts["core_share"]), str(facts["problem"])
+        )
+
+    def clip(self, user: str, uid: str, since: datetime, until: datetime, *, now: datetime) -> Clip:
+        """Returns the recording of a time, at most MAX_CLIP_S long.
+
+        Args:
+            user: who sees it.
+            uid: of the job.
+            since: begin of the time.
+            until: end of the time.
+            now: the time of the request.
+
+        Raises:
+            VideoJobNotFound: It is not this user's, either.
+            ClipNotFound: Nothing is recorded of this time, or no longer.
+            RecordingUnavailable: Its node cannot be reached, or cannot read it.
+            BadRequest: The end is not later than the begin, or much later.
+        """
+        if not 0 < (until - since).total_seconds() <= MAX_CLIP_S:
+            raise BadRequest(
+                "A clip lasts at least a moment and at most ten minutes.", hint="`until` is the time of its end."
+            )
+        return self._fetched(self._runner(user, uid, now), since, until)
+
+    def of_event(self, user: str, uid: str, event_id: int, *, now: datetime) -> Clip:
+        """Returns the clip of an event: the kept one, otherwise from the recording.
+
+        Args:
+            user: who sees it.
+            uid: of the job.
+            event_id: of the event.
+            now: the time of the request.
+
+        Raises:
+            RuleEventNotFound: The job has no such event; otherwise as clip.
+        """
+        job = self.pictures.jobs.get(user, uid)
+        event = self.rules.event(producer_of_job(job), event_id)
+        kept = self.rules.media.get(_key(uid, event_id))
+        if kept is not None:
+            return Clip(kept, media_type_of(kept))
+        return self.clip(user, uid, *span_of(event), now=now)
+
+    def event_span(self, user: str, uid: str, event_id: int) -> tuple[datetime, datetime, bool]:
+        """Returns begin and end of an event's clip, and whether it is kept. Raises VideoJobNotFound,
+        RuleEventNotFound."""
+        job = self.pictures.jobs.get(user, uid)
+        event = self.rules.event(producer_of_job(job), event_id)
+        return *span_of(event), self.rules.media.has(_key(uid, event_id))
+
+    def keep_of_events(self, uid: str, *, now: datetime) -> int:
+        """Keeps the clips of the newest events of a job, beside their pictures. Returns the number."""
+        with self.pictures.jobs.database.read() as conn:
+            stored = store.get(conn, uid)
+        if stored is None or stored.job.dag.recording is None:
+            return 0
+        job = stored.job
+        since, until = now - timedelta(seconds=KEPT_WITHIN_S), now - timedelta(seconds=AFTER_S + 1)
+        chosen = RuleEventFilter(since=to_text(since), until=to_text(until))
+        events = self.rules.events(producer_of_job(job), chosen, limit=AT_ONCE).events
+        missing = [event for event in events if not self.rules.media.has(_key(uid, event.event_id))]
+        count = 0
+        for event in missing:
+            with suppress(ClipNotFound):  # nothing is recorded of it, as while the disk is full
+                clip = self._fetched(self._runner(job.owner, uid, now), *span_of(event))
+                self.rules.media.put(_key(uid, event.event_id), clip.content)
+                count += 1
+        return count
+
+    def _runner(self, user: str, uid: str, now: datetime) -> LiveStream:
+        job = self.pictures.jobs.get(user, uid)
+        check_recorded(job)
+        runner = self.pictures.live(user, uid, now=now)
+        if runner is None:
+            raise RecordingUnavailable(
+                f"The node {job.node} does not answer, or the job has not begun there.", hint="Look again soon."
+            )
+        return runner
+
+    def _fetched(self, runner: LiveStream, since: datetime, until: datetime) -> Clip:
+        span = {"begins_s": since.timestamp(), "ends_s": until.timestamp()}
+        with self._answer(runner, "clip", **span) as answer:
+            content = bytearray()
+            for chunk in answer.iter_bytes():
+                content += chunk
+                if len(content) > MAX_CLIP_BYTES:
+                    raise RecordingUnavailable("The clip is too large.", hint="Choose a shorter time.")
+            return Clip(bytes(content), answer.headers["content-type"])
+
+    @contextmanager
+    def _answer(self, runner: LiveStream, path: str, **query: float) -> Iterator[httpx.Response]:
+        import httpx
+
+        timeout = httpx.Timeout(CONNECT_S, read=READ_S)
+        headers = {"Authorization": f"Bearer {runner.secret}"}
+        try:
+            with (
+                httpx.Client(timeout=timeout, trust_env=False) as client,
+                client.stream("GET", f"{runner.url}/{path}", params=query, headers=headers) as answer,
+            ):
+                if answer.status_code == httpx.codes.NOT_FOUND:
+                    raise ClipNotFound(
+                        "Nothing is recorded of this time, or no longer.",
+                        hint="The page Recording of the job says how far back it goes.",
+                    )
+                answer.raise_for_status()
+                yield answer
+        except httpx.HTTPError as error:
+            raise RecordingUnavailable(
+                f"The job's process does not answer: {error or type(error).__name__}", hint="Look again soon."
+            ) from error
+
+
+def check_recorded(job: VideoJob) -> None:
+    """Raises ClipNotFound."""
+    if job.dag.recording is None:
+        raise ClipNotFound("This job is not recorded.", hint="Submit it with a recording of so many hours.")
+    if job.state is JobState.DONE:
+        raise ClipNotFound("The job has ended, and its recording with it.", hint="Clips of events are kept.")
+
+
+def span_of(event: RuleEvent) -> tuple[datetime, datetime]:
+    """The time of the clip of an event."""
+    at = from_text(event.at)
+    return at - timedelta(seconds=BEFORE_S), at + timedelta(seconds=AFTER_S)
+
+
+def _key(uid: str, event_id: int) -> str:
+    return media_key(KIND, uid, event_id, CLIP)
+
+
+def _text(seconds: float | None) -> str | None:
+    return None if seconds is None else to_text(datetime.fromtimestamp(seconds, UTC))
