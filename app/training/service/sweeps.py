@@ -3,6 +3,7 @@ once, and notes what ended ones have reached: see scheduling.sweep_steps."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -175,8 +176,11 @@ class TaskSweeps:
     def _read(self, sweeps: Sequence[StoredSweep]) -> list[tuple[StoredSweep, list[Task], list[TaskEvent]]]:
         with self._tasks.database.read() as conn:
             tasks = store.tasks_by_sweep(conn, [sweep.sweep_id for sweep in sweeps])
-            events = store.sweep_events(conn, [task.task_id for group in tasks.values() for task in group])
-        return [(sweep, tasks[sweep.sweep_id], events) for sweep in sweeps]
+            sweep_of = {task.task_id: task.sweep_id for group in tasks.values() for task in group}
+            events = defaultdict[str, list[TaskEvent]](list)
+            for event in store.sweep_events(conn, list(sweep_of)):
+                events[sweep_of[event.task_id]].append(event)
+        return [(sweep, tasks[sweep.sweep_id], events[sweep.sweep_id]) for sweep in sweeps]
 
     def _view(
         self, sweep: StoredSweep, tasks: Sequence[Task], events: Sequence[TaskEvent], *, is_live: bool = True
