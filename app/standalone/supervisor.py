@@ -155,7 +155,10 @@ class Supervisor:
             with self._lock:
                 pause_s = self._look()
                 ends = [w.process.pidfd for w in self.watched.values() if w.process is not None]
-            readable = select.select([*ends, self._woken], [], [], pause_s)[0]
+            try:
+                readable = select.select([*ends, self._woken], [], [], pause_s)[0]
+            except OSError:  # `replace` has just ended one of them, and closed its descriptor
+                continue
             if self._woken in readable:
                 os.read(self._woken, 64)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +88,30 @@ def test_a_part_that_is_replaced_has_ended_before_its_successor_starts_and_its_e
     assert after["bystander"] == before["bystander"]
     wait_for(lambda: "again" in tail(supervisor.watched["sleeper"].log))
     assert notices == []
+
+
+def test_a_part_that_is_replaced_just_before_the_supervisor_waits_for_it(supervisor, monkeypatch):
+    may_wait, waits, real = threading.Event(), threading.Event(), select.select
+
+    def gated(*arguments):
+        if threading.current_thread() is supervisor._thread and arguments[3] is None:  # not a look at one process
+            waits.set()
+            assert may_wait.wait(30)
+        return real(*arguments)
+
+    def starting(parts):
+        may_wait.set()  # between the end of the old one and the start of the new one
+        waits.clear()
+        wait_for(lambda: waits.is_set() or not supervisor._thread.is_alive())
+        Supervisor.start(supervisor, parts)
+
+    supervisor.start([SLEEPER])
+    monkeypatch.setattr(select, "select", gated)
+    os.write(supervisor._wake, b".")
+    wait_for(waits.is_set)
+    monkeypatch.setattr(supervisor, "start", starting)
+    supervisor.replace([SLEEPER], 1)
+    assert supervisor._thread.is_alive()
 
 
 def test_stopping_ends_every_process_it_started_and_no_other(supervisor):
