@@ -133,6 +133,8 @@ class TensorStatistics:
     other_shape: int = 0
     faint: int = 0
     """Samples for which the output is nearly 0 everywhere, so that another tensor was compared in its place."""
+    is_discrete: bool = False
+    """It holds integers, such as the indexes of classes, whose distance says nothing."""
 
     def add(self, comparison: TensorComparison) -> None:
         self.samples += 1
@@ -178,10 +180,11 @@ class OutputStatistics:
     def add(self, sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
         """Compares every tensor of `reference` with the one of the same name. Raises NotFinite."""
         worst: float | None = None
+        judged = judged_names(reference)
         for name, array in reference.items():
             comparison = compare(array, actual[name], tensor=name, sample=sample)
-            self.tensors.setdefault(name, TensorStatistics(name)).add(comparison)
-            if comparison.snr_db is not None:
+            self.tensors.setdefault(name, TensorStatistics(name, is_discrete=name not in judged)).add(comparison)
+            if comparison.snr_db is not None and name in judged:
                 worst = comparison.snr_db if worst is None else min(worst, comparison.snr_db)
         if worst is not None:
             self.by_sample.append((sample, worst))
@@ -196,8 +199,10 @@ class OutputStatistics:
 
     @property
     def worst_mean_snr_db(self) -> float | None:
-        """Returns the lowest mean SNR of a tensor; None if no tensor has one."""
-        means = [mean for tensor in self.tensors.values() if (mean := tensor.snr_db.mean) is not None]
+        """Returns the lowest mean SNR of a tensor, of one with integers only if all have them; None if no tensor has
+        one."""
+        tensors = [tensor for tensor in self.tensors.values() if not tensor.is_discrete]
+        means = [mean for tensor in tensors if (mean := tensor.snr_db.mean) is not None]
         return min(means, default=None)
 
     @property
@@ -212,6 +217,12 @@ class OutputStatistics:
     @property
     def has_other_shapes(self) -> bool:
         return any(tensor.other_shape for tensor in self.tensors.values())
+
+
+def judged_names(arrays: Mapping[str, Array]) -> list[str]:
+    """Returns the names of the arrays with real numbers; of all if there are none, as of a model whose only output is a
+    class."""
+    return [name for name, array in arrays.items() if array.dtype.kind in "fc"] or list(arrays)
 
 
 def snr_db(reference: Array, actual: Array) -> float | None:

@@ -32,6 +32,8 @@ ALTERED = 8
 RACE = 4
 """Number of pictures after which a candidate may be given up. They run one after the other, so they are also timed."""
 LATENCY_RUNS, TURNS = 3, 7
+REAL = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)"})
+"""Types of outputs that SNR judges. Integers, such as the indexes of classes, are judged only where all outputs are."""
 Build = Callable[[int], Any]
 """Returns the model (onnx.ModelProto) to be judged on a part of the split."""
 
@@ -129,6 +131,8 @@ class Judge:
         self._float_session = session
         self._computed = numeric_outputs(session)
         self.names = [name for name in self._computed if name not in self._logits.values()]
+        real = {output.name for output in session.get_outputs() if output.type in REAL}
+        self._judged = [name for name in self.names if name in real] or self.names
         room, examples = KEPT_BYTES, dict.fromkeys(range(split.parts), 0)
         for part, sample in zip(split.part_of, samples, strict=False):
             examples[part] += 1
@@ -147,14 +151,14 @@ class Judge:
 
     def tensors(self, picture: JudgedPicture) -> dict[str, str]:
         """Returns by which tensor each output is judged on a picture."""
-        return judged_outputs(self.names, picture.expected, self._logits)
+        return judged_outputs(self._judged, picture.expected, self._logits)
 
     @property
     def targets(self) -> list[str]:
         """Returns the tensors that all pictures can be judged by."""
         rows = [self.tensors(picture) for picture in self.pictures if picture.expected]
         faint = {name for row in rows for name, tensor in row.items() if tensor != name}
-        return [self._logits[name] if name in faint else name for name in self.names]
+        return [self._logits[name] if name in faint else name for name in self._judged]
 
     def probes(self, part: int, count: int, lowest: JudgedPicture | None) -> list[JudgedPicture]:
         """Returns at most this many pictures of a part, as different as possible, some of them altered.

@@ -1,4 +1,5 @@
-"""Outputs of a sigmoid that are nearly 0 everywhere: they say nothing, and what is before the sigmoid does."""
+"""Outputs whose SNR says nothing: of a sigmoid that is nearly 0 everywhere, where what is before it does, and classes
+as integers beside their probabilities."""
 
 from __future__ import annotations
 
@@ -49,6 +50,26 @@ def test_an_output_with_a_signal_is_judged_itself(tmp_path: Path) -> None:
     report = run_all(folder, Options.model_validate({"quantization": {"goal": "none"}}))[Stage.BIE].report
     assert "faint_samples" not in report["quality"]["outputs"][0]
     assert not any("Sigmoid" in warning for warning in report["warnings"])
+
+
+@pytest.mark.parametrize("goal", ["none", "snr>=20"])
+def test_classes_as_integers_beside_probabilities_are_not_judged_by_their_distance(goal: str, tmp_path: Path) -> None:
+    weights = {"w": random_weights(8, 3, 3, 3), "b": random_weights(8)}
+    weights["v"] = random_weights(1, 8, 1, 1) + 0.003 * random_weights(9, 8, 1, 1, seed=1)  # nearly equal
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"),
+        helper.make_node("Relu", ["c"], ["r"], "relu"),
+        helper.make_node("Conv", ["r", "v"], ["y"], "last"),
+        helper.make_node("ArgMax", ["y"], ["class"], "class", axis=1),
+    ]
+    model = model_of(nodes, {"x": SHAPE}, {"y": [1, 9, SIDE - 2, SIDE - 2]}, weights)
+    model.graph.output.append(helper.make_tensor_value_info("class", onnx.TensorProto.INT64, None))
+    folder = work_folder(tmp_path, model, arrays(SAMPLES, *SHAPE))
+    report = run_all(folder, Options.model_validate({"quantization": {"goal": goal}}))[Stage.BIE].report
+    real, integers = (output["snr_db"]["mean"] for output in report["quality"]["outputs"])
+    assert integers < 20 < real - 5 and report["verdict"]["passed"] and report["verdict"]["snr_db"] > 20
+    if goal != "none":
+        assert report["goal"]["is_reached"] and len(report["search"]["candidates"]) < 10
 
 
 def test_logits_that_are_an_output_already_are_not_exposed() -> None:
