@@ -36,7 +36,6 @@ def deployment(
         content = (shared_data / "models" / f"digits_{name}.onnx").read_bytes()
         joint.add_model(name, content, decoder="classifier")
     yield joint
-    joint.remove("private")
     joint.remove_nodes(*NODES)
     joint.remove_models("small", "big")
 
