@@ -31,6 +31,7 @@ def plan_video(uid: str, why: str) -> None:
 @actor(Message.RECONCILE_VIDEO)
 def reconcile_video(uid: str) -> None:
     """What the nodes are told of a job; without a uid, of the stages that they are to serve."""
+    container.waker.begun(Message.RECONCILE_VIDEO, uid=uid)
     container.video.controller.reconcile(uid, now=now())
 
 

@@ -52,7 +52,8 @@ def open_video(
     """
 
     def wake(uid: str) -> None:
-        waker.send(Message.RECONCILE_VIDEO, uid=uid)
+        """Once for many changes: with a hundred nodes that come at once each look takes long."""
+        waker.send_once(Message.RECONCILE_VIDEO, uid=uid)
 
     def request_plan(uid: str, why: str) -> None:
         """A lost one leaves the job its plan; its runner asks again."""

@@ -21,7 +21,7 @@ NAMES = (
     "search",
     "micro_batches",
 )
-WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost", "training")
+WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost", "training", "idle_nodes")
 
 
 def main() -> int:

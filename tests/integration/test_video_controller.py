@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from app.bootstrap.container import Container, assemble
 from app.nodes.model import NodeReport, Operation, Side, WorkerReport, WorkerState, WorkKey
@@ -13,6 +14,7 @@ from app.nodes.wire import Heartbeat
 from app.video import store
 from app.video.metrics import VideoCollector
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART, JobContent, JobState, ServicesContent
+from app.video.service import stage_deployment
 from app.video.service.resources import host_key
 from tests.harness.api import vector_model
 from tests.harness.video.nodes import USER, Env, a_plan
@@ -94,6 +96,34 @@ def test_nodes_with_videos_and_of_the_cloud_serve_the_catalogue(env: Env) -> Non
         cloud.secret,
     )
     assert after.secret == edge.secret, "an order that changes keeps its secret"
+
+
+def test_of_many_nodes_each_knows_few_others_and_all_orders_are_read_at_once(
+    env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage_deployment, "MOST_PEERS", 3)
+    statements = list[str]()
+    sa.event.listen(env.container.database._engine, "before_cursor_execute", lambda *facts: statements.append(facts[2]))
+
+    def reads(count: int) -> int:
+        """Of orders, when nothing changes; after so many more nodes of the cloud have come to serve."""
+        nodes = env.container.nodes
+        for number in range(count):
+            name = f"cloud{10 + number}"
+            nodes.register(name, Side.CLOUD, now=env.now, replace=True)
+            host = WorkerReport(host_key(name), "video", name, "", 1, WorkerState.RUNNING, address=f"{name}:5500")
+            nodes.report(name, NodeReport(workers=(host,)), address=name, version="1", now=env.now)
+        env.settle()
+        statements.clear()
+        env.controller.reconcile("", now=env.now)
+        return sum("FROM node_orders" in statement for statement in statements)
+
+    few, many = reads(1), reads(6)
+    assert many == few
+    edge, cloud = served(env, "edge0"), served(env, "cloud10")
+    assert edge is not None and cloud is not None
+    assert [peer.node for peer in edge.peers] == ["cloud0", "cloud10", "cloud11"]
+    assert [peer.node for peer in cloud.peers] == ["cloud0", "cloud11", "cloud12"], "those of the cloud first"
 
 
 def test_without_stages_nothing_is_served_and_with_the_first_again(env: Env) -> None:

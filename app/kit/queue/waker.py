@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +14,8 @@ from app.kit.queue.messages import BaseMessage, Sender, post
 from app.kit.redis.records import CHANGES
 
 BELL_TTL_S = 120
+WAITING_TTL_S = 30
+"""Seconds for which a message counts as waiting: after a longer wait, or if it was lost, the same is sent again."""
 logger = logging.getLogger(__name__)
 
 
@@ -36,6 +39,23 @@ class Waker:
         with _unless_redis_is_away(f"{message} {' '.join(map(str, kwargs.values()))}".rstrip()):
             post(self._sender, message, **kwargs)
 
+    def send_once(self, message: BaseMessage, **kwargs: Any) -> None:
+        """As `send`, unless the same message waits already. Its actor calls `begun` before it reads anything.
+
+        Args:
+            message: its message.
+            kwargs: the arguments of the actor.
+        """
+        key = _waiting_key(message, kwargs)
+        with _unless_redis_is_away(f"{message} {' '.join(map(str, kwargs.values()))}".rstrip()):
+            if self._client.set(key, "", nx=True, ex=WAITING_TTL_S):
+                post(self._sender, message, **kwargs)
+
+    def begun(self, message: BaseMessage, **kwargs: Any) -> None:
+        """Records that an actor has begun, so that what is sent from now on has to be done once more."""
+        with _unless_redis_is_away(str(message), level=logging.DEBUG):
+            self._client.delete(_waiting_key(message, kwargs))
+
     def notify(self, *keys: str) -> None:
         """Makes every process that watches these records read them again.
 
@@ -57,6 +77,10 @@ class Waker:
             pipe.ltrim(bell, 0, 0)
             pipe.expire(bell, BELL_TTL_S)
             pipe.execute()
+
+
+def _waiting_key(message: BaseMessage, kwargs: Mapping[str, Any]) -> str:
+    return f"waiting:{message}:{json.dumps(kwargs, sort_keys=True)}"
 
 
 @contextmanager

@@ -73,10 +73,19 @@ class Resources:
         whose host of stages runs. By role, then by name."""
         return self.hosts_among(self.nodes.access.seen_by(user), job_node, now)
 
-    def hosts_among(self, nodes: Iterable[Node], job_node: str, now: datetime) -> tuple[StageHost, ...]:
-        """As hosts, of nodes that were read already."""
+    def hosts_among(
+        self, nodes: Iterable[Node], job_node: str, now: datetime, secrets: Mapping[str, str] | None = None
+    ) -> tuple[StageHost, ...]:
+        """As hosts, of nodes that were read already.
+
+        Args:
+            nodes: the nodes to choose from.
+            job_node: the node as seen from which they have roles.
+            now: the current time.
+            secrets: of their hosts of stages, by node, if these were read already, too.
+        """
         serving = [(node, worker) for node in nodes if (worker := host_of(node, now)) is not None]
-        secrets = self.secrets()
+        secrets = self.secrets() if secrets is None else secrets
         hosts = [
             StageHost(node.name, role_of(node, job_node).value, node.address, worker.url, secrets[node.name])
             for node, worker in serving

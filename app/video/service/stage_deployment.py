@@ -14,8 +14,12 @@ from app.nodes.model import Node, Operation, Order, Side
 from app.video import store
 from app.video.model.job import SERVICES, ServicesContent, StageHost
 from app.video.model.kinds import Stage
+from app.video.model.plan import Role
 from app.video.service.orders import GENERATION, NAMESPACE, is_ordered
 from app.video.service.resources import Resources, host_key, videos_of
+
+MOST_PEERS = 16
+"""To so many other hosts a node measures its links."""
 
 
 class StageDeployment:
@@ -37,7 +41,8 @@ class StageDeployment:
         nodes, changed_nodes = self.resources.nodes.all(), set[str]()
         with self.database.read() as conn:
             catalogue, jobs = stages_to_serve(conn)
-            orders = {node.name: self._orders(conn, node.name) for node in nodes}
+            orders = self._orders_of_all(conn)
+        secrets = {name: secret for name, given in orders.items() if (secret := _secret_of(given))}
         allowed = {owner: {node.name for node in self.resources.nodes.access.seen_by(owner)} for owner in jobs}
         for node in nodes:
             stages = dict[str, Stage]()
@@ -45,7 +50,8 @@ class StageDeployment:
                 stages |= catalogue
                 for owner in jobs:
                     stages |= jobs[owner] if node.name in allowed[owner] else {}
-            changed_nodes |= self._order(node, stages, orders[node.name], nodes, now)
+            peers = _peers(node, self.resources.hosts_among(nodes, node.name, now, secrets))
+            changed_nodes |= self._order(node, stages, orders[node.name], peers)
         for name in changed_nodes:
             self.resources.nodes.notify(name)
 
@@ -62,10 +68,9 @@ class StageDeployment:
         return changed_nodes
 
     def _order(
-        self, node: Node, stages: Mapping[str, Stage], orders: list[Order], nodes: list[Node], now: datetime
+        self, node: Node, stages: Mapping[str, Stage], orders: list[Order], peers: tuple[StageHost, ...]
     ) -> set[str]:
         """Returns the node if its order changed."""
-        peers = tuple(host for host in self.resources.hosts_among(nodes, node.name, now) if host.node != node.name)
         current_secret = _secret_of(orders)
         if not stages and not current_secret:
             return set()
@@ -77,6 +82,13 @@ class StageDeployment:
                 return set(self.resources.nodes.withdraw(conn, SERVICES, host_key(node.name).uid))
             secret = _secret_of(fresh) or new_secret()
             return self._put_order(conn, node.name, self._content(stages, secret, peers))
+
+    def _orders_of_all(self, conn: Connection) -> defaultdict[str, list[Order]]:
+        orders = defaultdict[str, list[Order]](list)
+        for order in self.resources.nodes.orders_of_kind(conn, SERVICES):
+            if order.key == host_key(order.node):
+                orders[order.node].append(order)
+        return orders
 
     def _orders(self, conn: Connection, node: str) -> list[Order]:
         return self.resources.nodes.orders_of(conn, SERVICES, host_key(node).uid)
@@ -104,6 +116,13 @@ def stages_to_serve(conn: Connection) -> tuple[dict[str, Stage], dict[str, dict[
             if catalogue.get(stage.name) != stage:
                 jobs[stored.job.owner][f"{stored.job.uid}/{stage.name}"] = stage
     return catalogue, dict(jobs)
+
+
+def _peers(node: Node, hosts: Iterable[StageHost]) -> tuple[StageHost, ...]:
+    """Returns the hosts to which a node measures its links: those of the cloud first. Not all, since each would measure
+    all others, and each node that comes would change the orders of all."""
+    others = sorted((host for host in hosts if host.node != node.name), key=lambda host: host.role != Role.CLOUD)
+    return tuple(others[:MOST_PEERS])
 
 
 def _serves(node: Node, now: datetime) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import connect, make_broker
 from app.kit.queue.messages import Message
-from app.kit.queue.waker import BELL_TTL_S, Waker
+from app.kit.queue.waker import BELL_TTL_S, WAITING_TTL_S, Waker
 from tests.harness.valkey import Valkey
 
 BELL = "a:bell"
@@ -28,6 +28,19 @@ def test_a_message_waits_on_its_queue(valkey: Valkey) -> None:
     (text,) = broker.client.hvals("queue:joint.msgs")
     sent = json.loads(text)
     assert (sent["actor_name"], sent["queue_name"], sent["kwargs"]) == ("reconcile", "joint", {"uid": "u1"})
+    broker.close()
+
+
+def test_a_message_that_waits_is_not_sent_twice_but_again_once_its_actor_has_begun(valkey: Valkey) -> None:
+    waker, broker = waker_of(valkey)
+    for uid in ("", "u1", "", "u1"):
+        waker.send_once(Message.RECONCILE_VIDEO, uid=uid)
+    assert len(broker.client.hvals("queue:video.msgs")) == 2
+    waker.begun(Message.RECONCILE_VIDEO, uid="")
+    for uid in ("", "u1"):
+        waker.send_once(Message.RECONCILE_VIDEO, uid=uid)
+    assert len(broker.client.hvals("queue:video.msgs")) == 3
+    assert all(0 < valkey.client.ttl(key) <= WAITING_TTL_S for key in valkey.client.keys("waiting:*"))
     broker.close()
 
 
