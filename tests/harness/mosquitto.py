@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -31,13 +32,21 @@ def require_mosquitto() -> None:
 
 
 class Mosquitto:
-    """user, password: whom it lets in; empty: everybody. options: further lines of its configuration. See
-    require_mosquitto."""
+    """user, password: whom it lets in; empty: everybody. options: further lines of its configuration;
+    is_encrypted: they make it expect TLS. See require_mosquitto."""
 
-    def __init__(self, folder: Path, *, user: str = "", password: str = "", options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        user: str = "",
+        password: str = "",
+        options: Sequence[str] = (),
+        is_encrypted: bool = False,
+    ) -> None:
         require_mosquitto()
         self.port = free_port()
-        self.user, self.password = user, password
+        self.user, self.password, self._is_encrypted = user, password, is_encrypted
         lines = [f"listener {self.port} 127.0.0.1", f"allow_anonymous {'false' if user else 'true'}"]
         if user:
             file = folder / "passwords"
@@ -64,7 +73,10 @@ class Mosquitto:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             with suppress(OSError):
-                self._client().disconnect()
+                if self._is_encrypted:
+                    socket.create_connection(("127.0.0.1", self.port)).close()
+                else:
+                    self._client().disconnect()
                 return
             time.sleep(0.02)
         raise RuntimeError("Mosquitto did not start")

@@ -74,9 +74,12 @@ class _NamedContext(ssl.SSLContext):
     """Checks the certificate against the name, though the connection uses the address that was checked before."""
 
     name: str = ""
+    last: ssl.SSLSocket | None = None
+    """The last connection, which the client leaves open if the certificate is wrong."""
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
-        return super().wrap_socket(*args, **{**options, "server_hostname": self.name})
+        self.last = super().wrap_socket(*args, **{**options, "server_hostname": self.name})
+        return self.last
 
 
 class _Delivery:
@@ -106,11 +109,11 @@ class _Delivery:
         client.connect_timeout = try_s
         if server.user is not None:
             client.username_pw_set(server.user, server.password or "")
+        self._context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
         if server.parts.scheme == "mqtts":
-            context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.load_default_certs()
-            context.name = str(server.parts.hostname)
-            client.tls_set_context(context)
+            self._context.load_default_certs()
+            self._context.name = str(server.parts.hostname)
+            client.tls_set_context(self._context)
         client.on_connect, client.on_publish, client.on_disconnect = self._connected, self._published, self._gone
         self._client = client
 
@@ -121,7 +124,12 @@ class _Delivery:
             OSError: The connection broke.
             TooLarge: The broker has refused a message for its size.
         """
-        self._client.connect(self._server.address, self._server.port, KEEPALIVE_S)
+        try:
+            self._client.connect(self._server.address, self._server.port, KEEPALIVE_S)
+        except ssl.SSLError:
+            if self._context.last is not None:
+                self._context.last.close()
+            raise
         self._client.loop_start()
         try:
             if not self._is_connected.wait(self._left_s()):

@@ -1,0 +1,135 @@
+"""Sinks in bad times: certificates that nobody knows, receivers that do not answer, an hour without a receiver, and a
+long backlog."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from app.kit.clock import now, to_text
+from app.kit.network.addresses import read_networks
+from app.kit.signatures.certificates import CertificateAuthority, new_request
+from app.results.model.sink import Delivery, Sink, SinkContent, SinkKind
+from app.results.senders import HttpSender, MqttSender, RedisSender
+from app.results.service import sinks as sink_service
+from app.results.store.tables import rule_events
+from app.video.model.job import VideoJob
+from tests.harness.mosquitto import Mosquitto
+from tests.harness.valkey import Valkey
+from tests.harness.video.nodes import Env
+from tests.harness.video.sinks import Receiver, add, deliver, state, take
+
+HERE = read_networks("127.0.0.0/8")
+SECRET = "whsec_" + "A" * 44
+DELIVERY = Delivery(1, {"id": "row/1"})
+
+
+def sink_at(kind: SinkKind, address: str) -> Sink:
+    return Sink("5" * 32, "J", kind, SinkContent.ROWS, address, SECRET, "", 0)
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> tuple[Path, Path]:
+    """Certificate and key of an authority that no machine knows."""
+    authority, at, request = CertificateAuthority("theirs"), datetime.now(UTC), new_request()
+    pem = authority.issue(
+        request.request, "localhost", serial=1, now=at - timedelta(days=1), until=at + timedelta(days=1)
+    )
+    files = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    for file, text in zip(files, (pem, request.key), strict=True):
+        file.write_text(text)
+        file.chmod(0o644)
+    return files
+
+
+def test_a_broker_whose_certificate_nobody_knows_gets_no_password(strangers: tuple[Path, Path], tmp_path: Path) -> None:
+    certificate, key = strangers
+    with Mosquitto(tmp_path, options=[f"certfile {certificate}", f"keyfile {key}"], is_encrypted=True) as tls:
+        sender = MqttSender(HERE, try_s=20)
+        problem = sender.send(sink_at(SinkKind.MQTT, f"mqtts://me:secret@localhost:{tls.port}/a"), [DELIVERY])
+    assert "certificate verify failed" in problem
+
+
+def test_a_webhook_whose_certificate_nobody_knows_is_not_sent_to(
+    receiver: Receiver, strangers: tuple[Path, Path]
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*strangers)
+    receiver.server.socket = context.wrap_socket(receiver.server.socket, server_side=True)
+    url = receiver.url.replace("http://127.0.0.1", "https://localhost")
+    assert "certificate verify failed" in HttpSender(HERE, try_s=20).send(sink_at(SinkKind.HTTP, url), [DELIVERY])
+    assert receiver.requests == []
+
+
+def test_a_wrong_password_is_said(shared_valkey: Valkey, receiver: Receiver) -> None:
+    address = f"redis://nobody:wrong@127.0.0.1:{shared_valkey.port}/9/a"
+    assert "invalid username-password" in RedisSender(HERE, try_s=20).send(sink_at(SinkKind.REDIS, address), [DELIVERY])
+    receiver.status = 401
+    assert HttpSender(HERE, try_s=20).send(sink_at(SinkKind.HTTP, receiver.url), [DELIVERY]) == "it answered 401"
+
+
+@pytest.mark.parametrize("kind", [SinkKind.HTTP, SinkKind.MQTT])
+def test_a_receiver_that_does_not_answer_is_given_up(kind: SinkKind) -> None:
+    with silent() as port:
+        if kind is SinkKind.HTTP:
+            problem = HttpSender(HERE, try_s=0.3).send(sink_at(kind, f"http://127.0.0.1:{port}/"), [DELIVERY])
+            assert problem == "no answer within 0.3 s"
+        else:
+            problem = MqttSender(HERE, try_s=0.3).send(sink_at(kind, f"mqtt://127.0.0.1:{port}/a"), [DELIVERY])
+            assert problem == "the broker has not answered"
+
+
+def test_an_hour_without_a_receiver_costs_few_tries_and_no_row(
+    env: Env, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    receiver.status = 503
+    began, tries = now(), 0
+    for minute in range(60):
+        take(env, job.uid, 2 + minute)
+        monkeypatch.setattr(sink_service, "now", lambda minute=minute: began + timedelta(minutes=minute + 1))
+        tries += env.container.results.sinks.deliver_due()
+    assert 10 < tries < 25
+    word, delivered, backlog, problem = state(env, job.uid)
+    assert (word, delivered, backlog, problem) == ("failing", 0, 60, "it answered 503")
+    receiver.status = 200
+    receiver.requests.clear()
+    monkeypatch.setattr(sink_service, "now", lambda: began + timedelta(minutes=70))
+    env.container.results.sinks.deliver_due()
+    assert state(env, job.uid) == ("idle", 60, 0, "")
+    ids = [one["id"] for _, body in receiver.requests for one in json.loads(body)]
+    assert ids == [f"row/{2 + minute}" for minute in range(60)]
+
+
+def test_ten_thousand_events_that_waited_are_delivered_in_their_order_each_once(
+    env: Env, job: VideoJob, receiver: Receiver
+) -> None:
+    add(env, job.uid, SinkKind.HTTP, receiver.url, SinkContent.EVENTS)
+    receiver.status = 503
+    at = to_text(env.now)
+    event = {"uid": job.uid, "rule": "come", "zone": "", "at": at, "stored_at": at, "objects": "[]"}
+    with env.container.database.write() as conn:
+        conn.execute(sa.insert(rule_events), [{**event, "n_loop": n} for n in range(10_000)])
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("failing", 0, 10_000, "it answered 503")
+    receiver.status = 200
+    receiver.requests.clear()
+    deliver(env, job.uid)
+    assert state(env, job.uid) == ("idle", 10_000, 0, "")
+    frames = [one["data"]["frame"] for _, body in receiver.requests for one in json.loads(body)]
+    assert frames == list(range(10_000))
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """The port of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
