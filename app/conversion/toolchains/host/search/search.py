@@ -203,14 +203,19 @@ class _Search:
         )
 
     def _shortfall(self, taken: TriedCandidate) -> Shortfall | None:
-        """None where neither SNR nor a known task is the goal."""
+        """None where neither SNR nor a known task is the goal, and where it cannot be measured: what was chosen stands
+        without it."""
         is_task = self.goal.kind == "drop" and taken.score.drop_percent is not None
         if taken.choice.is_float or not (self.goal.kind == "snr" or is_task):
             return None
         self._tell("measuring what stands in the way of the goal")
         has_time = partial(self.budget.allows, 1.0)
         most = self.goal.threshold if is_task else None
-        return shortfall(self.builder, self.judge, self.split, taken.choice, self.trials.goal_db, has_time, most)
+        try:
+            return shortfall(self.builder, self.judge, self.split, taken.choice, self.trials.goal_db, has_time, most)
+        except StageFailed as error:
+            self._tell(f"what stands in the way of the goal cannot be measured: {error.message}")
+            return None
 
     def _first_bad(self) -> FirstBad | None:
         """Judged on a few pictures; None where SNR is not the goal."""

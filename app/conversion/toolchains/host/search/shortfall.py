@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
@@ -24,7 +23,6 @@ from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.first_bad import layer_of, order_of
 from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture, spread
 from app.conversion.toolchains.host.search.split import Split
-from app.kit.sandbox.errors import StageFailed
 
 PICTURES, USUAL_PICTURES, PIECES, KEPT, LAYERS = 3, 8, 4, 2, 3
 GAIN_DB = 0.3
@@ -94,6 +92,9 @@ def shortfall(
 
     Returns:
         None without a picture with an output.
+
+    Raises:
+        StageFailed: A model with more bits cannot be built or run.
     """
     part = split.choose[0] if split.report is None else split.report
     parts = split.calibrating(part)
@@ -107,12 +108,9 @@ def shortfall(
     basis = builder.basis(choice, parts)
     wide = _all_wide(basis, choice)
     low = _Runs(judge, [level.picture for level in levels])
-    wide_db, wide_drop = -np.inf, None
-    with suppress(StageFailed):
-        wide_model = builder.built(wide, parts)
-        wide_db = low.mean_db(wide_model)
-        if drop_most is not None:
-            wide_drop = judge.judge(lambda _: wide_model, [part]).score.drop_percent
+    wide_model = builder.built(wide, parts)
+    wide_db = low.mean_db(wide_model)
+    wide_drop = None if drop_most is None else judge.judge(lambda _: wide_model, [part]).score.drop_percent
     is_enough = wide_db >= goal_db if drop_most is None else wide_drop is not None and wide_drop <= drop_most
     base, base_db = (choice, fmean(level.snr_db for level in levels)) if is_enough else (wide, wide_db)
 

@@ -24,6 +24,7 @@ from app.conversion.toolchains.host.search.split import Split, split_of
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
+from app.kit.sandbox.errors import StageFailed
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
 
 BRIGHT = 3.0
@@ -148,3 +149,15 @@ def test_what_is_tried_again_with_more_to_spare_is_not_judged_again() -> None:
     trials.raise_margin(first, 3.0)
     assert trials.attempt(Choice("minmax")) is first and not first.is_good
     assert len(trials.trail.candidates) == 1
+
+
+def test_a_search_ends_with_what_it_chose_where_the_shortfall_cannot_be_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise StageFailed("a model with more bits cannot be run")
+
+    monkeypatch.setattr("app.conversion.toolchains.host.search.search.shortfall", failing)
+    result = searched_on("snr>=90", pictures(12), (9, 10, 11))
+    assert result.goal is not None and not result.goal["is_reached"]
+    assert result.search["shortfall"] is None
