@@ -98,9 +98,9 @@ class ConversionTools:
             yield with_error_answers(tool)
 
     def submit(self, model: str, images: list[str], options: Answer | None = None, name: str = "") -> Answer:
-        """Submit a conversion. model: a file on this machine, or hf://, mlflow://, models:/, s3://, https:// for the
-        service to fetch. images: files, folders or a zip of reference pictures on this machine. options: as POST /jobs
-        takes them, for example {"toolchain": "host", "preprocess": {"color": "BGR"}}."""
+        """Submit a conversion. model: a file on this machine, or an address that the service downloads: hf://,
+        mlflow://, models:/, s3://, https://. images: files, folders or a ZIP file of reference samples on this
+        machine. options: those of POST /jobs, for example {"toolchain": "host", "preprocess": {"color": "BGR"}}."""
         from app.conversion.cli.conversion import ConversionOrder, submit
 
         order = ConversionOrder(model, [Path(image) for image in images], options or {}, name=name)
@@ -108,7 +108,7 @@ class ConversionTools:
             return _shown(submit(client, order, _Quiet()))
 
     def status(self, job_id: str) -> Answer:
-        """How a job stands: its state and progress and, once it is quantized, the measured quality."""
+        """Get the state and progress of a job and, once it is quantized, its measured quality."""
         with self._conversion() as client:
             record = client.job(job_id)
         summary = record["stages"]["bie"]["summary"]
@@ -120,8 +120,8 @@ class ConversionTools:
         }
 
     def explain_failure(self, job_id: str) -> Answer:
-        """Why a job FAILED: code, reason, hint, facts, the end of the log of the stage, and the next actions that the
-        service offers for it."""
+        """Explain why a job FAILED: code, reason, hint, facts, the end of the log of the stage, and the next actions
+        that the service recommends."""
         with self._conversion() as client:
             record = client.job(job_id)
             error = record["error"]
@@ -133,7 +133,7 @@ class ConversionTools:
         return {**_shown(record), **error, "log_tail": log, "options": record["options"], "actions": actions}
 
     def compare(self, job_id: str, other_job_id: str) -> Answer:
-        """Two jobs side by side: options that differ, and the measures of both."""
+        """Compare two jobs: the options that differ, and the metrics of both."""
         with self._conversion() as client:
             records = [client.job(each) for each in (job_id, other_job_id)]
         return {"jobs": [_shown(record) for record in records], **vars(compare_records(records))}
@@ -149,12 +149,12 @@ class ConversionTools:
             return _shown(client.submit(*keys, options=changed, name=name or record["name"], tags=tags))
 
     def list_jobs(self, search: str = "", status: str = "", limit: int = 20) -> Answer:
-        """Jobs, newest first. status: ONNX, BIE, NEF, COMPLETED or FAILED."""
+        """List jobs, newest first. status: ONNX, BIE, NEF, COMPLETED or FAILED."""
         with self._conversion() as client:
             return {"jobs": [_shown(record) for record in client.jobs(limit=limit, q=search, status=status or None)]}
 
     def list_models(self, search: str = "", limit: int = 20) -> Answer:
-        """Models of the registry, newest first: what conversions made or users brought, by name."""
+        """List the models of the registry, newest first: results of conversions, and uploads of users."""
         with ModelsClient(self._url, token=self._token) as client:
             return {"models": list(client.models(limit=limit, text=search))}
 

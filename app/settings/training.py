@@ -63,7 +63,7 @@ class TrainingSettings(SettingsGroup):
     """Priorities whose running tasks are stopped for more urgent ones that wait for room, and go on later from their
     last checkpoint."""
     training_preemption_grace_s: int = Field(default=600, ge=0)
-    """So many seconds a task that is to give way may run on to its next checkpoint."""
+    """Seconds that a task to be preempted may continue until its next checkpoint."""
     training_max_idle_s: int = Field(default=0, ge=0)
     """A task that writes no log and no metrics for this many seconds is stopped, unless it sets its own limit
     (max_idle_s); 0: never."""
