@@ -11,6 +11,8 @@ import pytest
 
 from app.kit.clock import now, to_text
 from app.training import store
+from app.training.model import Event, Workload
+from app.training.pages.view_models import short
 from tests.harness.deployment import Deployment
 from tests.harness.page_text import polled, rows, text_of
 from tests.harness.training import tasks as task_scenes
@@ -102,3 +104,17 @@ def test_a_cluster_that_does_not_answer_is_told_on_every_page(
     show_cluster(deployment, None)
     for path in ("/ui/tasks", f"/ui/tasks/{ids['waiting']}", "/ui/cluster"):
         assert "No scheduler is running right now" in text_of(web.get(path)), path
+
+
+def test_a_task_without_a_name_is_called_by_its_kind_and_a_short_id_and_its_cpus_are_counted(
+    finn: httpx.Client, deployment: Deployment
+) -> None:
+    with database_of(deployment) as database:
+        builder = begin(deployment, database, "finn", "", ago_s=9, workload=Workload.SCRIPT, gpus=0)
+        builder.do(Event.ADMIT, detail={"ahead_of": 2}, latest_attempt_no=1)
+    task_id = builder.task.task_id
+    listed, page = finn.get("/ui/tasks").text, finn.get(f"/ui/tasks/{task_id}")
+    (title,) = re.findall(rf'class="task-link" href="/ui/tasks/{task_id}">([^<]+)</a>', listed)
+    assert title.endswith(short(task_id)) and task_id not in title
+    assert "1 CPU<" in listed and "1 CPU<" in page.text
+    assert "2 tasks still wait: this one needs nothing that they wait for" in text_of(page)
