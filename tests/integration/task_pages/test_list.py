@@ -117,4 +117,4 @@ def test_a_task_without_a_name_is_called_by_its_kind_and_a_short_id_and_its_cpus
     (title,) = re.findall(rf'class="task-link" href="/ui/tasks/{task_id}">([^<]+)</a>', listed)
     assert title.endswith(short(task_id)) and task_id not in title
     assert "1 CPU<" in listed and "1 CPU<" in page.text
-    assert "2 tasks still wait: this one needs nothing that they wait for" in text_of(page)
+    assert "ahead of 2 tasks that wait for what this one does not need" in text_of(page)
