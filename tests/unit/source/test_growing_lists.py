@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.bootstrap.container import assemble
 from app.conversion.cli.sources import is_source
 from app.edge.video.stages.registry import BUNDLED as STAGES
 from app.exchange.model import FORMS
@@ -22,6 +23,7 @@ from app.notifications.model import TEST, EventKind
 from app.notifications.model import Kind as Channel
 from app.notifications.texts import subject_line
 from app.results.model.sink import SCHEMES, SinkContent, SinkKind, kind_of
+from app.settings import Settings
 from app.training.model import Workload
 from app.training.spec.overrides import ALLOWED
 from app.training.workloads.programs import PROGRAMS
@@ -85,3 +87,11 @@ def test_a_sinks_address_shows_its_kind(kind: SinkKind) -> None:
 def test_the_command_line_knows_every_source_of_models(scheme: SourceKind) -> None:
     forms = [form for form in FORMS.replace(" or ", ", ").split(", ") if form.startswith(f"{scheme}:")]
     assert forms and all(map(is_source, forms))
+
+
+def test_every_kind_of_sink_has_a_sender(settings: Settings) -> None:
+    container = assemble(settings)
+    try:
+        assert set(container.results.sinks.senders) == set(SinkKind)
+    finally:
+        container.close()
