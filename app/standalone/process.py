@@ -61,13 +61,13 @@ class Process(ABC):
     returncode: int | None = None
 
     def is_running(self) -> bool:
-        """Returns whether it runs; reaps it after its end, and ensures that its whole group has ended."""
+        """Returns whether it runs; after its end, ensures that its whole group has ended, and reaps it."""
         if self.returncode is not None:
             return False
         if not select.select([self.pidfd], [], [], 0)[0]:
             return True
+        self._kill_group()  # before its pid is free for another process
         self.returncode = self._reap()
-        self._kill_group()
         os.close(self.pidfd)
         return False
 
