@@ -14,9 +14,15 @@ TOKEN = "MODELMILL_TOKEN"  # noqa: S105  # the variable's name
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help=f"Address of the service; else MODELMILL_URL, else {DEFAULT_URL}."),
+    typer.Option("--url", metavar="URL", help=f"Address of the service; default: MODELMILL_URL, or {DEFAULT_URL}."),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Largest number of entries, newest first.")]
+Allowed = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[USER|@GROUP]…", help="Users and groups that have access; they replace the previous ones."),
+]
+Everybody = Annotated[bool, typer.Option("--everybody", help="Give access to everybody who is signed in.")]
+Administrators = Annotated[bool, typer.Option("--administrators", help="Give access to administrators only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataDir = Annotated[
     Path | None,

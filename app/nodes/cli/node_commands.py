@@ -13,7 +13,7 @@ import typer
 
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybody, Url, token, url_of
 from app.kit.cli.tables import print_lines
 from app.kit.clock import age
 from app.kit.errors import BadInput
@@ -109,16 +109,9 @@ def label(
 def allow(
     context: typer.Context,
     name: Name,
-    who: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[USER|@GROUP]…", help="Users and groups that have access; they replace the previous ones."
-        ),
-    ] = None,
-    everybody: Annotated[bool, typer.Option("--everybody", help="Give access to everybody who is signed in.")] = False,
-    administrators: Annotated[
-        bool, typer.Option("--administrators", help="Give access to administrators only.")
-    ] = False,
+    who: Allowed = None,
+    everybody: Everybody = False,
+    administrators: Administrators = False,
     owner: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,7 +8,7 @@ import typer
 
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG, CommandFailed, Exit
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybody, Url
 from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest
 from app.video.cli.command_group import Json, client_of, comma_separated, commands, number_or_text, print_record
@@ -93,16 +93,9 @@ def set_stage(
 def allow_stage(
     context: typer.Context,
     name: Name,
-    who: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[USER|@GROUP]…", help="Users and groups that have access; they replace the previous ones."
-        ),
-    ] = None,
-    everybody: Annotated[bool, typer.Option("--everybody", help="Give access to everybody who is signed in.")] = False,
-    administrators: Annotated[
-        bool, typer.Option("--administrators", help="Give access to administrators only.")
-    ] = False,
+    who: Allowed = None,
+    everybody: Everybody = False,
+    administrators: Administrators = False,
     url: Url = None,
 ) -> None:
     """Set who may use a stage in jobs (administrators). Without names: print the access rule."""

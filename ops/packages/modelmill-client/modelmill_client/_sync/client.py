@@ -28,7 +28,7 @@ class Modelmill:
     """A service, and who asks it.
 
     Args:
-        url: Of the service; else MODELMILL_URL, else http://127.0.0.1:8080.
+        url: Address of the service; default: MODELMILL_URL, or http://127.0.0.1:8080.
         token: An API token; else MODELMILL_TOKEN. The service knows who is on its own machine without one.
         retries: How often a request is tried again that did not get through, or that came at a bad time. What creates
             is created once however often it is tried.
