@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +30,14 @@ from app.conversion.toolchains.host.inputs import CachedSamples, first, referenc
 from app.conversion.toolchains.host.labeled_quality import labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
-from app.conversion.toolchains.host.runtime import Session, open_session
-from app.conversion.toolchains.host.saturating_outputs import conceal, expose, logits_of, saturating_outputs
+from app.conversion.toolchains.host.runtime import Session, open_session, run
+from app.conversion.toolchains.host.saturating_outputs import (
+    conceal,
+    expose,
+    judged_outputs,
+    logits_of,
+    saturating_outputs,
+)
 from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.result import SearchResult
@@ -47,6 +54,8 @@ from app.kit.sandbox.errors import StageFailed
 
 CALIBRATED, QUANTIZED, OUTPUTS_MEASURED, ALL_MEASURED = 0.45, 0.5, 0.75, 0.96
 """Progress of the stage at the end of each step."""
+FAINT_SAMPLES, FAINT_SHARE = 16, 0.8
+"""About how many samples show whether an output has a signal, and the share of them that has none where it has not."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     if request.options.quantization.report_images and request.options.allow_damaged_images:
         collections.deque(samples, maxlen=0)  # after that, unreadable samples are known, and no longer among the names
     reporting = _reporting(source.names, request)
-    logits = logits_of(model)
+    logits = _logits_of_faint_outputs(model, samples, request.threads)
     quantized = _quantize(model, samples, reporting, request, progress, logits)
     skipped: list[dict[str, str]] = source.skipped
     release()  # the models and sessions of the search
@@ -127,6 +136,20 @@ def _reporting(names: Sequence[str], request: StageRequest) -> tuple[int, ...]:
             hint="Put those that calibrate beside it.",
         )
     return places
+
+
+def _logits_of_faint_outputs(model: Any, samples: CachedSamples, threads: int) -> dict[str, str]:
+    """Returns the input of the sigmoid by the output that comes from it, of those that most samples leave faint."""
+    logits = logits_of(model)
+    if not logits:
+        return {}
+    session, faint, count = open_session(model.SerializeToString(), threads), collections.Counter[str](), 0
+    every = max(1, len(samples) // FAINT_SAMPLES)
+    for sample in itertools.islice(samples, 0, None, every):
+        tensors = judged_outputs(logits, run(session, sample.arrays, list(logits)), logits)
+        faint.update(name for name, tensor in tensors.items() if tensor != name)
+        count += 1
+    return {name: tensor for name, tensor in logits.items() if count and faint[name] >= FAINT_SHARE * count}
 
 
 def _quantize(

@@ -1,7 +1,8 @@
 """Outputs whose last operator hides errors: a sigmoid or a softmax. Pure.
 
 An output of a sigmoid that is nearly 0 everywhere, as of a detector that detects nothing in a picture, has no SNR that
-says anything: it is judged by the sigmoid's input, the logits, which `expose` makes another output of the graph.
+says anything. Where that is so for most samples, it is judged by the sigmoid's input on these, the logits, which
+`expose` makes another output of the graph.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ from app.conversion.toolchains.host.inputs import Array
 CHANNELS = (1, 3, 4)
 SIDE_MIN = 16
 """Least side of a picture in pixels; a smaller one is not enlarged."""
+LEVELS, VALUES = 256, 2000
+"""Number of different values in a channel of a picture at most, and about how many of its values are looked at."""
 NEARER_SHARE, DARKER_SHARE = 0.35, 0.5
 """The share of each side that is enlarged to the whole picture, and the share of the brightness above black that is
 kept."""
@@ -27,7 +29,7 @@ def altered(arrays: Mapping[str, Array], alteration: str) -> dict[str, Array] | 
         arrays: 1×C×H×W or 1×H×W×C for pictures, and any others.
         alteration: one of ALTERATIONS.
     """
-    if all(sides_of(array) is None for array in arrays.values()):
+    if not any(_is_picture(array) for array in arrays.values()):
         return None
     return {name: _altered(array, ALTERATIONS[alteration]) for name, array in arrays.items()}
 
@@ -41,13 +43,23 @@ def _altered(array: Array, alter: Callable[[Array, tuple[int, int]], Array]) -> 
 
 
 def sides_of(array: Array) -> tuple[int, int] | None:
-    """Returns the axes of height and width of an array that is one picture; None for others."""
+    """Returns the axes of height and width of an array with the shape of one picture; None for others."""
     if array.ndim != 4 or array.shape[0] != 1:
         return None
     for channel, sides in ((1, (2, 3)), (3, (1, 2))):
         if array.shape[channel] in CHANNELS and min(array.shape[side] for side in sides) >= SIDE_MIN:
             return sides
     return None
+
+
+def _is_picture(array: Array) -> bool:
+    """Returns whether it has the shape of a picture, and each channel as few values as 8 bits give: spectrograms have
+    more."""
+    sides = sides_of(array)
+    if sides is None:
+        return False
+    rows = np.moveaxis(array, sides, (2, 3)).reshape(-1, array.shape[sides[0]] * array.shape[sides[1]])
+    return all(len(np.unique(row[:: max(1, row.size // VALUES)])) <= LEVELS for row in rows)
 
 
 def _nearer(array: Array, sides: tuple[int, int]) -> Array:

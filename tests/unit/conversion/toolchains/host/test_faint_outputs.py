@@ -45,8 +45,12 @@ def test_an_output_without_a_signal_is_judged_before_its_sigmoid_and_that_is_sai
         assert report["goal"]["is_reached"] and report["judgement"]["mean_db"] > 30
 
 
-def test_an_output_with_a_signal_is_judged_itself(tmp_path: Path) -> None:
-    folder = work_folder(tmp_path, detector(0.0), arrays(SAMPLES, *SHAPE))
+@pytest.mark.parametrize("loud", [0, 2])
+def test_an_output_with_a_signal_is_judged_itself_also_where_some_samples_have_none(loud: int, tmp_path: Path) -> None:
+    """Of six samples two are so bright that the detector finds something."""
+    folder = work_folder(tmp_path, detector(-30.0 if loud else 0.0), arrays(SAMPLES, *SHAPE))
+    for path in sorted((folder / "ref_images").iterdir())[:loud]:
+        np.save(path, 200 * np.load(path))
     report = run_all(folder, Options.model_validate({"quantization": {"goal": "none"}}))[Stage.BIE].report
     assert "faint_samples" not in report["quality"]["outputs"][0]
     assert not any("Sigmoid" in warning for warning in report["warnings"])

@@ -50,6 +50,12 @@ def test_what_is_no_picture_is_not_altered(shape: tuple[int, ...]) -> None:
     assert altered({"x": np.ones(shape, np.float32)}, "darker") is None
 
 
+def test_a_spectrogram_is_no_picture() -> None:
+    spectrogram = np.random.default_rng(1).normal(size=(1, 1, SIDE, SIDE)).astype(np.float32)
+    assert altered({"x": spectrogram}, "darker") is None
+    assert altered({"x": np.round(spectrogram * 16)}, "darker") is not None
+
+
 def test_beside_a_picture_other_inputs_stay_as_they_are() -> None:
     size = np.array([[40.0, 40.0]], np.float32)
     inputs = altered({"x": picture(), "size": size}, "nearer")

@@ -12,7 +12,7 @@ from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.integers import UINT16, activation_parameters
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.unlikeness import looks_of
-from tests.unit.conversion.toolchains.host.search.test_search import Picture, network
+from tests.unit.conversion.toolchains.host.search.test_search import LEVELS, Picture, network
 
 SIDE = 20
 
@@ -22,6 +22,7 @@ def basis() -> Basis:
     samples = []
     for place in range(6):
         array = np.random.default_rng(place).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32) / 2
+        array = np.round(array * LEVELS) / LEVELS
         array[:, :, 9:11, 9:11] += 4.0
         samples.append(Picture(f"p{place}", {"x": array}))
     model, options, split = network(side=SIDE), HostQuantization(), split_of(looks_of(samples))

@@ -17,6 +17,7 @@ from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search import search as search_module
+from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.budget import SECONDS_LEAST
@@ -30,7 +31,7 @@ from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.kit.sandbox.errors import StageFailed
 
-SIDE, CHANNELS = 12, 6
+SIDE, CHANNELS, LEVELS = 12, 6, 16
 USUAL = Choice("minmax")
 
 
@@ -42,6 +43,7 @@ class Picture:
 
 def pictures(count: int, side: int = SIDE) -> list[Picture]:
     drawn = np.random.default_rng(3).normal(size=(count, 1, 3, side, side)).astype(np.float32)
+    drawn = np.round(drawn * LEVELS) / LEVELS  # as few values as pictures have
     return [Picture(f"p{place}", {"x": array}) for place, array in enumerate(drawn)]
 
 
@@ -132,11 +134,11 @@ def test_what_holds_on_these_pictures_but_not_from_nearer_or_darker_is_not_taken
     candidates = (result := searched("snr>=24", side=20)).search["candidates"]
     first, taken = candidates[0], candidates[result.search["taken"]]
     assert (first["verdict_code"], first["snr_db"] > 24 > first["altered_db"]) == ("below_goal_altered", True)
-    assert result.goal["is_reached"] and taken["altered_db"] >= 24
+    assert result.goal["is_reached"] and taken["altered_db"] >= 24 - ALTERED_SLACK_DB
     assert result.judgement["altered_db"] == taken["altered_db"]
     exact = network(side=20)
     darker = [snr_db(exact, result.model, altered(one.arrays, "darker") or {}) for one in pictures(9, 20)]
-    assert np.mean(darker) >= 24
+    assert np.mean(darker) >= 24 - ALTERED_SLACK_DB
 
 
 def snr_db(exact: Any, quantized: Any, arrays: Mapping[str, Array]) -> float:
