@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from app.accounts.service.users import Users
 from app.homes import names as file_names
@@ -39,6 +41,15 @@ class HomeFolders:
         if len(content) > MOST_BYTES:
             raise TooLarge(f"{path} has more than {MOST_BYTES} bytes.", hint="Move it away.")
         return content
+
+    @contextmanager
+    def locked(self, owner: str) -> Iterator[None]:
+        """Only one of those who lock a home at the same time goes on, on this host. Raises the errors of HomeFiles."""
+        self._homes.files.create(owner)
+        with self._homes.files.opened(owner) as home, home.folder(".") as home_fd:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(home_fd, fcntl.LOCK_EX)
+            yield
 
     def write(self, owner: str, path: str, content: bytes) -> None:
         """Replaces the file, completely or not at all. Raises UserNotFound, and the errors of HomeFiles."""

@@ -6,6 +6,7 @@ import html
 import importlib.util
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -219,6 +220,14 @@ def test_hard_samples_are_kept_in_the_data_home_without_those_that_look_alike(en
     assert [image["file_name"] for image in kept["images"]] == ["images/000001.jpg", "images/000002.jpg"]
     assert [one["bbox"] for one in kept["annotations"]] == [[50.0, 25.0, 100.0, 50.0]] * 2
     assert b"".join(homes.read(env.user, "datasets/door/images/000002.jpg")) == JPEG
+
+
+def test_hard_samples_that_come_at_once_are_all_kept(env: Env) -> None:
+    service = collecting(env, "crowded", "datasets/yard")
+    with ThreadPoolExecutor(8) as nodes:
+        list(nodes.map(lambda digit: show(env, service, digit, digit * 16), "0123456789abcdef"))
+    kept = json.loads(b"".join(env.container.homes.files.read(env.user, "datasets/yard/annotations.json")))
+    assert len({image["file_name"] for image in kept["images"]}) == 16
 
 
 def test_kept_hard_samples_go_to_a_calibration_and_to_a_training_with_one_click(env: Env, web: Within) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +26,9 @@ class HomeFiles(Protocol):
 
     def check(self, folder: str) -> None:
         """May files be written there?"""
+
+    def locked(self, owner: str) -> AbstractContextManager[None]:
+        """Only one of those who lock a home at the same time goes on."""
 
     def read(self, owner: str, path: str) -> bytes:
         """Empty: there is no such file."""
@@ -51,22 +55,28 @@ class HardSampleCollection:
         size = _size(sample)
         if not folder or size is None:
             return ""
-        dhash = str(sample.extra.get("dhash", ""))
         try:
             self._files.check(folder)
-            dataset = CocoDataset.read(self._files.read(service.owner, f"{folder}/{ANNOTATIONS}"))
-            if dataset.has_alike(dhash):
-                return ""
-            if dataset.count >= MOST:
-                return f"there are {MOST} already"
-            name = f"images/{dataset.next_number():06}.{ENDINGS.get(content_type, 'jpg')}"
-            dataset.add(name, sample, size, dhash)
-            self._files.write(service.owner, f"{folder}/{name}", picture)
-            self._files.write(service.owner, f"{folder}/{ANNOTATIONS}", dataset.write())
+            with self._files.locked(service.owner):  # samples of several nodes come at the same time
+                return self._add(service.owner, folder, sample, size, picture, content_type)
         except NoDataset:
             return f"{ANNOTATIONS} there is none in COCO's form"
         except ModelmillError as error:
             return error.message.rstrip(".")
+
+    def _add(
+        self, owner: str, folder: str, sample: Sample, size: tuple[int, int], picture: bytes, content_type: str
+    ) -> str:
+        dhash = str(sample.extra.get("dhash", ""))
+        dataset = CocoDataset.read(self._files.read(owner, f"{folder}/{ANNOTATIONS}"))
+        if dataset.has_alike(dhash):
+            return ""
+        if dataset.count >= MOST:
+            return f"there are {MOST} already"
+        name = f"images/{dataset.next_number():06}.{ENDINGS.get(content_type, 'jpg')}"
+        dataset.add(name, sample, size, dhash)
+        self._files.write(owner, f"{folder}/{name}", picture)
+        self._files.write(owner, f"{folder}/{ANNOTATIONS}", dataset.write())
         return ""
 
     def pack(self, owner: str, folder: str, into: Path, *, most_bytes: int) -> None:
