@@ -14,6 +14,9 @@ import av
 import httpx
 import numpy as np
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from app.cli import main
 from app.edge.video.runner.preview import PreviewStream
@@ -148,6 +151,15 @@ def test_a_node_that_does_not_answer_is_said(recorded: Recorded, monkeypatch: py
         assert "Recording" in recorded.get(f"{recorded.page}/recording").text
     with pytest.raises(RecordingUnavailable):
         recorded.env.video.clips.state(recorded.env.user, recorded.job.uid, now=now())
+
+
+def test_a_node_that_answers_in_another_form_is_said(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = Starlette(routes=[Route("/user/video/x/recording", lambda _: JSONResponse({"begins_s": "then"}))])
+    with served(odd) as url:
+        live = LiveStream(f"{url}/user/video/x", SECRET)
+        monkeypatch.setattr(recorded.env.video.pictures, "live", lambda _user, _uid, *, now: live)
+        answer = recorded.get(f"{recorded.place}/recording")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "RECORDING_UNAVAILABLE")
 
 
 def test_the_clip_of_an_event_is_kept_when_the_recording_is_gone(

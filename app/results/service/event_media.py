@@ -46,7 +46,7 @@ class EventMedia:
             self._objects.delete(media_key(kind, uid, event_id, form))
 
 
-def media_type_of(content: bytes) -> str:
+def media_type_of(content: bytes | bytearray) -> str:
     """Of a JPEG, an MP4 or a WebM."""
     if content.startswith(b"\xff\xd8"):
         return "image/jpeg"

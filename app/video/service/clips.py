@@ -69,11 +69,16 @@ class Clips:
         """Raises VideoJobNotFound, ClipNotFound (the job is not recorded, or has ended), RecordingUnavailable."""
         with self._answer(self._runner(user, uid, now), "recording") as answer:
             answer.read()
+        try:
             facts: dict[str, Any] = answer.json()
-        begins_at, ends_at = (_text(facts[name]) for name in ("begins_s", "ends_s"))
-        return RecordingReport(
-            begins_at, ends_at, int(facts["size_bytes"]), float(facts["core_share"]), str(facts["problem"])
-        )
+            begins_at, ends_at = (_text(facts[name]) for name in ("begins_s", "ends_s"))
+            return RecordingReport(
+                begins_at, ends_at, int(facts["size_bytes"]), float(facts["core_share"]), str(facts["problem"])
+            )
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise RecordingUnavailable(
+                "The job's process answers in a form that is not known.", hint="Look again soon."
+            ) from error
 
     def clip(self, user: str, uid: str, since: datetime, until: datetime, *, now: datetime) -> Clip:
         """Returns the recording of a time, at most MAX_CLIP_S long.
@@ -160,7 +165,7 @@ class Clips:
                 content += chunk
                 if len(content) > MAX_CLIP_BYTES:
                     raise RecordingUnavailable("The clip is too large.", hint="Choose a shorter time.")
-            return Clip(bytes(content), answer.headers["content-type"])
+            return Clip(bytes(content), answer.headers.get("content-type", media_type_of(content)))
 
     @contextmanager
     def _answer(self, runner: LiveStream, path: str, **query: float) -> Iterator[httpx.Response]:

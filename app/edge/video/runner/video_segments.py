@@ -124,6 +124,8 @@ class SegmentRing:
     def __init__(self, folder: Path, limits: Recording) -> None:
         """Continues with the segments in the folder."""
         self._folder, self._limits = folder, limits
+        for unfinished in folder.glob("*.new"):  # of a process that was killed while it wrote
+            unfinished.unlink(missing_ok=True)
         files = [segment for path in folder.glob("*-*.*") if (segment := _segment_at(path))]
         self._segments = deque(sorted(files, key=lambda segment: segment.begins_s))
         self.size_bytes = sum(segment.size_bytes for segment in files)

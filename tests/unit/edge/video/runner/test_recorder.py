@@ -107,6 +107,13 @@ def test_the_oldest_goes_by_age_and_by_size(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == made.size_bytes
 
 
+def test_what_a_killed_process_left_unfinished_is_removed(tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "1-2.new").write_bytes(b"half")
+    assert ring(tmp_path).ends_s is not None
+    assert not list(tmp_path.glob("*.new"))
+
+
 def test_the_ring_goes_on_after_a_restart(tmp_path: Path) -> None:
     before = filled(tmp_path)
     (tmp_path / "1-2.new").write_bytes(b"half of a segment, of a process that was killed")
