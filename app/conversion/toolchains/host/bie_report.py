@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -20,6 +20,12 @@ def odd_warnings(not_finite: Mapping[str, str]) -> list[str]:
     """Returns a warning that names the first tensors with values that are not finite, and their samples."""
     first = [f"{name!r} for sample {sample!r}" for name, sample in list(not_finite.items())[:ODD_NAMED]]
     return [f"tensors that are not finite stay in float: {', '.join(first)}"] if first else []
+
+
+def feature_warnings(nodes: Collection[str]) -> list[str]:
+    """Returns that features stay in float, if there are any."""
+    text = f"{len(nodes)} nodes that compute features whose logarithm is taken stay in float, as preprocessing would"
+    return [text] if nodes else []
 
 
 def goal_line(result: SearchResult) -> str:

@@ -16,6 +16,7 @@ from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.graph.shapes import skeleton
 from app.conversion.toolchains.host import provenance, quality
 from app.conversion.toolchains.host.bie_report import (
+    feature_warnings,
     goal_line,
     mark_saturating,
     odd_warnings,
@@ -29,7 +30,8 @@ from app.conversion.toolchains.host.calibration import ActivationRanges, calibra
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
 from app.conversion.toolchains.host.labeled_quality import labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
-from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
+from app.conversion.toolchains.host.logarithm_features import logarithm_features
+from app.conversion.toolchains.host.quantizer import WEIGHTED, QuantizationPlan, plan, quantize, without_tensors
 from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.host.saturating_outputs import (
     conceal,
@@ -102,7 +104,9 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     mark_saturating(report, saturating_outputs(quantized.float_model))
     if request.options.quantization.saturation:
         report["saturation"] = _saturation(quantized, samples, request, progress)
-    report["warnings"] = [*speed_warnings(report), *quantized.warnings, *quality_warnings(report)]
+    is_quantized = bool(quantized.plan.nodes)
+    features = feature_warnings(logarithm_features(quantized.float_model, WEIGHTED) if is_quantized else ())
+    report["warnings"] = [*speed_warnings(report), *features, *quantized.warnings, *quality_warnings(report)]
     print_report(report)
     progress(1.0, "out.bie is written")
     return StageResult(request.output, report, summary_of(report), provenance.tool_versions())

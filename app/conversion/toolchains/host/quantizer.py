@@ -23,6 +23,7 @@ from app.conversion.toolchains.graph import opset_of, sort_nodes
 from app.conversion.toolchains.host.calibration import Range, element_types, is_moderate
 from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS, bounds_of, holds_zero
 from app.conversion.toolchains.host.graph_surgery import OPSET_FLOAT16, has_float16, operator_counts
+from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.kit.sandbox.errors import StageFailed
 from app.kit.text.plain_text import reason_of
 
@@ -69,7 +70,8 @@ def plan(model: Any, options: HostQuantization) -> QuantizationPlan:
         return QuantizationPlan(
             (), tail, (), f"opset {opset_of(model)} has no quantization operators; the model stays in float"
         )
-    return _plan_without(model, {node.name for node in tail} | set(options.exclude_nodes), _odd_constants(model))
+    left_out = {node.name for node in tail} | set(options.exclude_nodes) | logarithm_features(model, WEIGHTED)
+    return _plan_without(model, left_out, _odd_constants(model))
 
 
 def without_tensors(model: Any, chosen: QuantizationPlan, tensors: Container[str]) -> QuantizationPlan:

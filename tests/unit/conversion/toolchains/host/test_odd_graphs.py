@@ -166,7 +166,25 @@ def shared_bias() -> onnx.ModelProto:
     return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, SIDE - 2, SIDE - 2]}, weights)
 
 
+def logarithm_of_powers() -> onnx.ModelProto:
+    """The features of an audio model: powers of very different sizes, of which most are 0 in 8 bits."""
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], "filters"),
+        node("Mul", ["c", "c"], ["p"], "power"),
+        node("Add", ["p", "least"], ["q"], "add"),
+        node("Log", ["q"], ["l"], "log"),
+        node("Conv", ["l", "v", "b"], ["h"], "first"),
+        node("Relu", ["h"], ["r"], "relu"),
+        node("Conv", ["r", "u"], ["y"], "second"),
+    ]
+    sizes = 10.0 ** np.linspace(-3, 1, 8).reshape(8, 1, 1, 1)
+    weights = {"w": (random_weights(8, 3, 3, 3) * sizes).astype(np.float32), "least": np.array(1e-9, np.float32)}
+    weights |= {"v": random_weights(8, 8, 1, 1), "b": random_weights(8), "u": random_weights(4, 8, 1, 1)}
+    return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, SIDE - 2, SIDE - 2]}, weights)
+
+
 ODD = {
+    "logarithm of powers": Odd(logarithm_of_powers, goal="none", lowest_db=30),
     "shared bias": Odd(shared_bias),
     "batch of four": Odd(batch_of_four, (4, 3, SIDE, SIDE)),
     "gemm with factors": Odd(gemm_with_factors, (2, 16)),
