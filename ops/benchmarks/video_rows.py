@@ -82,7 +82,7 @@ def row_of(
         for at, took, plan in job.frames
         if first < at <= last
     ]
-    due = max(1.0, sum(_wanted(job.plans, case.fps, *span) for job, span in zip(jobs, spans, strict=True)))
+    due = max(1.0, sum(_wanted(_in_force(job), case.fps, *span) for job, span in zip(jobs, spans, strict=True)))
     late, missing = sum(took > hi_s for took, _ in frames), max(0.0, due - len(frames))
     times = sorted(took for took, _ in frames) or [float("inf")]
     changes = sum(1 for job in jobs for at, _ in job.plans if began < at <= ended)
@@ -111,6 +111,19 @@ def _span(job: Ran, began: float, ended: float) -> tuple[float, float]:
         min((at for at in times if edge <= at <= edge + LATE_REPORT_S), default=edge) for edge in (began, ended)
     )
     return first, last
+
+
+def _in_force(job: Ran) -> Sequence[tuple[float, Plan]]:
+    """Returns the plans and when each began according to the reports: a new plan waits until its models are open."""
+    begun: list[tuple[float, Plan]] = []
+    reported_at = 0.0
+    for at, _, plan in job.frames:
+        if not begun:
+            begun.append((at, plan))
+        elif begun[-1][1].seq != plan.seq:
+            begun.append((reported_at, plan))
+        reported_at = at
+    return begun or job.plans
 
 
 def _wanted(plans: Sequence[tuple[float, Plan]], fps: float, began: float, ended: float) -> float:

@@ -82,6 +82,8 @@ class Faulty:
             self.waits()
         if self.mode == "never_opens":
             self.raises()
+        if self.mode == "dies_at_opening":
+            self.dies()
 
     def opens_late(self):
         return {"ok": 1}
@@ -441,7 +443,7 @@ def test_a_child_that_somebody_ended_is_replaced_unnoticed(one_process: VideoHos
 def test_a_model_is_opened_ahead_beside_what_is_computed(start: Callable[..., VideoHost], tmp_path: Path) -> None:
     gates = [tmp_path / name for name in ("one", "two")]
     late = {f"late_{gate.name}": {"mode": "opens_late", "gate": str(gate)} for gate in gates}
-    host = start(**late, well={"mode": "well"}, no={"mode": "never_opens"})
+    host = start(**late, well={"mode": "well"}, no={"mode": "never_opens"}, dies={"mode": "dies_at_opening"})
     with ThreadPoolExecutor(2) as threads:
         prepared = [threads.submit(httpx.post, f"{host.url}/prepare/{stage}", timeout=60) for stage in late]
         until(lambda: gates[0].with_suffix(".begun").exists())
@@ -457,6 +459,9 @@ def test_a_model_is_opened_ahead_beside_what_is_computed(start: Callable[..., Vi
     assert host.client.post("/prepare/well?model_id=7").status_code == 400
     refusal = host.client.post("/prepare/no")
     assert (refusal.status_code, "the lens is dirty" in refusal.text) == (500, True)
+    assert host.post("well", {}).status_code == 200
+    statuses = [host.client.post("/prepare/dies").status_code for _ in range(4)]
+    assert statuses == [502, 502, 502, 503], "it rests, as one whose calls end processes"
     assert host.post("well", {}).status_code == 200
 
 

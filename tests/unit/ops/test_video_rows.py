@@ -62,6 +62,13 @@ def test_frames_that_are_late_and_frames_that_never_came_are_violations() -> Non
     assert (row.p50_s, row.p95_s) == (0.1, 0.5)
 
 
+def test_a_plan_wants_frames_once_its_runner_processes_some_by_it() -> None:
+    """Its models are opened before."""
+    slow, fast = _plan(1, nskip=1), _plan(2)
+    frames = [*_reports(slow, 5)[: 5 * 6], *_reports(fast, 10, first=106.5)]
+    assert _row(_Ran([(90.0, slow), (101.0, fast)], frames)).drops == pytest.approx(0.0)
+
+
 def test_frames_before_and_after_the_measured_time_do_not_count() -> None:
     plan = _plan(1)
     row = _row(_Ran([(90.0, plan)], [(99.9, 9.0, plan), *_reports(plan, 10), (111.5, 9.0, plan)]))

@@ -137,9 +137,11 @@ class StagePool:
         """Opens a variant in each child, beside what they compute. Goes on if it is cancelled.
 
         Raises:
+            StagePaused: The stage has ended too many processes.
             StageHung, StageDied: A child is gone.
             ModelmillError: What opening raises.
         """
+        self._breakers.check(variant.key, time.monotonic())
         if variant.id not in self._preparing:
             self._preparing[variant.id] = asyncio.create_task(self._prepare(variant))
         await asyncio.shield(self._preparing[variant.id])
@@ -147,6 +149,9 @@ class StagePool:
     async def _prepare(self, variant: StageVariant) -> None:
         try:
             await asyncio.gather(*(self._prepare_in(worker, variant) for worker in self._workers))
+        except (StageHung, StageDied):
+            self._breakers.failed(variant.key, time.monotonic())
+            raise
         finally:
             del self._preparing[variant.id]
 
