@@ -446,7 +446,7 @@ def test_a_model_is_opened_ahead_beside_what_is_computed(start: Callable[..., Vi
     host = start(**late, well={"mode": "well"}, no={"mode": "never_opens"}, dies={"mode": "dies_at_opening"})
     with ThreadPoolExecutor(2) as threads:
         prepared = [threads.submit(httpx.post, f"{host.url}/prepare/{stage}", timeout=60) for stage in late]
-        until(lambda: gates[0].with_suffix(".begun").exists())
+        until(lambda: any(gate.with_suffix(".begun").exists() for gate in gates))
         assert host.post("well", {}).json()["count_result"] == {"ok": 1}
         assert not any(one.done() for one in prepared)
         for gate in gates:
