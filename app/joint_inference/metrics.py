@@ -14,6 +14,8 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.model.drift import DriftMeasurement
+from app.joint_inference.model.resource import PLURAL
+from app.joint_inference.model.sources import SourceState, SourceStatus, source_states
 from app.joint_inference.model.status import ConditionType
 from app.kit import clock
 from app.kit.sql import Database
@@ -23,6 +25,14 @@ from app.nodes.service import Nodes
 
 MOST_SERVICES = 500
 SERVICE = ("owner", "namespace", "service")
+MOST_SOURCES = 2000
+SOURCE = (*SERVICE, "node", "source")
+OF_SOURCES = (
+    ("frames", "pictures", "Pictures of a source that the small model of a service has answered."),
+    ("hard", "hard", "Hard pictures among them."),
+    ("still", "still", "Pictures that were skipped because nothing had moved."),
+    ("damaged", "damaged", "Pictures that could not be read."),
+)
 COUNTED = (
     ("inferenceNumber", "pictures", "Pictures that the small model of a service has answered."),
     ("hardExampleNumber", "hard", "Of them those that were hard."),
@@ -46,6 +56,8 @@ class JointSnapshot:
     """Owner, namespace and name of each service, and the last taskInfo, of all its edge nodes together."""
     drifts: Sequence[tuple[tuple[str, str, str], DriftMeasurement]]
     """Of the services that are watched."""
+    sources: Sequence[tuple[tuple[str, ...], SourceState]]
+    """Owner, namespace, name, node and source of each source on a node that is online, and its report."""
 
 
 class JointCollector(Collector):
@@ -68,6 +80,7 @@ class JointCollector(Collector):
             yield services
             yield from _of_services(seen.figures)
             yield _of_drifts(seen)
+            yield from _of_sources(seen.sources)
             yield GaugeMetricFamily(
                 "modelmill_node_orders_pending",
                 "Orders that their nodes have not stored yet.",
@@ -81,7 +94,32 @@ class JointCollector(Collector):
             service = store.by_uid(conn, uid)
             if service is not None and service.gone_at is None and drift.measured is not None:
                 drifts.append(((service.owner, service.namespace, service.name), drift.measured))
-        return JointSnapshot(nodes, pending, store.count_by_state(conn), figures, drifts[:MOST_SERVICES])
+        sources = _sources(conn, [node for node in nodes if node.is_online(self._now())])
+        return JointSnapshot(nodes, pending, store.count_by_state(conn), figures, drifts[:MOST_SERVICES], sources)
+
+
+def _sources(conn: Connection, nodes: Iterable[Node]) -> list[tuple[tuple[str, ...], SourceState]]:
+    sources = list[tuple[tuple[str, ...], SourceState]]()
+    for node in nodes:
+        for worker in node.report.workers:
+            states = list(source_states(worker.detail)) if worker.key.kind == PLURAL else []
+            service = store.by_uid(conn, worker.key.uid) if states else None
+            if service is not None and service.gone_at is None:
+                labels = (service.owner, service.namespace, service.name, node.name)
+                sources += [((*labels, state.name), state) for state in states]
+    return sources[:MOST_SOURCES]
+
+
+def _of_sources(sources: Sequence[tuple[tuple[str, ...], SourceState]]) -> Iterable[Metric]:
+    for field, name, text in OF_SOURCES:
+        family = CounterMetricFamily(f"modelmill_joint_source_{name}", text, labels=SOURCE)
+        for labels, state in sources:
+            family.add_metric(labels, getattr(state, field))
+        yield family
+    signal = GaugeMetricFamily("modelmill_joint_source_signal", "1 while a source delivers pictures.", labels=SOURCE)
+    for labels, state in sources:
+        signal.add_metric(labels, int(state.status is SourceStatus.RUNNING))
+    yield signal
 
 
 def _of_services(figures: Sequence[tuple[tuple[str, str, str], Mapping[str, Any]]]) -> Iterable[Metric]:

@@ -20,7 +20,7 @@ from app.results.model.frame_result import FrameRecord, is_number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2")
+CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2", "node", "source")
 GROUP = 20_000
 """Frames in a row group of a Parquet file, which are in memory together."""
 
@@ -57,11 +57,12 @@ def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
     yield _csv_line(CSV_COLUMNS)
     for record in records:
         counts = " ".join(f"{name}={value:g}" for name, value in record.counts.items())
+        origin = [_as(str, record.row.get(name)) or "" for name in ("node", "source")]
         facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
         for one in record.objects:
-            yield _csv_line((*facts, one.label, "" if one.score is None else one.score, *one.box))
+            yield _csv_line((*facts, one.label, "" if one.score is None else one.score, *one.box, *origin))
         if not record.objects:
-            yield _csv_line((*facts, *[""] * 6))
+            yield _csv_line((*facts, *[""] * 6, *origin))
 
 
 def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -10,10 +11,11 @@ from prometheus_client import CollectorRegistry
 from app.accounts.token_hashing import SecretHasher
 from app.joint_inference import store
 from app.joint_inference.metrics import JointCollector
+from app.joint_inference.model.resource import PLURAL
 from app.joint_inference.service.services import Services
 from app.kit.clock import now
 from app.kit.sql import Database
-from app.nodes.model import NodeReport, Side, WorkKey
+from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from tests.harness.joint.deployment import resource
 
@@ -67,3 +69,36 @@ def test_what_a_service_has_counted_is_told_by_its_name(database: Database, node
     assert value(database, nodes, "joint_cloud_answers_total", **named) is None
     assert value(database, nodes, "joint_pictures_per_second", **named) == 4.5
     assert value(database, nodes, "joint_answer_seconds", **named, side="edge", quantile="0.95") == 0.012
+
+
+def test_each_source_of_a_service_is_told_with_its_node(database: Database, nodes: Nodes) -> None:
+    services = Services(database, nodes, lambda _: None, lambda: None)
+    made = services.create("alice", resource("a", edge="edge0", cloud="c", small="s", big="b"), now=now())
+    nodes.register("edge0", Side.EDGE, now=now())
+    states = [
+        {"name": "door", "status": "running", "frames": 90, "hard": 9, "still": 3, "damaged": 1},
+        {"name": "gate", "status": "no_signal", "frames": 7},
+    ]
+    worker = WorkerReport(
+        WorkKey(PLURAL, made.uid, "edge"), "default", "a", "a-edge", 1, WorkerState.RUNNING, detail={"sources": states}
+    )
+    gone = replace(worker, key=WorkKey(PLURAL, "gone", "edge"))
+    nodes.report("edge0", NodeReport(workers=(worker, gone)), address="", version="", now=now())
+    named = {"owner": "alice", "namespace": "default", "service": "a", "node": "edge0"}
+    told = {
+        (name, source): value(database, nodes, f"joint_source_{name}", **named, source=source)
+        for name in ("pictures_total", "hard_total", "still_total", "damaged_total", "signal")
+        for source in ("door", "gate")
+    }
+    assert told == {
+        ("pictures_total", "door"): 90,
+        ("pictures_total", "gate"): 7,
+        ("hard_total", "door"): 9,
+        ("hard_total", "gate"): 0,
+        ("still_total", "door"): 3,
+        ("still_total", "gate"): 0,
+        ("damaged_total", "door"): 1,
+        ("damaged_total", "gate"): 0,
+        ("signal", "door"): 1,
+        ("signal", "gate"): 0,
+    }

@@ -16,11 +16,19 @@ HREF = '=HYPERLINK("http://elsewhere.example")'
 AT = "2026-11-22T08:00:00.000Z"
 
 
+def test_csv_has_the_node_and_the_source_of_a_row() -> None:
+    row = {"n_loop": 1, "node": "edge0", "source": "door", "bbox": [[1, 2, 3, 4]], "labels": ["cat"], "scores": [0.5]}
+    head, seen, none = csv_lines([FrameRecord(1, AT, row), FrameRecord(2, AT, {**row, "bbox": [], "labels": []})])
+    assert head.endswith(",node,source\n")
+    assert seen.endswith(",cat,0.5,1,2,3,4,edge0,door\n")
+    assert none.endswith(",,,,,,,edge0,door\n")
+
+
 def test_no_class_is_a_formula_to_a_spreadsheet() -> None:
     row = {"n_loop": 1, "bbox": [[-1.0, 2.0, 3.0, 4.0]], "labels": [HREF], "scores": [0.5]}
     _, line = csv_lines([FrameRecord(1, AT, row)])
     assert f'"\'{HREF.replace(chr(34), chr(34) * 2)}"' in line
-    assert line.endswith("0.5,-1.0,2.0,3.0,4.0\n"), "numbers are as they were"
+    assert line.endswith("0.5,-1.0,2.0,3.0,4.0,,\n"), "numbers are as they were"
 
 
 def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
+from app.kit.errors import BadRequest
 
 INPUT = Path("input")
+CAMERA = "/dev/video0"
 AT = (
     "Address of a Modelmill on this machine that needs no account. The nodes, stages and job are added to it until "
     "this command ends."
@@ -30,6 +32,16 @@ def demo(
         typer.Option(metavar="DIR", help="Folder for all data; default: a temporary folder."),
     ] = None,
     at: Annotated[str, typer.Option(metavar="URL", help=AT)] = "",
+    camera: Annotated[
+        bool, typer.Option("--camera", help="Use the camera of this machine instead of the drawn clip.")
+    ] = False,
+    device: Annotated[
+        str, typer.Option(metavar="DEVICE|URL", help="With --camera: which camera, such as /dev/video2 or rtsp://….")
+    ] = CAMERA,
+    models: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --camera: folder with ONNX models, as `pseudo` takes it."),
+    ] = None,
     installs: Annotated[
         bool, typer.Option("--install", help="Install PyAV (the extra `edge`) into this environment if it is missing.")
     ] = False,
@@ -43,13 +55,17 @@ def demo(
 
         if not ensure_extra("edge", "av"):
             raise CommandFailed(Exit.FAILED)
+    if at and camera:
+        raise BadRequest("--at and --camera exclude each other.", hint="The camera is shown by a Modelmill of its own.")
     if at:
         from app.video.cli.demo.attached import demonstrate_at
 
         raise CommandFailed(demonstrate_at(at))
     from app.video.cli.demo.walkthrough import demonstrate
 
-    raise CommandFailed(demonstrate(port=port, is_once=once, opens=opens, data=data_dir))
+    raise CommandFailed(
+        demonstrate(port=port, is_once=once, opens=opens, data=data_dir, camera=device if camera else "", models=models)
+    )
 
 
 def pseudo(

@@ -7,18 +7,25 @@ import queue
 import time
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
 
+from app.inference.errors import SourceUnusable
+from app.inference.sources import open_video_source
 from app.kit.cli.command import Exit, signals_end
+from app.kit.errors import BadInput
+from app.kit.network.addresses import without_credentials
 from app.results.rule_commands import followed_events
 from app.video.cli.demo.broker import TOPIC, Broker, broker_in, received
-from app.video.cli.demo.catalogue import SAMPLE, add_stages
-from app.video.cli.demo.deployment import EDGE, running_nodes, videos_of
+from app.video.cli.demo.catalogue import SAMPLE, USUAL, ModelKit, add_stages, files_in
+from app.video.cli.demo.deployment import EDGE, Videos, running_nodes, videos_of
 from app.video.cli.demo.show import CLIP, await_edge, face_dag, make_sample
 from app.video.client import VideoClient, path_of
 
@@ -37,13 +44,76 @@ RULES: dict[str, Any] = {
 }
 """An area with the four heads, and a line that the fifth crosses once in each turn of the clip."""
 RECORDED = {"hours": 1, "megabytes": 200}
+CAMERA_RULES: dict[str, Any] = {"rules": [{"name": "somebody", "frames": 2, "cooldown_s": 10}]}
+AT_HAND = (
+    "The models are those of the drawn clip: they take for a face what has the color of one, and find real ones "
+    "badly. For real models give --models."
+)
 NETWORKS = {"MODELMILL_NOTIFICATION_NETWORKS": "127.0.0.1/32"}
 """Sinks send to public addresses, and to the broker of this machine."""
 Say = Callable[[str], None]
 Json = dict[str, Any]
 
 
-def demonstrate(*, port: int, is_once: bool, opens: bool, data: Path | None) -> Exit:
+@dataclass(frozen=True)
+class DemoScene:
+    """What a demonstration shows."""
+
+    videos: Videos
+    models: Path
+    """Their folder."""
+    kit: ModelKit
+    rules: Json
+    restart_policy: str
+
+
+def drawn_scene(data: Path | None, stack: ExitStack) -> DemoScene:
+    sample = make_sample(data, stack, has_walker=True)
+    return DemoScene(videos_of([f"drawn heads={sample / CLIP}"]), sample, SAMPLE, RULES, "eos")
+
+
+def camera_scene(camera: str, models: Path | None, data: Path | None, stack: ExitStack) -> DemoScene:
+    """A camera, with the models of a folder, or with those of the drawn clip.
+
+    Args:
+        camera: A device or a URL.
+        models: Their folder; None: those of the drawn clip.
+        data: Where these are made; None: in a folder that is removed at the end.
+        stack: Removes that folder.
+
+    Raises:
+        BadInput: There is no such camera or folder, or it cannot be opened.
+        SourceUnusable: The camera cannot be opened, or PyAV is not installed.
+    """
+    videos = camera_videos(camera)
+    if models is not None:
+        files_in(models)
+        return DemoScene(videos, models, USUAL, CAMERA_RULES, "always")
+    return DemoScene(videos, make_sample(data, stack), SAMPLE, CAMERA_RULES, "always")
+
+
+def camera_videos(camera: str) -> Videos:
+    """The camera as the video of a node. Raises BadInput, SourceUnusable."""
+    if "://" not in camera and not Path(camera).exists():
+        present = ", ".join(sorted(map(str, Path("/dev").glob("video[0-9]*"))))
+        raise BadInput(
+            f"there is no camera {without_credentials(camera)}",
+            hint=f"This machine has {present}: give one with --device."
+            if present
+            else "This machine has no /dev/video*. A container or virtual machine must be given the device; --device "
+            "takes the URL of a camera on the network, too.",
+        )
+    videos = videos_of([f"camera={camera}"])
+    with closing(open_video_source(camera)[0].frames()) as frames:
+        frame = next(frames, None)
+    if frame is None or frame.read is None:
+        raise SourceUnusable(f"the camera {without_credentials(camera)} gives no picture")
+    return videos
+
+
+def demonstrate(
+    *, port: int, is_once: bool, opens: bool, data: Path | None, camera: str = "", models: Path | None = None
+) -> Exit:
     """Runs until Ctrl-C.
 
     Args:
@@ -51,10 +121,13 @@ def demonstrate(*, port: int, is_once: bool, opens: bool, data: Path | None) -> 
         is_once: Only until each rule has made an event.
         opens: The page of the job is opened where there is a display.
         data: Where everything is stored; None: in a folder that is removed at the end.
+        camera: A device or a URL; empty: the drawn clip.
+        models: Folder of models for the camera; None: those of the drawn clip.
 
     Raises:
         CannotStart: The port is taken, or a process did not start.
-        SourceUnusable: PyAV is not installed.
+        BadInput: There is no such camera or folder.
+        SourceUnusable: PyAV is not installed, or the camera cannot be opened.
     """
     console = Console()
 
@@ -63,7 +136,17 @@ def demonstrate(*, port: int, is_once: bool, opens: bool, data: Path | None) -> 
 
     with signals_end(), ExitStack() as stack:
         try:
-            return _walked_through(say, stack, port=port, is_once=is_once, opens=opens, data=data)
+            if camera:
+                say(f"Opening the camera {without_credentials(camera)}.")
+                scene = camera_scene(camera, models, data, stack)
+                say(AT_HAND if models is None else f"Models are those in {models}.")
+            else:
+                say(
+                    "Drawing a clip: four heads that turn and nod, and somebody who walks past. "
+                    "Making models that find them."
+                )
+                scene = drawn_scene(data, stack)
+            return _walked_through(say, stack, scene, port=port, is_once=is_once, opens=opens, data=data)
         except KeyboardInterrupt:
             return Exit.CANCELLED if is_once else Exit.OK
         finally:
@@ -71,49 +154,72 @@ def demonstrate(*, port: int, is_once: bool, opens: bool, data: Path | None) -> 
             say("Everything is stopped.")
 
 
-def _walked_through(say: Say, stack: ExitStack, *, port: int, is_once: bool, opens: bool, data: Path | None) -> Exit:
-    say("Drawing a clip: four heads that turn and nod, and somebody who walks past. Making models that find them.")
-    sample = make_sample(data, stack, has_walker=True)
-    videos, broker = videos_of([f"drawn heads={sample / CLIP}"]), broker_in(sample)
+def _walked_through(
+    say: Say, stack: ExitStack, scene: DemoScene, *, port: int, is_once: bool, opens: bool, data: Path | None
+) -> Exit:
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="modelmill-broker-")))
+    broker = broker_in(folder)
     say(f"Starting the web, a node cloud0, a node {EDGE}{' and a broker of MQTT' if broker else ''}.")
     deployment = stack.enter_context(
         running_nodes(
-            port, videos=videos, data=data, notice=say, settings=NETWORKS, parts=[broker.part] if broker else []
+            port, videos=scene.videos, data=data, notice=say, settings=NETWORKS, parts=[broker.part] if broker else []
         )
     )
-    stages = add_stages(deployment.url, sample, say, SAMPLE)
+    stages = add_stages(deployment.url, scene.models, say, scene.kit)
     say(f"Stages: {', '.join(stages)}.")
     messages = stack.enter_context(received(broker)) if broker else None
     await_edge(deployment.url)
     client = stack.enter_context(VideoClient(deployment.url))
-    uid = submit(client, broker)
+    uid = submit(client, broker, scene=scene, dag=dag_of(stages))
     page = f"{deployment.url}/ui/video/{uid}"
-    say(f"The job {uid} runs. Rules: {', '.join(rule['name'] for rule in RULES['rules'])}.")
+    say(f"The job {uid} runs. Rules: {', '.join(rule['name'] for rule in scene.rules['rules'])}.")
     say(_where_to(broker))
     say(f"Look at it: {page}   Its rules and events: {page}/rules   Ctrl-C ends everything.")
     if opens and not is_once and has_display():
         webbrowser.open(page)
     events = followed_events(client, path_of(uid)) if messages is None else arrived(messages)
-    if not _shown(say, events, PATIENCE_S if is_once else None):
+    names = {rule["name"] for rule in scene.rules["rules"]}
+    if not _shown(say, events, names, PATIENCE_S if is_once else None):
         say(f"Not every rule has made an event in {PATIENCE_S:.0f} s. {_state(client.job(uid))}")
         return Exit.FAILED
     return Exit.OK
 
 
-def submit(client: VideoClient, broker: Broker | None = None, *, node: str = EDGE, name: str = "") -> str:
+def dag_of(stages: Sequence[str]) -> Json:
+    """Faces and their poses where there are models for both, else the first stage. Raises BadInput without stages."""
+    if not stages:
+        known = ", ".join(USUAL.decoders)
+        raise BadInput("the folder has no model that the demonstration knows", hint=f"It knows {known}.")
+    if {"face_detection", "face_alignment"} <= set(stages):
+        return {"dag": face_dag()}
+    return {"stages": [stages[0]]}
+
+
+def submit(
+    client: VideoClient,
+    broker: Broker | None = None,
+    *,
+    node: str = EDGE,
+    name: str = "",
+    scene: DemoScene | None = None,
+    dag: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
     """The job, its rules, and its sink where there is a broker.
 
     Args:
         broker: where events go, too; None: nowhere else.
         node: whose video it is.
         name: of the job.
+        scene: whose rules it has; None: those of the drawn clip.
+        dag: `dag` or `stages` of the job; empty: faces and their poses.
 
     Returns:
         Its uid.
     """
-    job = {"node": node, "name": name, "video_id": 0, "restart_policy": "eos", "dag": face_dag(), "recording": RECORDED}
-    uid = str(client.submit(job)["uid"])
-    client.put_rules(path_of(uid), RULES)
+    restart_policy, rules = (scene.restart_policy, scene.rules) if scene else ("eos", RULES)
+    job = {"node": node, "name": name, "video_id": 0, "restart_policy": restart_policy, "recording": RECORDED}
+    uid = str(client.submit(job | (dict(dag) or {"dag": face_dag()}))["uid"])
+    client.put_rules(path_of(uid), rules)
     if broker:
         client.add_sink(path_of(uid), "mqtt", broker.address, "events")
     return uid
@@ -133,8 +239,8 @@ def has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _shown(say: Say, events: Iterator[list[Json]], patience_s: float | None) -> bool:
-    """Until each rule has made an event, within that time; None: without an end."""
+def _shown(say: Say, events: Iterator[list[Json]], rules: set[str], patience_s: float | None) -> bool:
+    """Until each of these rules has made an event, within that time; None: without an end."""
     counts, began = Counter[str](), time.monotonic()
     for some in events:
         for event in some:
@@ -142,7 +248,7 @@ def _shown(say: Say, events: Iterator[list[Json]], patience_s: float | None) -> 
             say(f"Event {counts.total()}: {event['rule']}: {event['text']}")
         if patience_s is None:
             continue
-        if counts.keys() >= {rule["name"] for rule in RULES["rules"]}:
+        if counts.keys() >= rules:
             return True
         if time.monotonic() - began > patience_s:
             break

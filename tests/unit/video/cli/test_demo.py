@@ -33,7 +33,7 @@ from app.video.cli.demo.catalogue import RECIPES, SAMPLE, files_in
 from app.video.cli.demo.deployment import DemoDeployment, Ports, running_deployment, videos_of
 from app.video.cli.demo.relays import Relay, running_relays
 from app.video.cli.demo.show import CLIP, _what_next, addresses, job, make_sample
-from app.video.cli.demo.walkthrough import RULES, _where_to
+from app.video.cli.demo.walkthrough import CAMERA_RULES, RULES, _where_to, camera_scene, camera_videos, dag_of
 from app.video.model.dag import read_dag
 from tests.harness.ports import free_port
 
@@ -252,3 +252,32 @@ def test_without_pyav_the_sample_says_what_to_install(tmp_path: Path, monkeypatc
     with pytest.raises(SourceUnusable) as refused:
         make_sample(tmp_path, ExitStack())
     assert "modelmill[edge]" in refused.value.hint
+
+
+def test_a_camera_that_is_not_there_is_said_with_what_can_be_done(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no camera") as caught:
+        camera_videos(str(tmp_path / "video0"))
+    assert "--device" in caught.value.hint
+    with pytest.raises((BadInput, SourceUnusable)):
+        camera_videos("/dev/null")
+
+
+def test_the_scene_of_a_camera_has_a_rule_for_whoever_comes_and_is_opened_again(tmp_path: Path) -> None:
+    """A file stands for the device."""
+    sample_clip.draw_clip(tmp_path / CLIP)
+    with ExitStack() as stack:
+        scene = camera_scene(str(tmp_path / CLIP), None, None, stack)
+        assert scene.videos == [("camera", str(tmp_path / CLIP))]
+        assert (scene.rules, scene.restart_policy, scene.kit) == (CAMERA_RULES, "always", SAMPLE)
+        assert set(files_in(scene.models, SAMPLE)) == set(SAMPLE.decoders)
+        assert camera_scene(str(tmp_path / CLIP), tmp_path, None, stack).models == tmp_path
+        with pytest.raises(BadInput, match="there is no folder"):
+            camera_scene(str(tmp_path / CLIP), tmp_path / "none", None, stack)
+    check_rules(RULE_SET.read(CAMERA_RULES))
+
+
+def test_the_job_has_the_stages_for_which_there_are_models() -> None:
+    assert "dag" in dag_of(["face_alignment", "face_detection", "car_detection"])
+    assert dag_of(["person_detection", "car_detection"]) == {"stages": ["person_detection"]}
+    with pytest.raises(BadInput, match="no model"):
+        dag_of([])
