@@ -31,6 +31,8 @@ from tests.harness.deployment import DRAMATIQ
 from tests.harness.joint.deployment import JointDeployment
 
 COUNTS, SECONDS = (10, 50, 100), 60
+NO_ACCOUNTS = ""
+"""In place of an administrator's token: the web server has no users."""
 CLOUDS = 4
 """Of the nodes, those in the cloud."""
 QUEUES = ("joint", "nodes", "video", "video_plans", "periodic")
@@ -65,7 +67,7 @@ class SimulatedAgent:
         )
 
     async def _join(self) -> None:
-        self.web.token = await self.web.register(self.name, self.side, replace=True, admin_token="")
+        self.web.token = await self.web.register(self.name, self.side, replace=True, admin_token=NO_ACCOUNTS)
 
     def _heartbeat(self, is_first: bool) -> wire.Heartbeat:
         self.heartbeats += 1
