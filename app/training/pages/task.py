@@ -114,6 +114,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "events": list(reversed(events))[:SHOWN_EVENTS],
         "condition": head.condition,
         "where": _where(training_of(request).options, view),
+        "is_followed": _is_followed(training_of(request).options, view),
         "rungs": view_models.rungs(view.task, spans),
         "rows": bars,
         "endings": {row.ending for row in bars},
@@ -143,6 +144,12 @@ def _where(options: TrainingOptions, view: TaskView) -> str:
         return ""
     is_placed = view.attempts and not view.task.is_waiting
     return options.shown(view.attempts[-1].cluster if is_placed else view.task.cluster)
+
+
+def _is_followed(options: TrainingOptions, view: TaskView) -> bool:
+    """Whether the cluster of its attempt is in the settings. Of another the scheduler sees nothing."""
+    is_placed = view.attempts and not view.task.is_waiting
+    return not is_placed or view.attempts[-1].cluster in options.noted_clusters
 
 
 def _all_events(request: Request, view: TaskView) -> list[TaskEvent]:

@@ -6,9 +6,11 @@ import re
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from app.training import store
 from app.training.model import Event, FailureKind, WaitingCode
+from app.training.store.tables import attempts
 from tests.harness.deployment import Deployment
 from tests.harness.page_text import polled, text_of
 from tests.harness.training.tasks import begin, database_of, waits
@@ -204,3 +206,14 @@ def test_its_files_are_linked_into_the_data_page(web: httpx.Client, deployment: 
     for link in links:
         if link.startswith(folder):
             assert web.get(link).status_code == 200, link
+
+
+def test_a_task_on_a_cluster_that_was_removed_from_the_settings_says_so(
+    web: httpx.Client, deployment: Deployment
+) -> None:
+    with database_of(deployment) as database:
+        task_id = begin(deployment, database, "erin", "left alone", ago_s=60).run().task.task_id
+        assert "no longer in the settings" not in text_of(web.get(f"/ui/tasks/{task_id}"))
+        with database.write() as conn:
+            conn.execute(update(attempts).where(attempts.c.task_id == task_id).values(cluster="west"))
+    assert "The cluster west is no longer in the settings" in text_of(web.get(f"/ui/tasks/{task_id}"))
