@@ -158,7 +158,8 @@ def test_models_times_two_presets_become_a_sweep_with_its_plot(
     page.wait_for_url(re.compile("/ui/sweeps/[0-9a-f]{32}$"))
     expect(page.locator("#sweep-live tbody tr")).to_have_count(2 * models)
     submit_pending(service)
-    expect(page.locator(".trade-point")).to_have_count(2 * models, timeout=100_000)
+    of_size = page.get_by_role("group", name="SNR against size").locator(".trade-point")
+    expect(of_size).to_have_count(2 * models, timeout=100_000)
     expect(page.locator(".trade-point.is-front")).not_to_have_count(0)
 
 
