@@ -32,6 +32,9 @@ class InFlight:
     """The claim that the next fetch makes. A record with it was fetched and not started."""
 
 
+_IN_FLIGHT = msgspec.json.Decoder(InFlight)
+
+
 class Slot:
     """Records a worker's current work, so that its death is detected.
 
@@ -54,7 +57,7 @@ class Slot:
     def read(self) -> InFlight | None:
         data = os.pread(self._descriptor, 1 << 16, 0)
         try:
-            return msgspec.json.decode(data.partition(b"\n")[0], type=InFlight)
+            return _IN_FLIGHT.decode(data.partition(b"\n")[0])
         except ValueError:
             return None  # never written, or cut off while being written: it had no job yet
 

@@ -7,12 +7,16 @@ first use, because the process of the scheduling policies has dataclasses that i
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any, Generic, Self, TypeVar, cast
 
 T = TypeVar("T")
 Place = tuple[str, ...]
 _AT = re.compile(r" - at (?:`key` in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"[^.\[\]]+")
+_examining = threading.Lock()
+_examined: set[Any] = set()
+"""Types whose fields msgspec knows."""
 
 
 class FormError(ValueError):
@@ -52,6 +56,7 @@ class JsonForm(Generic[T]):
         """
         import msgspec
 
+        _examine(self._kind)
         try:
             return msgspec.convert(data, self._kind)
         except msgspec.ValidationError as error:
@@ -71,6 +76,17 @@ class JsonDocument:
     def from_json(cls, data: object) -> Self:
         """Raises FormError, a ValueError, for data that to_json does not produce."""
         return JsonForm(cls).read(data)
+
+
+def _examine(kind: Any) -> None:
+    """Lets msgspec read the fields of a type, in one thread at a time: it keeps what it knows of a type before it knows
+    all, and a second thread that reads the type meanwhile would crash the process (msgspec 0.22)."""
+    import msgspec
+
+    if kind not in _examined:
+        with _examining:
+            msgspec.json.Decoder(kind)
+            _examined.add(kind)
 
 
 def _arrays(value: Any) -> Any:

@@ -6,6 +6,8 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.harness.paths import REPOSITORY
 
 ROOT = REPOSITORY / "ops" / "packages" / "modelmill-client"
@@ -20,6 +22,7 @@ def generator() -> Any:
     return module
 
 
+@pytest.mark.filterwarnings("ignore:The distutils package")  # unasync imports setuptools
 def test_what_was_generated_is_what_would_be(tmp_path: Path) -> None:
     generator().generate(tmp_path)
     made = {path.name: path.read_text() for path in tmp_path.glob("*.py")}

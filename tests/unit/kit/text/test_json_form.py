@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -10,6 +12,7 @@ from typing import Literal
 import pytest
 
 from app.kit.text.json_form import FormError, JsonDocument, JsonForm
+from tests.harness.paths import REPOSITORY
 
 
 class Side(StrEnum):
@@ -106,3 +109,34 @@ def test_a_document_has_its_form_as_methods() -> None:
     with pytest.raises(FormError) as refused:
         Drawing.from_json({"shapes": [{"name": 1}]})
     assert refused.value.place == ("shapes", "0", "name")
+
+
+MANY_READERS = """
+import sys, threading
+from dataclasses import make_dataclass
+from app.kit.text.json_form import JsonForm
+
+sys.setswitchinterval(1e-6)
+data = {f"f{i}": i for i in range(30)}
+for number in range(50):
+    inner = make_dataclass("Inner", [(name, "int") for name in data])
+    outer = make_dataclass("Outer", [("one", inner), ("several", list[inner])])
+    together = threading.Barrier(6)
+
+    def read():
+        together.wait()
+        assert JsonForm(outer).read({"one": data, "several": [data]}).several[0].f29 == 29
+
+    readers = [threading.Thread(target=read) for _ in range(6)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+print("all were read")
+"""
+
+
+def test_threads_that_read_a_new_kind_at_once_do_not_crash_the_process() -> None:
+    command = [sys.executable, "-c", MANY_READERS]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "all were read\n"), done.stderr
