@@ -298,10 +298,10 @@
   form.addEventListener("change", (event) => {
     const name = event.target.name || "";
     if (/^(toolchain|platform)$/.test(name)) refresh("model", "options");
-    if (/^(preset|pre|quantization\.|kneron\.|preprocess\.)/.test(name)) refresh("options");
+    if (/^(preset|also\.|pre|quantization\.|kneron\.|preprocess\.)/.test(name)) refresh("options");
     if (/^(pre$|preprocess\.|shape\.|allow_damaged)/.test(name) && form.elements.quant_key.value) refresh("images");
     if (/^(pre$|preprocess\.|each_pre)/.test(name) && form.elements.model_key.value) refresh("model");
-    if (/^(also\.|name$|tags$|shape\.)/.test(name)) refresh();
+    if (/^(name$|tags$|shape\.)/.test(name)) refresh();
   });
   form.addEventListener("toggle", (event) => {
     const panel = event.target.dataset.panel;

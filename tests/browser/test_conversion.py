@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import zipfile
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, Route, expect
 
 from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
 from tests.harness.api import Api, has_ended, not_a_number_model, pngs, small_model
@@ -161,6 +162,23 @@ def test_models_times_two_presets_become_a_sweep_with_its_plot(
     of_size = page.get_by_role("group", name="SNR against size").locator(".trade-point")
     expect(of_size).to_have_count(2 * models, timeout=100_000)
     expect(page.locator(".trade-point.is-front")).not_to_have_count(0)
+
+
+def test_a_preset_that_is_ticked_while_the_options_are_on_their_way_stays(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(small_model())
+    held: list[Route] = []
+    page.goto("/ui/jobs/new")
+    page.route("**/ui/jobs/new/options", lambda route: held.append(route))  # noqa: PLW0108  # it has to be a function
+    with page.expect_request("**/ui/jobs/new/options"):
+        page.locator("#file-model").set_input_files(tmp_path / "net.onnx")
+    page.locator("#also-balanced").check()
+    expect(page.locator("#new-foot")).to_contain_text("2 conversions")
+    page.unroute("**/ui/jobs/new/options")
+    for route in held:
+        with contextlib.suppress(Error):  # of a request that the page has replaced
+            route.continue_()
+    expect(page.locator('[name="pre_for"]')).not_to_have_value("")
+    expect(page.locator("#also-balanced")).to_be_checked()
 
 
 def test_what_the_doctor_advises_is_applied_by_a_click_and_the_job_is_made_with_it(
