@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,11 +12,11 @@ from app.joint_inference.access import drift_of, named
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.drift import THRESHOLD, Drift, ScoreDistribution
 from app.joint_inference.responses import SERVICES
-from app.kit.clock import now, within_our_calendar
+from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
-from app.kit.web.strict import Strict
+from app.kit.web.strict import Moment, Strict
 
 _ONE = f"{SERVICES}/{{namespace}}/{{name}}/drift"
 OPERATIONS = Operations(
@@ -25,7 +25,6 @@ OPERATIONS = Operations(
         "name": {"type": "string", "pattern": NAME_PATTERN},
     }
 )
-Time = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
 
 
 class DriftBody(Strict):
@@ -33,9 +32,9 @@ class DriftBody(Strict):
 
     calibration_id: Annotated[str, Field(max_length=36)] = ""
     """Compare with the samples of this calibration."""
-    since: Time | None = None
+    since: Moment | None = None
     """Compare with the rows from this time on, with its offset from UTC, such as 2026-11-20T00:00:00Z."""
-    until: Time | None = None
+    until: Moment | None = None
     """Compare with the rows before this time."""
     threshold: Annotated[float, Field(gt=0, le=100)] = THRESHOLD
     """Population stability index of scores or classes above which there is drift."""

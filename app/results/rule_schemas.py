@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
-from app.kit.clock import to_text, within_our_calendar
-from app.kit.web.strict import Strict
+from app.kit.clock import to_text
+from app.kit.web.strict import Moment, Strict
 from app.results.model.event import RuleEvent
 from app.results.model.producer import Producer
 from app.results.model.rule import (
@@ -117,9 +117,9 @@ class RuleEventQuery(Strict):
     """Which events of a producer."""
 
     rule: Annotated[str, Field(max_length=64, pattern=TEXT)] = ""
-    since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    since: Moment | None = None
     """Detected at this time or later, with its offset from UTC."""
-    until: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    until: Moment | None = None
     """Detected before this time."""
     order: Literal["asc", "desc"] = "desc"
     """asc: the oldest first, to follow them: the last event_id is the next cursor."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints, field_validator
+from pydantic import BaseModel, Field, StringConstraints, field_validator
 
-from app.kit.clock import to_text, within_our_calendar
-from app.kit.web.strict import Strict
+from app.kit.clock import to_text
+from app.kit.web.strict import Moment, Strict
 from app.results.model.frame_result import ResultFilter
 from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.service import SinkState
@@ -18,9 +18,9 @@ TEXT = r"^[^\x00-\x1f\x7f]*$"
 class RowQuery(Strict):
     """Which rows."""
 
-    since: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    since: Moment | None = None
     """Answered at this time or later, with its offset from UTC, such as 2026-11-20T00:00:00Z."""
-    until: Annotated[AwareDatetime, AfterValidator(within_our_calendar)] | None = None
+    until: Moment | None = None
     """Answered before this time."""
     label: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
     """Only frames with an object of this class."""

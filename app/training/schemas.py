@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from app.kit.clock import within_our_calendar
-from app.kit.web.strict import Strict
+from app.kit.web.strict import Moment, Strict
 from app.training.model import FailureKind, Priority, State, Workload
 
 MAX_TAIL = 5000
 TEXT = r"^[^\x00-\x1f\x7f]*$"
-
-Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
 
 
 class TaskQuery(Strict):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.clock import now, within_our_calendar
+from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import answer_of, json_answer
 from app.kit.web.operations import Operations
-from app.kit.web.strict import Strict
+from app.kit.web.strict import Moment, Strict
 from app.results.producer_operations import PARAMETERS
 from app.results.rule_endpoints import event_id_of
 from app.video import schemas
@@ -27,7 +27,6 @@ USUAL = timedelta(minutes=1)
 MEDIA_TYPES = ("video/mp4", "video/webm")
 HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}
 OPERATIONS = Operations(_PATH)
-Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
 
 
 class ClipQuery(Strict):

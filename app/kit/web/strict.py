@@ -1,8 +1,15 @@
-"""The base of all bodies and queries from outside."""
+"""The base of all bodies and queries from outside, and the type of their times."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+
+from app.kit.clock import within_our_calendar
+
+Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
+"""A time with its offset from UTC that `app.kit.clock` can write."""
 
 
 class Strict(BaseModel):

@@ -7,16 +7,16 @@ from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from pydantic import AfterValidator, AwareDatetime, Field, field_validator
+from pydantic import Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.clock import from_text, now, to_text, within_our_calendar
+from app.kit.clock import from_text, now, to_text
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
-from app.kit.web.strict import Strict
+from app.kit.web.strict import Moment, Strict
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.recording_limits import MAX_CLIP_S
@@ -24,8 +24,6 @@ from app.video.pages.job import job_of
 from app.video.pages.job_list import url_of
 from app.video.service import RecordingReport
 from app.video.service.producers import producer_of_job
-
-Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
 
 
 class PageQuery(Strict):
