@@ -51,6 +51,8 @@ class Formula:
 
 def with_recognized(previews: Previews, values: Values, user: str) -> Values:
     """Returns the fields with the preprocessing recognized for a model that has just been chosen."""
+    if not suggestions.has_new_model(values):
+        return values
     known = [_recognition(previews, values[field], user) for field in ("model_key", "pre_for")]
     return suggestions.selected(values, *known)
 

@@ -15,6 +15,7 @@ from app.conversion.intake.range_checks import LABELS
 from app.conversion.options import Preprocess
 from app.conversion.pages import new_form
 from app.conversion.pages.new_form import Values, as_text
+from app.conversion.service.previews import certain_preprocess
 from app.inference.preprocess_options import read_preprocess
 
 Recognized = Mapping[str, Any] | None
@@ -76,10 +77,15 @@ def selected(values: Values, recognition: Recognized, earlier: Recognized = None
         recognition: of the chosen model.
         earlier: of the model that it replaces.
     """
-    if not values["model_key"] or values["pre_for"] == values["model_key"]:
+    if not has_new_model(values):
         return values
     is_untouched = _is_taken(_default_fields(earlier), values)
     return {**values, **(_default_fields(recognition) if is_untouched else {}), "pre_for": values["model_key"]}
+
+
+def has_new_model(values: Values) -> bool:
+    """Returns whether a model has been chosen since the preprocessing was selected."""
+    return values["model_key"] not in ("", values["pre_for"])
 
 
 def recognized_model(recognition: Recognized, values: Values) -> RecognizedModel | None:
@@ -140,9 +146,7 @@ def _recognized(each: Mapping[str, Any], values: Values) -> Suggestion:
 
 def _default_fields(recognition: Recognized) -> Values:
     """Returns the fields of the preprocessing that applies to a model where nothing else is chosen."""
-    is_sure = recognition is not None and recognition["is_sure"]
-    preprocess = read_preprocess(recognition["preprocess"]) if recognition and is_sure else Preprocess()
-    return preprocess_fields(preprocess.to_json())
+    return preprocess_fields((certain_preprocess(recognition) or Preprocess()).to_json())
 
 
 def _is_taken(fields: Values, values: Values) -> bool:

@@ -19,7 +19,7 @@ from app.conversion.intake import calibration_checks
 from app.conversion.intake.calibration_checks import CalibrationTarget
 from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, SampleStats, UnreadableSample
 from app.conversion.intake.range_checks import ExpectedRange
-from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads
@@ -195,6 +195,15 @@ class Previews:
             return facts
 
 
+def certain_preprocess(recognition: Mapping[str, Any] | None) -> Preprocess | None:
+    """Returns the preprocessing that a model was trained with; None if it is not certain.
+
+    Args:
+        recognition: of the model, see Recognition.to_json.
+    """
+    return read_preprocess(recognition["preprocess"]) if recognition and recognition["is_sure"] else None
+
+
 def _beside(key: str, name: str) -> str:
     return f"{key.rpartition('/')[0]}/{name}"
 
@@ -226,11 +235,8 @@ def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
 def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     if model is None or model.facts is None:
         return CalibrationTarget()
-    known = model.recognition
-    trained_with = read_preprocess(known["preprocess"]) if known and known["is_sure"] else None
-    return calibration_checks.target_of(
-        [_shape(entry, shapes) for entry in model.facts["inputs"]], model.expectation, trained_with
-    )
+    inputs = [_shape(entry, shapes) for entry in model.facts["inputs"]]
+    return calibration_checks.target_of(inputs, model.expectation, certain_preprocess(model.recognition))
 
 
 def _images_preview(facts: dict[str, Any]) -> ImagesPreview:
