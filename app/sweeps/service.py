@@ -255,7 +255,6 @@ class Sweeps:
 
 def result_of(record: JobRecord) -> dict[str, Any]:
     """Returns what the table shows of a job."""
-    bie, nef = record.stages["bie"].summary, record.stages["nef"].summary
     took_s = None
     if record.finished_at:
         took_s = (from_text(record.finished_at) - from_text(record.created_at)).total_seconds()
@@ -263,10 +262,10 @@ def result_of(record: JobRecord) -> dict[str, Any]:
         "status": record.status.value,
         "progress": record.progress,
         "verdict": record.verdict.value if record.verdict else None,
-        "snr_db": bie.get("snr_db"),
-        "cosine": bie.get("cosine"),
-        "size_bytes": bie.get("size_bytes") or nef.get("size_bytes"),
-        "latency_ms": bie.get("latency_ms", bie.get("itc_ms")),
+        "snr_db": record.snr_db,
+        "cosine": record.stages["bie"].summary.get("cosine"),
+        "size_bytes": record.size_bytes,
+        "latency_ms": record.latency_ms,
         "rule_db": record.rule_db,
         "took_s": took_s,
         "problem": record.error.reason if record.error else "",

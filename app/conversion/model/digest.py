@@ -49,11 +49,10 @@ def digest(record: JobRecord) -> JobDigest:
     took = None
     if record.finished_at is not None:
         took = (from_text(record.finished_at) - from_text(record.created_at)).total_seconds()
-    bie = record.stages[Stage.BIE.step].summary
     numbers = {
-        "snr": bie.get("snr_db"),
-        "size": bie.get("size_bytes") or record.stages[Stage.NEF.step].summary.get("size_bytes"),
-        "latency": bie.get("latency_ms", bie.get("itc_ms")),
+        "snr": record.snr_db,
+        "size": record.size_bytes,
+        "latency": record.latency_ms,
         "took": took,
         "created": from_text(record.created_at).timestamp(),
     }

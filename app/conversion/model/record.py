@@ -198,6 +198,18 @@ class JobRecord:
         return self.stages[Stage.BIE.step].summary.get("snr_db")
 
     @property
+    def size_bytes(self) -> int | None:
+        """Of the quantized model; of the compiled one where that is not known."""
+        sizes = (self.stages[stage.step].summary.get("size_bytes") for stage in (Stage.BIE, Stage.NEF))
+        return next(filter(None, sizes), None)
+
+    @property
+    def latency_ms(self) -> float | None:
+        """Of one inference of the quantized model: measured here, or by the vendor's report."""
+        summary = self.stages[Stage.BIE.step].summary
+        return summary.get("latency_ms", summary.get("itc_ms"))
+
+    @property
     def rule_db(self) -> float:
         """The SNR in dB that the verdict requires of every output."""
         return float(self.stages[Stage.BIE.step].summary.get("rule_db", SNR_DB_MIN))
