@@ -23,8 +23,6 @@ from app.conversion.options import Options
 
 ARTIFACT = "artifact:"
 _EMPTY = ("{}", "[]")
-to_json = json.JSONEncoder().encode
-from_json = json.JSONDecoder().raw_decode
 _STATUSES = {status.value: status for status in Status}
 _STAGES = {stage.value: stage for stage in Stage}
 _STATES = {state.value: state for state in StageState}
@@ -41,11 +39,11 @@ def to_fields(record: JobRecord) -> dict[str, str]:
         "stage": record.stage,
         "progress": str(record.progress),
         "finished_at": record.finished_at or "",
-        "output": to_json(record.output),
-        "error": to_json(asdict(record.error)) if record.error else "",
-        "tags": to_json(record.tags) if record.tags else "[]",
+        "output": json.dumps(record.output),
+        "error": json.dumps(asdict(record.error)) if record.error else "",
+        "tags": json.dumps(record.tags) if record.tags else "[]",
         "options": record.options.model_dump_json(exclude_defaults=True),
-        "intake": to_json(record.intake) if record.intake else "{}",
+        "intake": json.dumps(record.intake) if record.intake else "{}",
         "origin": record.origin,
     }
     if record.forecast_s is not None:
@@ -70,7 +68,7 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
         finished_at=fields.get("finished_at") or None,
         status=_STATUSES[fields["status"]],
         stage=_STAGES[fields["stage"]],
-        output=from_json(fields["output"])[0],
+        output=json.loads(fields["output"]),
         error=JobError(**json.loads(error)) if error else None,
         tags=tuple(_parts(fields["tags"])),
         options=_options(fields["options"]),

@@ -20,9 +20,9 @@ names never arrived. Instead a new consumer returns the messages that its predec
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from json import JSONDecoder
 from typing import Any, Protocol, TypeVar
 
 import redis
@@ -37,7 +37,6 @@ from app.kit.redis import record_scripts
 from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, Script, as_map, database
 
 T = TypeVar("T")
-from_json = JSONDecoder().raw_decode
 MAX_BLOCK_S = 5.0
 """Maximum duration of the first wait after a message; less than the socket's timeout."""
 QUIET_BLOCKS = 4
@@ -359,7 +358,7 @@ class BlockingConsumer(_RedisConsumer):
 
 def _decode(text: str) -> Message[Any]:
     """The same as Dramatiq's, which takes more steps for each message."""
-    return Message(**from_json(text)[0])
+    return Message(**json.loads(text))
 
 
 def _connected(call: Callable[[], T]) -> T:

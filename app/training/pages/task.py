@@ -142,14 +142,19 @@ def _where(options: TrainingOptions, view: TaskView) -> str:
     """The name of the cluster on which its last attempt is, or a task waits; "" if there is only one."""
     if len(options.clusters) == 1:
         return ""
-    is_placed = view.attempts and not view.task.is_waiting
-    return options.shown(view.attempts[-1].cluster if is_placed else view.task.cluster)
+    placed_on = _placed_on(view)
+    return options.shown(view.task.cluster if placed_on is None else placed_on)
 
 
 def _is_followed(options: TrainingOptions, view: TaskView) -> bool:
     """Whether the cluster of its attempt is in the settings. Of another the scheduler sees nothing."""
-    is_placed = view.attempts and not view.task.is_waiting
-    return not is_placed or view.attempts[-1].cluster in options.noted_clusters
+    placed_on = _placed_on(view)
+    return placed_on is None or placed_on in options.noted_clusters
+
+
+def _placed_on(view: TaskView) -> str | None:
+    """The cluster of its attempt, as records name it; None while it waits."""
+    return view.attempts[-1].cluster if view.attempts and not view.task.is_waiting else None
 
 
 def _all_events(request: Request, view: TaskView) -> list[TaskEvent]:

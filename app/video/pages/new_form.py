@@ -121,25 +121,20 @@ def body_of(form: JobForm) -> dict[str, Any]:
 def gate_of(values: Mapping[str, str]) -> dict[str, Any]:
     """The DAG's gate; empty without one."""
     gate: dict[str, Any] = {"region": values["region"]} if values["region"] else {}
-    gate |= {"motion": float(values["motion"]) / 100} if _is_percentage(values["motion"]) else {}
+    gate |= {"motion": float(values["motion"]) / 100} if _is_number(values["motion"], 100) else {}
     return {"gate": gate} if gate else {}
 
 
 def recording_of(values: Mapping[str, str]) -> dict[str, Any]:
     """The DAG's recording; empty without one."""
-    return {"recording": {"hours": float(values["record_hours"])}} if _are_hours(values["record_hours"]) else {}
+    hours = values["record_hours"]
+    return {"recording": {"hours": float(hours)}} if _is_number(hours, MAX_HOURS) else {}
 
 
-def _are_hours(text: str) -> bool:
+def _is_number(text: str, most: float) -> bool:
+    """Returns whether it is a number above 0, up to `most`."""
     try:
-        return 0 < float(text) <= MAX_HOURS
-    except ValueError:
-        return False
-
-
-def _is_percentage(text: str) -> bool:
-    try:
-        return 0 < float(text) <= 100
+        return 0 < float(text) <= most
     except ValueError:
         return False
 
@@ -161,8 +156,8 @@ def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
             problems[one.name] = ""
     problems |= {
         name: ""
-        for name, is_valid in (("motion", _is_percentage), ("record_hours", _are_hours))
-        if values[name] and not is_valid(values[name])
+        for name, most in (("motion", 100), ("record_hours", MAX_HOURS))
+        if values[name] and not _is_number(values[name], most)
     }
     try:
         read_region(values["region"] or "0,0,1,1")
