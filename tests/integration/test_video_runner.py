@@ -448,9 +448,7 @@ def test_numbers_rise_over_a_restart(tmp_path: Path, clip: Path) -> None:
             given = {"realtime": True, "restart_policy": RestartPolicy.EOS}
             made.start(made.content(plan_of(GRAPH, EDGE), **given), clip)
             until(lambda made=made: len(made.agent.reports) >= 2 and made.agent.demands)
-            assert made.runner is not None
-            made.runner.close()
-            made.runner = None
+            made.stop()
             seen.append((made.agent.results, made.agent.reports, made.agent.demands))
     for index, name in ((0, "n_loop"), (1, "seq"), (2, "asked")):
         first, second = ([each[name] for each in told[index]] for told in seen)
@@ -633,9 +631,7 @@ def test_of_a_region_only_that_part_is_sent_and_boxes_are_those_of_the_whole(mad
 
 def test_the_drawn_picture_of_a_recorded_job_can_be_had_as_a_clip(made: Deployment, clip: Path) -> None:
     dag = {**REQUIREMENT, "recording": {"hours": 1, "width": 160}}
-    runner = made.start(
-        made.content(plan_of(GRAPH, EDGE), dag=dag, realtime=True, restart_policy=RestartPolicy.EOS), clip
-    )
+    made.start(made.content(plan_of(GRAPH, EDGE), dag=dag, realtime=True, restart_policy=RestartPolicy.EOS), clip)
     url, secret = f"{made.serve()}/user/video/{UID}", {"Authorization": f"Bearer {SECRET}"}
     assert httpx.get(f"{url}/clip").status_code == httpx.get(f"{url}/recording").status_code == 401
     with httpx.Client(headers=secret, trust_env=False) as client:
@@ -652,7 +648,7 @@ def test_the_drawn_picture_of_a_recorded_job_can_be_had_as_a_clip(made: Deployme
         assert gone.status_code == 404
         for begin, end in ((begins_s, begins_s), (begins_s, begins_s + 10_000), ("nan", 5)):
             assert client.get(f"{url}/clip", params={"begins_s": begin, "ends_s": end}).status_code == 400
-    runner.close()
+    made.stop()
     assert list((made.folder / "recording").glob("*.mp4"))
 
 

@@ -1,4 +1,7 @@
-"""Makes the package's `_sync` from `_async`: `python ops/packages/modelmill-client/generate.py`, after each change."""
+"""Makes the package's `_sync` from `_async`: `python ops/packages/modelmill-client/generate.py`, after each change.
+
+With a folder as argument they go there.
+"""
 
 from __future__ import annotations
 
@@ -60,4 +63,4 @@ def _formatted(text: str) -> str:
 
 
 if __name__ == "__main__":
-    generate(PACKAGE / TARGET)
+    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else PACKAGE / TARGET)

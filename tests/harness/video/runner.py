@@ -356,9 +356,14 @@ class Deployment:
         self._live.append(served)
         return served.url
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Closes the runner, once; the agent and the hosts stay."""
         if self.runner is not None:
             self.runner.close()
+            self.runner = None
+
+    def close(self) -> None:
+        self.stop()
         servers = (*self._live, self.agent, *self.hosts)
         for served in servers:
             served.end()
