@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache, partial
 
 from redis import Redis
@@ -14,6 +15,7 @@ from app.model_registry.service import Models
 from app.nodes.service import Nodes
 from app.results.service import Rules
 from app.settings import Settings
+from app.video.model.kinds import StageKind
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.service import (
     Catalogue,
@@ -63,7 +65,12 @@ def open_video(
         waker.notify(f"{CHANNEL}:{uid}", CHANNEL)
 
     catalogue = Catalogue(
-        database, models, on_change=lambda: wake(""), member_of=nodes.access.member_of, note=nodes.access.note
+        database,
+        models,
+        kinds=_stage_kinds,
+        on_change=lambda: wake(""),
+        member_of=nodes.access.member_of,
+        note=nodes.access.note,
     )
     resources = Resources(nodes)
     plots, snapshots = plots_in(client), Snapshots(objects)
@@ -102,3 +109,10 @@ def open_video(
     pictures = Pictures(jobs, nodes, snapshots, on_snapshot=partial(rules.keep_picture, KIND), keep_clips=keep_clips)
     clips = Clips(pictures, rules)
     return Video(catalogue, jobs, sets, resources, planning, reports, pictures, clips, controller)
+
+
+def _stage_kinds() -> Mapping[str, StageKind]:
+    """Those of the nodes' program, by name."""
+    from app.edge.video.stages.registry import kinds  # imported on demand, because it loads numpy
+
+    return kinds()

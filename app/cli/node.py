@@ -11,6 +11,7 @@ from app.edge.agent import options as given
 from app.inference.prediction import ExecutionProvider
 from app.kit.cli.command import CannotStart
 from app.kit.cli.service_options import token as admin_token
+from app.nodes.cameras import video_of
 from app.nodes.model import Side, TlsMode
 
 NODE_TOKEN = "MODELMILL_NODE_TOKEN"  # noqa: S105  # the variable's name
@@ -123,7 +124,7 @@ def node(
         sources=tuple(map(given.source, source or ())),
         discover=given.interface(discover),
         passed=tuple(env or ()),
-        videos=tuple(map(given.video, video or ())),
+        videos=tuple(map(video_of, video or ())),
         provider=provider,
         stops_workers=stop_workers,
         replace=replace,

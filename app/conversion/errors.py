@@ -82,12 +82,6 @@ class TruncatedModel(BadInput):
     code = "MODEL_TRUNCATED"
 
 
-class InvalidModel(BadInput):
-    """The protobuf parses, but the graph breaks the ONNX rules."""
-
-    code = "MODEL_INVALID"
-
-
 class ExternalWeights(BadInput):
     code = "MODEL_EXTERNAL_WEIGHTS"
 
@@ -100,10 +94,6 @@ class TooNewModel(BadInput):
 
 class DynamicShape(BadInput):
     code = "MODEL_DYNAMIC_SHAPE"
-
-
-class UnsupportedOperator(BadInput):
-    code = "MODEL_UNSUPPORTED_OPERATOR"
 
 
 class UnsupportedInput(BadInput):
@@ -151,10 +141,6 @@ class DamagedImage(BadInput):
     """Some images cannot be read; they are named, and the rest is used only if the user allows it."""
 
     code = "IMAGES_DAMAGED"
-
-
-class WrongSampleShape(BadInput):
-    code = "IMAGES_WRONG_SHAPE"
 
 
 class WrongSampleType(BadInput):

@@ -11,11 +11,12 @@ from typing import Any
 
 import onnx
 
-from app.conversion.errors import InvalidModel, NotOnnx
+from app.conversion.errors import NotOnnx
 from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.options import Chip
 from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains import graph
+from app.inference.errors import InvalidModel
 from app.kit.errors import NotFound
 
 ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError)
@@ -99,12 +100,12 @@ def _kneron_nef(path: Path) -> dict[str, Any] | None:
 
 def _zip(path: Path) -> dict[str, Any] | None:
     """A host NEF, or any other zip; None for a damaged one."""
-    from app.conversion.toolchains.host import runtime
+    from app.inference.runtimes import sessions
 
     try:
         with zipfile.ZipFile(path) as archive:
             names = [info.filename for info in archive.infolist() if not info.is_dir()]
-            if runtime.MANIFEST in names and runtime.MODEL in names:
+            if sessions.MANIFEST in names and sessions.MODEL in names:
                 return _host_nef(archive)
     except ZIP_ERRORS:
         return None
@@ -113,16 +114,16 @@ def _zip(path: Path) -> dict[str, Any] | None:
 
 
 def _host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
-    from app.conversion.toolchains.host import runtime
+    from app.inference.runtimes import sessions
 
     try:
-        manifest = runtime.read_manifest(archive)
+        manifest = sessions.read_manifest(archive)
     except InvalidModel as error:
         return {"kind": "zip", "reason": error.message}
     promised = manifest.get("files")
     promised = promised if isinstance(promised, dict) else {}
     files = {name: _member(archive, name, expected) for name, expected in promised.items()}
-    is_intact = runtime.MODEL in files and all(entry["is_intact"] for entry in files.values())
+    is_intact = sessions.MODEL in files and all(entry["is_intact"] for entry in files.values())
     return {"kind": "host-nef", "is_intact": is_intact, "files": files, "manifest": manifest}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from app.kit.errors import BadRequest, ModelmillError, Unauthorized
 from app.kit.network.tls import Credentials
 from app.kit.observability.logs import Format, Level, configure
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.kit.web.multipart import Part
 
 STOP_S = 2
@@ -35,12 +35,9 @@ def json_of(part: Part | None, name: str) -> dict[str, Any]:
     if part is None:
         return {}
     try:
-        document = json.loads(part.data)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
-        raise BadRequest(f"The part {name} must be a JSON object.")
-    return document
+        return read_object(part.data)
+    except UnreadableJson:
+        raise BadRequest(f"The part {name} must be a JSON object.") from None
 
 
 def check_bearer(headers: Mapping[str, str], secret: str, *, hint: str = "") -> None:

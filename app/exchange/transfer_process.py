@@ -13,6 +13,7 @@ from typing import Any
 from app.exchange.errors import TransferFailed
 from app.kit.errors import ModelmillError
 from app.kit.process.spawn import python_module, spawn
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 COMMAND = python_module("app.exchange.transfer")
 SECRETS = "MODELMILL_"
@@ -68,10 +69,8 @@ def _last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dict[str,
 def _lines(output: Any) -> Iterator[dict[str, Any]]:
     """Yields our messages; other lines were printed by libraries."""
     for line in output:
-        with contextlib.suppress(ValueError):
-            message = json.loads(line)
-            if isinstance(message, dict):
-                yield message
+        with contextlib.suppress(UnreadableJson):
+            yield read_object(line)
 
 
 class _Tail:

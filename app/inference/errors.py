@@ -11,6 +11,24 @@ class ModelUnusable(BadInput):
     code = "MODEL_UNUSABLE"
 
 
+class InvalidModel(BadInput):
+    """The protobuf parses, but the graph breaks the ONNX rules; or the file is not what its name says."""
+
+    code = "MODEL_INVALID"
+
+
+class UnsupportedOperator(BadInput):
+    """onnxruntime has no implementation of an operator. detail: operator, node."""
+
+    code = "MODEL_UNSUPPORTED_OPERATOR"
+
+
+class WrongSampleShape(BadInput):
+    """An array or picture does not have the shape of the model's input."""
+
+    code = "IMAGES_WRONG_SHAPE"
+
+
 class DamagedPicture(BadInput):
     """The bytes are not a complete JPEG or PNG, or the picture is too large."""
 

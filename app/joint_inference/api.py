@@ -3,7 +3,6 @@ report of them. OPERATIONS is its table of routes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from app.joint_inference.service.reports import RowReport, read_rows
 from app.joint_inference.validation import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, query
 from app.kit.web.operations import NODES, USERS, Operations
@@ -172,8 +172,8 @@ def sample_picture(request: Request) -> Response:
 async def report_status(request: Request) -> Response:
     """Of a node for what it runs; of a user for their own."""
     try:
-        body = json.loads(await whole_body(request, MAX_BYTES, "A resource"))
-    except (ValueError, RecursionError) as error:
+        body = read_json(await whole_body(request, MAX_BYTES, "A resource"))
+    except UnreadableJson as error:
         raise BadRequest("The body is not JSON.", hint=str(error)) from None
     namespace, name = named(request)
     reports = joint_of(request).reports

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from app.joint_inference.model.resource import LIST_KIND
 from app.joint_inference.problems import Problem, refuse
 from app.kit.errors import TooLarge
 from app.kit.text.plain_yaml import UnreadableYaml, read_documents
+from app.kit.text.untrusted_json import NestedTooDeeply, UnreadableJson, read_json
 
 MAX_BYTES = 256 * 1024
 MAX_DOCUMENTS = 100
@@ -64,10 +64,10 @@ def _yaml(text: str) -> list[Any]:
 def _json(text: str) -> list[Any]:
     """Reads text that may be JSON; a flow mapping of YAML starts in the same way."""
     try:
-        return [json.loads(text)]
-    except RecursionError:
+        return [read_json(text)]
+    except NestedTooDeeply:
         refuse([Problem("$", "is nested far too deep")])
-    except ValueError:
+    except UnreadableJson:
         return _yaml(text)
     raise AssertionError
 

@@ -3,7 +3,6 @@ started."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,6 +16,7 @@ from app.joint_inference.hard_examples.parameters import ParameterReader, number
 from app.joint_inference.model.resource import Role, Specification
 from app.joint_inference.model.sources import NamedSource, read_sources
 from app.joint_inference.model.tally import RowChoice
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 COLORS = ("RGB", "BGR", "GRAY", "auto")
 RESIZES = ("stretch", "letterbox")
@@ -223,8 +223,8 @@ def _names(reader: ParameterReader, key: str) -> tuple[str, ...]:
     if not text.startswith("["):
         return tuple(label.strip() for label in text.split(",")) if text else ()
     try:
-        labels = json.loads(text)
-    except (ValueError, RecursionError):
+        labels = read_json(text)
+    except UnreadableJson:
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise refused(key, text, "names between commas, or a JSON list of them")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -11,6 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from app.conversion.options import Preprocess
 from app.inference.prediction import Decoder, Format
+from app.kit.text.untrusted_json import read_json
 from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
@@ -83,10 +83,7 @@ class ModelUpload(_Versioned):
     @field_validator("preprocess", mode="before")
     @classmethod
     def _read(cls, text: Any) -> Any:
-        try:
-            return json.loads(text) if isinstance(text, str) and text.strip() else None
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
+        return read_json(text) if isinstance(text, str) and text.strip() else None
 
     @property
     def listed_labels(self) -> list[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from app.kit.errors import BadInput, Conflict, NotFound
 from app.nodes.model import WorkKey
@@ -131,3 +133,23 @@ def _source(text: str) -> str:
             hint="Give a URL, as rtsp://user:password@10.0.0.7/stream, or an absolute path on the node.",
         )
     return source
+
+
+def video_of(text: str) -> tuple[str, str]:
+    """Reads (type, absolute path or URL) from `TYPE=SOURCE` or `SOURCE`. The type defaults to the stem of the source's
+    name.
+
+    Raises:
+        BadInput: The source is not valid.
+    """
+    kind, equals, source = text.partition("=")
+    if not equals or "/" in kind:  # an equals sign in a URL or a folder
+        kind, source = "", text
+    if not source.strip():
+        raise BadInput(f"{text!r} names no video", hint="It should look like 'traffic flow=/videos/input.mov'.")
+    is_url = "://" in source
+    named = PurePosixPath(urlsplit(source).path) if is_url else Path(source)
+    kind = kind.strip() or named.stem or source.partition("://")[0]
+    if len(kind) > MOST_TYPE or not kind.isprintable():
+        raise BadInput(f"{kind[:40]!r} is no type of a video", hint=f"It is a text of at most {MOST_TYPE} characters.")
+    return kind, source if is_url else str(Path(source).expanduser().absolute())

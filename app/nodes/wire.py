@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any
 
 from app.kit.errors import BadRequest
 from app.kit.text.json_form import FormError
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
 MAX_UP_BYTES = 1 << 20
@@ -151,9 +151,8 @@ def read(text: str | bytes) -> dict[str, Any]:
             not be shown.
     """
     try:
-        data = json.loads(text, parse_constant=_finite_number, parse_float=_finite_number)
-        json.dumps(data, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
+        data = read_json(text, is_strict=True)
+    except UnreadableJson:
         raise BadFrame("This is no JSON.") from None
     if not isinstance(data, dict):
         raise BadFrame("This is to be a JSON object.")
@@ -198,10 +197,3 @@ def _is_text(value: object) -> bool:
 
 def _is_seq(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEQ
-
-
-def _finite_number(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is no number")
-    return value

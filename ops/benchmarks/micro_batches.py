@@ -18,9 +18,9 @@ from statistics import median
 import httpx
 import numpy as np
 
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.inference.picture_codec import encode
 from app.inference.prediction import PredictorOptions
+from app.inference.runtimes.sessions import open_session, run
 from ops.benchmarks.joint import SECRET, SERVICE, big_model
 from tests.harness.joint.data_sets import Side
 from tests.harness.paths import SHARED_DATA

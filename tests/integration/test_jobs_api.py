@@ -18,7 +18,7 @@ import httpx
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.host.runtime import HostModel
+from app.inference.runtimes.sessions import HostModel
 from app.kit.objects.signed_urls import signed_url
 from tests.harness.api import (
     Api,

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from app.bootstrap.container import Container, assemble
-from app.conversion.toolchains.host.runtime import HostModel
 from app.homes.service import Homes
+from app.inference.runtimes.sessions import HostModel
 from app.kit.clock import now
 from tests.harness.api import Api, has_ended, until
 from tests.harness.deployment import DRAMATIQ, Deployment

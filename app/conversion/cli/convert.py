@@ -14,6 +14,7 @@ from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
 PREPROCESS, QUANTIZE, TARGET = "Preprocessing (x = (pixel × scale − mean) / std)", "Quantization (host)", "Target"
@@ -335,14 +336,12 @@ def preprocess_flags(text: str | None) -> dict[str, Any]:
     if text in PRESETS:
         return {f"preprocess.{name}": value for name, value in PRESETS[text].items()}
     try:
-        values = json.loads(text)
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
+        values = read_object(text)
+    except UnreadableJson:
         raise BadRequest(
             f"--preprocess {text!r} is neither a name nor a JSON object",
             hint=f'The names are {", ".join(PRESETS)}; an object is such as {{"color": "BGR", "scale": 1}}.',
-        )
+        ) from None
     return {f"preprocess.{name}": value for name, value in values.items()}
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.errors import InvalidModel
-from app.conversion.toolchains.host.runtime import HostModel
 from app.conversion.toolchains.samples import SampleSet
+from app.inference.errors import InvalidModel
 from app.inference.preprocess_options import read_preprocess
+from app.inference.runtimes.sessions import HostModel
 from app.kit.errors import BadInput, NotFound
 
 Array = npt.NDArray[Any]

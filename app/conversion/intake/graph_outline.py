@@ -12,8 +12,8 @@ from typing import Any
 
 import onnx
 
-from app.conversion.errors import InvalidModel
 from app.conversion.toolchains.base import Progress
+from app.inference.errors import InvalidModel
 
 NODES_MOST = 1500
 """Graphs with more nodes are not drawn."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from app.conversion.errors import InvalidModel, ModelTooLarge, TooNewModel, UnsupportedInput, UnsupportedOperator
+from app.conversion.errors import ModelTooLarge, TooNewModel, UnsupportedInput
 from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.preprocess_recognition import Recognition, recognize
 from app.conversion.intake.range_checks import ExpectedRange
@@ -17,6 +17,7 @@ from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
+from app.inference.errors import InvalidModel, UnsupportedOperator
 from app.kit.text.plain_text import reason_of
 
 

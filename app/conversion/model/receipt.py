@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.model.record import Artifact, JobRecord, Stage, StageRecord
+from app.kit.text.untrusted_json import read_json
 
 NAME = "receipt.json"
 """The artifact's."""
@@ -80,7 +80,7 @@ def statement(record: JobRecord, builder: Builder) -> dict[str, Any]:
 def read_statement(payload: bytes) -> Statement:
     """Raises NoStatement."""
     try:
-        document = json.loads(payload)
+        document = read_json(payload)
         predicate = document["predicate"]
         if (document["_type"], predicate["buildDefinition"]["buildType"]) != (STATEMENT_TYPE, BUILD_TYPE):
             raise NoStatement("it is a statement about something else than a conversion")
@@ -92,7 +92,7 @@ def read_statement(payload: bytes) -> Statement:
             str(metadata["finishedOn"]),
             str(predicate["modelmill_public_key"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, NoStatement):
             raise
         raise NoStatement("it is no statement about a conversion (in-toto)") from error

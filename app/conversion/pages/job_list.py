@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pydantic import Field
 from starlette.requests import Request
 
 from app.conversion.job_index import Sort
+from app.kit.text.untrusted_json import read_json
 from app.kit.web.http import FilterForm
 
 LIST = "/ui/jobs"
@@ -130,9 +130,9 @@ class SavedView:
 def saved_views(request: Request) -> list[SavedView]:
     """Returns the saved views of this browser; none if the cookie is not valid."""
     try:
-        pairs = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")) or b"[]")
+        pairs = read_json(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")) or b"[]")
         views = [SavedView(str(name)[:NAME_MAX], str(text)[:TEXT_MAX]) for name, text in pairs]
-    except (binascii.Error, ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         return []
     return views[:VIEWS_MAX]
 

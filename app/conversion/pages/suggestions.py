@@ -17,6 +17,7 @@ from app.conversion.pages import new_form
 from app.conversion.pages.new_form import Values, as_text
 from app.conversion.service.previews import certain_preprocess
 from app.inference.preprocess_options import read_preprocess
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 Recognized = Mapping[str, Any] | None
 """Made by Recognition.to_json; None for a model that takes no pictures."""
@@ -58,10 +59,8 @@ class RecognizedModel:
 def patched(values: Values, text: str) -> Values:
     """Returns the fields with those of a suggestion filled in. Unknown fields and invalid suggestions are ignored."""
     try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return values
-    if not isinstance(fields, dict):
+        fields = read_object(text)
+    except UnreadableJson:
         return values
     sent = {str(name): [value] for name, value in fields.items() if isinstance(value, str)}
     return new_form.settled(new_form.merged(values, sent))

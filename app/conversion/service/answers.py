@@ -21,7 +21,7 @@ from app.conversion.toolchains.base import OUTPUTS
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
 
-MAKE = "app.inference.answers:draw_answers"
+MAKE = "app.conversion.intake.answer_pictures:draw_answers"
 MEDIA_TYPE = "image/webp"
 PICTURES_MOST = 12
 FORM = 1

@@ -25,6 +25,7 @@ from app.conversion.model.record import (
 )
 from app.conversion.options import Options
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.text.untrusted_json import read_json
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def from_bytes(data: bytes) -> JobRecord:
         NoDescription: It is truncated, has another format, or has options that this release does not know.
     """
     try:
-        document = json.loads(data)
+        document = read_json(data)
         if document["format"] != FORMAT:
             raise NoDescription(f"the format {document['format']!r} is not known here")
         return _record(document["job"])

@@ -55,7 +55,7 @@ def graph_bytes(conversion: Conversion, file: GraphFile) -> GraphBytes:
     """Raises ObjectMissing, or ArtifactNotReady for a NEF without a readable model."""
     if file.name != OUTPUTS[Stage.NEF]:
         return GraphBytes(file.artifact.size_bytes, conversion.jobs.read(file.artifact))
-    from app.conversion.toolchains.host.runtime import MODEL  # imported late because it loads numpy
+    from app.inference.runtimes.sessions import MODEL  # imported late because it loads numpy
 
     source = io.BufferedReader(_StoredFile(conversion, file.artifact), BUFFER_BYTES)
     try:

@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from app.conversion.errors import InvalidModel
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.graph.shapes import FAILURES, inferred
+from app.inference.errors import InvalidModel
 
 SAMPLES = 2
 WEIGHT_SIZE_LEAST = 17

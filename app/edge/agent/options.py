@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.inference.prediction import ExecutionProvider
@@ -14,7 +14,6 @@ from app.kit.network.addresses import ANY_ADDRESS, is_loopback
 from app.nodes.model import NAME, Side, TlsMode
 
 DEFAULT_LISTEN = "127.0.0.1:9100"
-MOST_TYPE = 64
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 
 
@@ -139,26 +138,6 @@ def interface(text: str) -> str:
         raise BadInput(
             f"{text!r} is no address", hint="Give this machine's on that network, as 192.168.1.10."
         ) from None
-
-
-def video(text: str) -> tuple[str, str]:
-    """Reads (type, absolute path or URL) from `TYPE=SOURCE` or `SOURCE`. The type defaults to the stem of the source's
-    name.
-
-    Raises:
-        BadInput: The source is not valid.
-    """
-    kind, equals, source = text.partition("=")
-    if not equals or "/" in kind:  # an equals sign in a URL or a folder
-        kind, source = "", text
-    if not source.strip():
-        raise BadInput(f"{text!r} names no video", hint="It should look like 'traffic flow=/videos/input.mov'.")
-    is_url = "://" in source
-    named = PurePosixPath(urlsplit(source).path) if is_url else Path(source)
-    kind = kind.strip() or named.stem or source.partition("://")[0]
-    if len(kind) > MOST_TYPE or not kind.isprintable():
-        raise BadInput(f"{kind[:40]!r} is no type of a video", hint=f"It is a text of at most {MOST_TYPE} characters.")
-    return kind, source if is_url else str(Path(source).expanduser().absolute())
 
 
 def cpu_numbers(text: str) -> frozenset[int]:

@@ -5,7 +5,6 @@ All calls raise ApiError if the web server refuses, and Unreachable if it does n
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -21,6 +20,7 @@ from app.edge.agent.options import socket_url
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
 from app.kit.network.addresses import is_loopback
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.nodes import wire
 from app.nodes.model import Side
 
@@ -195,7 +195,6 @@ class WebClient:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(body)
-    except ValueError:
+        return read_object(body)
+    except UnreadableJson:
         return {}
-    return document if isinstance(document, dict) else {}

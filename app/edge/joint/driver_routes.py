@@ -21,6 +21,7 @@ from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.model.tally import Sample
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_form import FormError, JsonForm
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.multipart import parts_in
 from app.kit.web.request_body import whole_body
 from app.nodes.model import Operation, Order, WorkerReport, WorkKey
@@ -106,10 +107,10 @@ class DriverEndpoints:
     async def info(self, request: Request) -> Response:
         body = await whole_body(request, MAX_BODY_BYTES, "A body")
         try:
-            info = WORKER_INFO.read(json.loads(body))
+            info = WORKER_INFO.read(read_json(body))
         except FormError as error:
             raise BadRequest(f"{error.place[0] if error.place else 'body'}: {error.problem}") from None
-        except (ValueError, RecursionError):
+        except UnreadableJson:
             raise BadRequest("body: This is no JSON.") from None
         worker = request.path_params["worker"]
         if info.name != worker:
@@ -278,8 +279,8 @@ def _check_agreement(metadata: Any, what: str, path: str) -> None:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        endpoints = json.loads(body)
-    except (ValueError, RecursionError):
+        endpoints = read_json(body)
+    except UnreadableJson:
         raise BadRequest("The body is not JSON.") from None
     if not isinstance(endpoints, dict):
         raise BadRequest("The body must be an object, the service as the Kubernetes API has it.")

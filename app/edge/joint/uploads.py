@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
@@ -28,6 +27,7 @@ from app.joint_inference.model.tally import Breaker
 from app.joint_inference.worker_options import EdgeOptions
 from app.kit.clock import now
 from app.kit.network.tls import Credentials, tls_name
+from app.kit.text.untrusted_json import read_json
 
 MAX_ANSWER_BYTES = 1 << 20
 SHOWN = 160
@@ -284,8 +284,8 @@ def prediction_of(status: int, body: bytes, edge: Prediction | None) -> Predicti
     if status != 200:
         raise InvalidAnswer(f"the cloud answered {status}: {_excerpt(body)}")
     try:
-        prediction = Prediction.from_json(json.loads(body, parse_constant=_refuse_constant))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        prediction = Prediction.from_json(read_json(body, is_strict=True))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidAnswer(f"the cloud's answer is no prediction ({type(error).__name__}): {_excerpt(body)}") from None
     problem = _problem(prediction, edge)
     if problem:
@@ -304,15 +304,11 @@ def _problem(prediction: Prediction, edge: Prediction | None) -> str:
     return ""
 
 
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
-
-
 def _excerpt(body: bytes) -> str:
     """The beginning of an answer, or the message of an error of this product."""
     try:
-        message = json.loads(body)["error"]["message"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        message = read_json(body)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
         message = body[:SHOWN].decode("utf-8", "replace")
     plain = "".join(c if c.isprintable() else " " for c in str(message)[:SHOWN])
     return plain.strip() or "nothing"

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from app.kit.errors import BadInput
 from app.kit.files.whole_files import write_whole
+from app.kit.text.untrusted_json import read_json
 from app.video.model.job import JobContent, ServicesContent
 
 VARIABLE = "MODELMILL_WORK"
@@ -119,8 +120,8 @@ def _reading(path: Path, reader: str) -> Iterator[Any]:
         NoWork: It cannot be read, or what the block does with it fails.
     """
     try:
-        yield json.loads(path.read_bytes())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, BadInput) as error:
+        yield read_json(path.read_bytes())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput) as error:
         raise NoWork(f"{path} does not say what this {reader} is to do: {error}.") from None
 
 

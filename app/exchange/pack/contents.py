@@ -15,7 +15,6 @@ import numpy.typing as npt
 from app.conversion.intake.archive import extract
 from app.conversion.options import Options
 from app.conversion.sample_kinds import KINDS
-from app.conversion.toolchains.host.runtime import HostModel, numeric_outputs, open_session, run
 from app.conversion.toolchains.samples import InputSpec, SampleSet
 from app.exchange.pack import files
 from app.inference.decoders import OutputSpec, family_of
@@ -24,6 +23,7 @@ from app.inference.picture_codec import decode
 from app.inference.prediction import Decoder
 from app.inference.preprocessing import Preprocessor, axis_order, input_layout
 from app.inference.runtimes import npu_layout
+from app.inference.runtimes.sessions import HostModel, numeric_outputs, open_session, run
 from app.kit.errors import ModelmillError
 
 TESTS = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +12,7 @@ from app.exchange.model import ENDINGS, Source, Target
 from app.exchange.transfer.model_card import model_card
 from app.exchange.transfer.protocol import Access, Fetched, Progress
 from app.kit.errors import ExtraMissing
+from app.kit.text.untrusted_json import read_json
 
 NAMED_AT_MOST = 8
 REFUSALS = {
@@ -131,6 +131,6 @@ def _sentence(error: Exception) -> str:
     if status in REFUSALS:
         return REFUSALS[status]
     try:
-        return str(json.loads(response.text)["error"])[:300]  # type: ignore[union-attr]
+        return str(read_json(response.text)["error"])[:300]  # type: ignore[union-attr]
     except (AttributeError, ValueError, KeyError, TypeError):
         return (str(error) or type(error).__name__).splitlines()[0][:300]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.conversion.toolchains.host.runtime import HostModel, numeric_outputs, run
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.providers import open_by
+from app.inference.runtimes.sessions import HostModel, numeric_outputs, run
 from app.kit.errors import ModelmillError
 
 _DTYPES = {

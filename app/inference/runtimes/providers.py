@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.conversion.toolchains.host.runtime import Session, open_session
 from app.inference.prediction import ExecutionProvider
+from app.inference.runtimes.sessions import Session, open_session
 from app.kit.errors import ModelmillError
 
 CPU = "CPUExecutionProvider"

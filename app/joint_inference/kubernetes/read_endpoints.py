@@ -18,6 +18,7 @@ from app.joint_inference.kubernetes.watch import watch
 from app.joint_inference.model.resource import Service
 from app.kit.clock import now
 from app.kit.errors import BadRequest
+from app.kit.text.untrusted_json import read_json
 from app.kit.web.auth import user_of
 
 MOST = 10_000
@@ -89,7 +90,7 @@ def _after(token: str) -> tuple[str, str]:
     if not token:
         return ("", "")
     try:
-        namespace, name = json.loads(base64.urlsafe_b64decode(token.encode()))
+        namespace, name = read_json(base64.urlsafe_b64decode(token.encode()))
         return str(namespace), str(name)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         raise BadRequest("continue is no token of this server.", hint="Begin the list anew.") from None

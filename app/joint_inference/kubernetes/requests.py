@@ -3,7 +3,6 @@ response."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from app.joint_inference.model.field_ownership import MAX_MANAGER, OURS
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION, Service
 from app.joint_inference.validation import ignored_parameters, parse_document, unknown_in, validated, warnings_of
 from app.kit.errors import BadRequest
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.request_body import whole_body
 
 MAX_BODY_BYTES = 1 << 20
@@ -75,8 +75,8 @@ async def body_of(request: Request) -> Any:
     try:
         if content_type(request) in YAML:
             return parse_document(body)
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
+        return read_json(body)
+    except UnreadableJson as error:
         raise BadRequest(f"The body is not JSON: {error}.") from None
 
 

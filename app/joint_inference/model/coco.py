@@ -9,6 +9,7 @@ from typing import Any
 
 from app.inference.prediction import Box
 from app.joint_inference.model.tally import Sample
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 ALIKE_BITS = 5
 """Two pictures are alike if their difference hashes (64 bits) differ in at most this many bits."""
@@ -35,11 +36,9 @@ class CocoDataset:
             NoDataset: It is not in COCO format.
         """
         try:
-            document = json.loads(text or b"{}")
-        except (ValueError, RecursionError) as error:
+            document = read_object(text or b"{}")
+        except UnreadableJson as error:
             raise NoDataset from error
-        if not isinstance(document, dict):
-            raise NoDataset
         for kind in KINDS:
             entries = document.setdefault(kind, [])
             if not isinstance(entries, list) or not all(_is_entry(one) for one in entries):

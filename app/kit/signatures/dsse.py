@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.kit.signatures.keys import PublicKey, SigningKey
+from app.kit.text.untrusted_json import read_json
 
 
 class NoEnvelope(ValueError):
@@ -52,10 +53,10 @@ def sign(payload: bytes, payload_type: str, key: SigningKey) -> Envelope:
 def from_bytes(data: bytes) -> Envelope:
     """Inverse of to_bytes. Raises NoEnvelope."""
     try:
-        document = json.loads(data)
+        document = read_json(data)
         signatures = tuple(Signature(str(one.get("keyid", "")), _decoded(one["sig"])) for one in document["signatures"])
         return Envelope(_decoded(document["payload"]), str(document["payloadType"]), signatures)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoEnvelope("it is no signed envelope (DSSE)") from error
 
 

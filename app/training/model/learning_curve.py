@@ -6,12 +6,13 @@ A line is in the format of verl's file logger, `{"step": 3, "data": {"actor/lr":
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeGuard
+
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 NODES_FILE = "nodes.jsonl"
 """Rows of the same kind about the nodes of the attempt, with the time as their step."""
@@ -97,8 +98,8 @@ class LearningCurves:
 
     def _add(self, line: bytes) -> None:
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = read_json(line)
+        except UnreadableJson:
             row = None
         step = row.get(STEP) if isinstance(row, dict) else None
         if not isinstance(row, dict) or not _is_number(step):

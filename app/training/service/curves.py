@@ -3,7 +3,6 @@ running tasks are read every few seconds."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from threading import Lock
 
 from app.homes.service import Homes
 from app.kit.errors import ModelmillError
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.training.model.learning_curve import METRICS_FILE, NODES_FILE, Curve, LearningCurves, joined
 from app.training.service.folders import opened_file
 from app.training.service.views import AttemptFolder, TaskView
@@ -117,10 +117,8 @@ class CurveReader:
             return {}
         try:
             with opened_file(self._homes, view.task.user, f"{folder.path}/{SUMMARY_FILE}") as fd:
-                content = json.loads(os.pread(fd, MOST_SUMMARY_BYTES, 0))
-        except (ModelmillError, ValueError, RecursionError):
-            return {}
-        if not isinstance(content, dict):
+                content = read_object(os.pread(fd, MOST_SUMMARY_BYTES, 0))
+        except (ModelmillError, UnreadableJson):
             return {}
         return {
             name: value

@@ -3,12 +3,12 @@ only by GET, and only what `model.ray_dashboard` composes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.training.errors import DashboardMissing, EnvironmentNotFound, RayUnreachable
 from app.training.model import Attempt, Task
 from app.training.model.ray_dashboard import (
@@ -132,8 +132,8 @@ class JobDashboard:
 
     async def _json(self, attempt: Attempt, request: Forwarded) -> Any:
         try:
-            return json.loads(await self._get(attempt, request.path, request.query))
-        except ValueError:
+            return read_json(await self._get(attempt, request.path, request.query))
+        except UnreadableJson:
             raise RayUnreachable("Ray's dashboard answers with something else than JSON.") from None
 
     async def _get(self, attempt: Attempt, path: str, query: tuple[tuple[str, str], ...] = ()) -> bytes:

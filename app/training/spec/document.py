@@ -6,7 +6,6 @@ Whatever the input, only our own errors are raised; a misspelled field comes fir
 from __future__ import annotations
 
 import difflib
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ import yaml
 from app.kit.errors import BadInput, TooLarge
 from app.kit.text import plain_yaml
 from app.kit.text.plain_yaml import FLOAT, MAX_DEPTH, MAX_PARTS, UnreadableYaml
+from app.kit.text.untrusted_json import NestedTooDeeply, UnreadableJson, read_json
 from app.kit.web.http import checked
 from app.training.errors import BadSpec, UnreadableSpec
 from app.training.spec.fields import ConvertSpec, TaskSpec
@@ -124,13 +124,10 @@ def _is_json(text: str, content_type: str) -> bool:
 
 def _read_json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError as error:
-        message = f"The spec is not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
-        raise UnreadableSpec(message, hint=_TEXT_HINT) from None
-    except RecursionError:
+        return read_json(text, pairs=_unique)
+    except NestedTooDeeply:
         raise UnreadableSpec(f"The spec is nested more than {MAX_DEPTH} deep.") from None
-    except ValueError as error:  # a number of thousands of digits
+    except UnreadableJson as error:
         raise UnreadableSpec(f"The spec is not JSON: {error}.", hint=_TEXT_HINT) from None
 
 

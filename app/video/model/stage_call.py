@@ -24,6 +24,7 @@ from typing import Any
 from multipart import MultipartSegment
 
 from app.kit.errors import BadRequest, Conflict, TooLarge
+from app.kit.text.untrusted_json import UnreadableJson, read_json, read_object
 from app.kit.web.multipart import MultipartReader, boundary_of
 from app.video.model.plan import MODEL_IDS
 
@@ -195,16 +196,13 @@ def _value(data: bytes) -> Any:
     """Parses JSON, or returns the text itself."""
     text = data.decode("utf-8", "replace")
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return read_json(text)
+    except UnreadableJson:
         return text
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise BadRequest(f"{what} is to be a JSON object.", hint=HINT)
-    return value
+        return read_object(data)
+    except UnreadableJson:
+        raise BadRequest(f"{what} is to be a JSON object.", hint=HINT) from None

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from app.inference.frame_gate import STILL_S
 from app.inference.region import read_region
 from app.kit.errors import ModelmillError
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.editor import Problems
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag_wiring import StageInput, dag_of, wire_inputs
@@ -228,11 +229,10 @@ def parse_body(text: str) -> Mapping[str, Any]:
     if len(text) > MAX_JSON:
         raise ValueError(f"A job may have {MAX_JSON} characters.")
     try:
-        body = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"Line {error.lineno}, column {error.colno}: {error.msg}.") from None
-    except RecursionError:
-        raise ValueError("It is nested too deeply.") from None
+        body = read_json(text)
+    except UnreadableJson as error:
+        problem = str(error)
+        raise ValueError(f"{problem[0].upper()}{problem[1:]}.") from None
     if not isinstance(body, dict):
         raise ValueError("A job is a JSON object: { … }.")
     return body

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.kit.process.spawn import python_module, signal_group, spawn
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 START_LIMIT_S = 30.0
 LOAD_LIMIT_S = 15.0
@@ -91,8 +92,8 @@ class PolicyProcess:
                 raise ProcessLate(f"more than {limit_s:g} s") from None
         line, _, self._received = self._received.partition(b"\n")
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            message = read_json(line)
+        except UnreadableJson as error:
             raise InvalidAnswer("an answer that is no JSON") from error
         if not isinstance(message, dict):
             raise InvalidAnswer("an answer that is no object")

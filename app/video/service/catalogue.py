@@ -24,6 +24,7 @@ class Catalogue:
     """Stages of the installation.
 
     Args:
+        kinds: The kinds of stages that nodes can run, by name.
         on_change: Called when a stage was added, removed or replaced.
         member_of: See NodeAccess.
         note: See NodeAccess.
@@ -34,12 +35,14 @@ class Catalogue:
         database: Database,
         models: Models,
         *,
+        kinds: Callable[[], Mapping[str, StageKind]],
         on_change: Callable[[], None],
         member_of: MemberOf = Member,
         note: Note = lambda *_: None,
     ) -> None:
         self.database = database
         self.models = models
+        self.kinds = kinds
         self.member_of = member_of
         self.note = note
         self.on_change = on_change
@@ -121,12 +124,6 @@ class Catalogue:
                 )
             store.remove_stage(conn, name)
         self.on_change()
-
-    def kinds(self) -> Mapping[str, StageKind]:
-        """By the kind's name."""
-        from app.edge.video.stages.registry import kinds  # imported on demand, because they load numpy
-
-        return kinds()
 
     def kinds_of_stages(self, user: str) -> dict[str, StageKind]:
         """By the name of a stage that this user may use; without those whose kind was removed with its package."""

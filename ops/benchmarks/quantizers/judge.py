@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 
 from app.conversion.toolchains.host.quality import latency_ms
-from app.conversion.toolchains.host.runtime import numeric_outputs, open_session, run
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
+from app.inference.runtimes.sessions import numeric_outputs, open_session, run
 
 QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm"})
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.host.runtime import HostModel
+from app.inference.runtimes.sessions import HostModel
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY

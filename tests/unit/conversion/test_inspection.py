@@ -12,8 +12,9 @@ import pytest
 from app.conversion.errors import GitLfsPointer, TruncatedModel
 from app.conversion.inspection import damage, inspect_file
 from app.conversion.options import Chip
-from app.conversion.toolchains.host import provenance, runtime
+from app.conversion.toolchains.host import provenance
 from app.conversion.toolchains.kneron.nef import TruncatedNef
+from app.inference.runtimes import sessions
 from app.kit.errors import NotFound
 from tests.harness.models import small
 from tests.harness.models.packed import host_nef
@@ -47,8 +48,8 @@ def test_our_own_stages_are_told_apart_by_their_metadata(tmp_path: Path, written
 def test_a_host_nef_shows_its_manifest_and_that_it_is_intact(tmp_path: Path) -> None:
     facts = inspect_file(host_nef(tmp_path / "out.nef"))
     assert (facts["kind"], facts["is_intact"]) == ("host-nef", True)
-    assert facts["manifest"]["format"] == runtime.NEF_FORMAT
-    assert facts["files"][runtime.MODEL]["size_bytes"] == 9
+    assert facts["manifest"]["format"] == sessions.NEF_FORMAT
+    assert facts["files"][sessions.MODEL]["size_bytes"] == 9
 
 
 @pytest.mark.parametrize("content", [b"ort mOdel", b"another length"])

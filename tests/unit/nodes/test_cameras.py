@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from app.nodes.cameras import FIRST_ID, MOST, BadCamera, Camera, CameraList, CameraNotFound
+from app.kit.errors import BadInput
+from app.nodes.cameras import FIRST_ID, MOST, BadCamera, Camera, CameraList, CameraNotFound, video_of
 
 RTSP = "rtsp://ann:secret@10.0.0.7/stream"
 
@@ -51,3 +54,32 @@ def test_there_is_an_end_to_them() -> None:
     full = CameraList(tuple(Camera(str(number), "x", "/x") for number in range(MOST)))
     with pytest.raises(BadCamera, match="at most 500"):
         full.with_new("entrance", RTSP)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "source"),
+    [
+        ("traffic flow=/v/input.mov", "traffic flow", "/v/input.mov"),
+        ("/v/people indoor.mp4", "people indoor", "/v/people indoor.mp4"),
+        ("/v/a=b/c.gif", "c", "/v/a=b/c.gif"),
+        ("=/v/c.gif", "c", "/v/c.gif"),
+        ("door=rtsp://u:p@cam:554/main?a=b", "door", "rtsp://u:p@cam:554/main?a=b"),
+        ("rtsp://u:p@cam/main.sdp?a=b", "main", "rtsp://u:p@cam/main.sdp?a=b"),
+        ("rtsp://cam", "rtsp", "rtsp://cam"),
+    ],
+)
+def test_a_video_is_named_with_its_type_or_without(text: str, kind: str, source: str) -> None:
+    assert video_of(text) == (kind, source)
+
+
+def test_a_video_that_is_named_from_here_is_found_from_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert video_of("input.mov") == ("input", str(tmp_path / "input.mov"))
+
+
+@pytest.mark.parametrize("text", ["", "a=", "a= ", f"{'x' * 65}=/v", "a\nb=v.mp4"])
+def test_what_names_no_video_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="video"):
+        video_of(text)

@@ -14,14 +14,9 @@ from typing import NoReturn
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
-from app.conversion.errors import (
-    GitLfsPointer,
-    InvalidModel,
-    ModelTooLarge,
-    NotOnnx,
-    TruncatedModel,
-)
+from app.conversion.errors import GitLfsPointer, ModelTooLarge, NotOnnx, TruncatedModel
 from app.conversion.toolchains.graph import external, walk
+from app.inference.errors import InvalidModel
 
 LFS_MARK = b"version https://git-lfs"
 PROTOBUF_BYTES_MAX = (1 << 31) - 1

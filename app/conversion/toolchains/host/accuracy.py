@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.toolchains.host.runtime import HostModel, open_session, run
+from app.inference.runtimes.sessions import HostModel, open_session, run
 
 Array = npt.NDArray[Any]
 Predict = Callable[[Array], Array]

@@ -32,7 +32,6 @@ from app.conversion.toolchains.host.labeled_quality import labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.conversion.toolchains.host.quantizer import WEIGHTED, QuantizationPlan, plan, quantize, without_tensors
-from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.host.saturating_outputs import (
     conceal,
     expose,
@@ -49,6 +48,7 @@ from app.conversion.toolchains.host.task_drop import drop_meter
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.samples.labels import labels_of
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
+from app.inference.runtimes.sessions import Session, open_session, run
 from app.kit.errors import BadInput
 from app.kit.files.digest import sha256_of
 from app.kit.process.own_process import release

@@ -19,8 +19,8 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
-from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.tensor_comparison import is_finite
+from app.inference.runtimes.sessions import Session, open_session, run
 
 Range = tuple[float, float]
 Step = Callable[[int, int], None]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.conversion.toolchains.host.calibration import bytes_with_outputs
-from app.conversion.toolchains.host.runtime import open_session
+from app.inference.runtimes.sessions import open_session
 from app.kit.errors import ModelmillError
 
 

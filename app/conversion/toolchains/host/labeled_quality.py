@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.toolchains.host.inputs import Samples
-from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
 from app.conversion.toolchains.host.task_metrics import THRESHOLDS, UNREADABLE, Outputs, detector_of
 from app.conversion.toolchains.samples.labels import LabeledBox, Labels, PictureLabels
 from app.inference.decoders import ModelFamily
@@ -20,6 +19,7 @@ from app.inference.decoders.base import overlap
 from app.inference.prediction import Box
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Size, fit_of
+from app.inference.runtimes.sessions import Session, numeric_outputs, run
 
 ALL_BOXES = replace(THRESHOLDS, score_threshold=0.01, candidate_threshold=0.01)
 """Average precision weights boxes by their scores, so weak ones count, too."""

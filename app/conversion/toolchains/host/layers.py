@@ -18,8 +18,8 @@ from app.conversion.toolchains.host.calibration import bytes_with_outputs, eleme
 from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS
 from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantizer import WEIGHTED
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, is_finite, snr_db
+from app.inference.runtimes.sessions import open_session, run
 
 Array = npt.NDArray[Any]
 

@@ -15,7 +15,8 @@ from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import provenance
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
 from app.conversion.toolchains.host.inputs import Noise, Samples, first, reference_samples
-from app.conversion.toolchains.host.runtime import (
+from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
+from app.inference.runtimes.sessions import (
     MANIFEST,
     MODEL,
     NEF_FORMAT,
@@ -26,7 +27,6 @@ from app.conversion.toolchains.host.runtime import (
     run,
     session_options,
 )
-from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.conversion.errors import UnsupportedOperator
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import graph_surgery, provenance
@@ -20,9 +19,10 @@ from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
 from app.conversion.toolchains.host.graph_surgery import PreparedModel
 from app.conversion.toolchains.host.inner_types import completed
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
-from app.conversion.toolchains.host.runtime import Session, open_session, run
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.samples.spec import static_shape
+from app.inference.errors import UnsupportedOperator
+from app.inference.runtimes.sessions import Session, open_session, run
 from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 

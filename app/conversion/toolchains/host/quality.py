@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
-from app.conversion.toolchains.host.runtime import Session, numeric_outputs, run
 from app.conversion.toolchains.host.saturating_outputs import judged_outputs
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
+from app.inference.runtimes.sessions import Session, numeric_outputs, run
 
 if TYPE_CHECKING:
     from app.conversion.toolchains.host.task_metrics import TaskMeter

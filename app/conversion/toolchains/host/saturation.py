@@ -12,7 +12,7 @@ from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.calibration import Step, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, SampleArrays, Samples
 from app.conversion.toolchains.host.quantizer import plan, quantize, without_tensors
-from app.conversion.toolchains.host.runtime import open_session
+from app.inference.runtimes.sessions import open_session
 
 JUDGES_MOST, JUDGES_SHARE = 20, 4
 """One in JUDGES_SHARE samples is a judge, and at most JUDGES_MOST are."""

@@ -7,11 +7,12 @@ v0.33.1 and one report file of v0.32.1.
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 ENDINGS = {
@@ -48,10 +49,9 @@ def read(path: Path) -> dict[str, Any]:
     A file that is not a JSON object gives {"complete": False}.
     """
     try:
-        data = json.loads(path.read_text("utf-8", "replace")) if path.stat().st_size <= SIZE_LIMIT else None
-    except ValueError:
-        data = None
-    return parse(data) if isinstance(data, dict) else {"complete": False, "other": {}}
+        return parse(read_object(path.read_text("utf-8", "replace") if path.stat().st_size <= SIZE_LIMIT else ""))
+    except UnreadableJson:
+        return {"complete": False, "other": {}}
 
 
 def parse(data: dict[str, Any]) -> dict[str, Any]:

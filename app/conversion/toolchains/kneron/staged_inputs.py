@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from app.conversion.errors import ImagesTooLarge, NotFinite, TooNewModel, UnsupportedInput, WrongSampleShape
+from app.conversion.errors import ImagesTooLarge, NotFinite, TooNewModel, UnsupportedInput
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, StageRequest
 from app.conversion.toolchains.samples import SampleSet
 from app.conversion.toolchains.samples.spec import static_shape
+from app.inference.errors import WrongSampleShape
 
 IR_LIMIT = 8
 OPSETS = range(8, 19)

@@ -33,6 +33,7 @@ from app.conversion.toolchains.kneron.installation import (
     VERSION_FILE,
 )
 from app.kit.process.spawn import spawn
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 RUNNER = Path(__file__).with_name("runner.py")
 LOG_LIMIT = 64 << 20
@@ -203,10 +204,9 @@ class Tee:
 
 def _read_result(path: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_object(path.read_bytes())
+    except (OSError, UnreadableJson):
         return None
-    return data if isinstance(data, dict) else None
 
 
 Phase = tuple[re.Pattern[str], float, str]

@@ -20,8 +20,9 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.errors import DamagedImage, WrongSampleShape, WrongSampleType
+from app.conversion.errors import DamagedImage, WrongSampleType
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
+from app.inference.errors import WrongSampleShape
 from app.kit.text.plain_text import reason_of
 
 Array = npt.NDArray[Any]

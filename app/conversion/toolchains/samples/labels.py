@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from app.conversion.errors import BadLabels
 from app.conversion.sample_kinds import LABELS, flattened
 from app.inference.preprocessing import Size
+from app.kit.text.untrusted_json import read_json
 
 COLUMNS = ("file", "label")
 
@@ -57,8 +57,8 @@ def labels_of(folder: Path) -> Labels | None:
 def read_labels(path: Path) -> Labels:
     """Reads labels.csv or labels.json. Raises BadLabels."""
     try:
-        return _classes(path) if path.suffix == ".csv" else _boxes(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return _classes(path) if path.suffix == ".csv" else _boxes(read_json(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"[:200]
         raise BadLabels(
             f"{path.name} cannot be read: {reason}",

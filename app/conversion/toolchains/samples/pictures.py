@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pillow_heif
 from PIL import Image, UnidentifiedImageError
 
-from app.conversion.errors import DamagedImage, UnsupportedInput, WrongSampleShape
+from app.conversion.errors import DamagedImage, UnsupportedInput
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
+from app.inference.errors import WrongSampleShape
 from app.inference.picture_codec import DECODER_ERRORS, eight_bits, upright
 from app.inference.preprocessing import Layout, Preprocessor, axis_order
 from app.kit.errors import BadInput

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.conversion.errors import DamagedImage, NoImages, WrongSampleShape
+from app.conversion.errors import DamagedImage, NoImages
 from app.conversion.options import Preprocess
 from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains.samples.arrays import Array, ArrayStack, open_npy, open_npz
 from app.conversion.toolchains.samples.pictures import ImageReader
 from app.conversion.toolchains.samples.spec import InputSpec
+from app.inference.errors import WrongSampleShape
 
 NAMED_AT_MOST = 10
 

@@ -6,7 +6,6 @@ A stage runs where the plan puts it, and on the node's own host while that one i
 from __future__ import annotations
 
 import http.client
-import json
 import logging
 import threading
 import time
@@ -21,6 +20,7 @@ from app.edge.video.stage_host.errors import NoDecoder, StageDied, StageHung, St
 from app.edge.video.stage_host.fair_queue import MOST_WAITING
 from app.kit.errors import ModelmillError
 from app.kit.network.tls import Credentials, tls_name
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.video.model.job import StageHost
 from app.video.model.plan import StagePlace
 from app.video.model.stage_call import Call, KeyframeNeeded, PictureNotKept, packed
@@ -351,11 +351,9 @@ def _connected(host: StageHost, credentials: Credentials | None, timeout_s: floa
 def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, host: StageHost) -> StageAnswer:
     """Reads the answer. `delay_s`: seconds of network and host; `waited_s`: seconds before it was sent."""
     try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise StageFailed(f"{host.node} answered {status} with no JSON object")
+        answer = read_object(data)
+    except UnreadableJson:
+        raise StageFailed(f"{host.node} answered {status} with no JSON object") from None
     if status == 200:
         server_s, queue_s, decode_s = (_seconds(answer.pop(f"{name}_ms", 0)) for name in ("server", "queue", "decode"))
         way_s = max(0.0, delay_s - server_s - queue_s - decode_s)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from app.edge.agent.options import video
 from app.inference.sources import open_video_source
 from app.kit.cli.command import CannotStart
 from app.kit.errors import BadInput
+from app.nodes.cameras import video_of
 from app.standalone.data_folder import DataFolder
 from app.standalone.environment import clear_settings
 from app.standalone.nodes import node_part
@@ -168,11 +168,11 @@ def videos_of(texts: Sequence[str]) -> list[tuple[str, str]]:
 def _videos(text: str) -> list[tuple[str, str]]:
     folder = Path(text).expanduser()
     if folder.is_dir():
-        videos = [video(str(file)) for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
+        videos = [video_of(str(file)) for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
         if not videos:
             raise BadInput(f"there is no video in {folder}", hint=f"Looked for are {', '.join(sorted(SUFFIXES))}.")
         return videos
-    kind, source = video(text)
+    kind, source = video_of(text)
     if "://" not in source and not Path(source).exists():
         raise BadInput(f"there is no video {source}", hint="Give --videos a path that this machine has, or a URL.")
     return [(kind, source)]

@@ -15,7 +15,8 @@ from app.conversion.cli.conversion import lack_of_quality, packed
 from app.conversion.cli.convert import numbers, options_of, preprocess_flags, steps_of
 from app.conversion.cli.progress import ProgressLines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
-from app.conversion.errors import InvalidModel, NoImages
+from app.conversion.errors import NoImages
+from app.inference.errors import InvalidModel
 from app.kit.cli.command import Exit
 from app.kit.clock import age
 from app.kit.errors import BadRequest, NotFound

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from app.conversion.errors import InvalidModel
 from app.conversion.intake import graph_outline
+from app.inference.errors import InvalidModel
 
 
 def quantized(path: Path, zero: np.ndarray) -> Path:

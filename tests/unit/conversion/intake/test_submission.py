@@ -23,19 +23,17 @@ from app.conversion.errors import (
     DynamicShape,
     ExternalWeights,
     ImagesTooLarge,
-    InvalidModel,
     ModelTooLarge,
     NoImages,
     NotOnnx,
     TooNewModel,
     UnsupportedInput,
-    UnsupportedOperator,
-    WrongSampleShape,
     WrongSampleType,
 )
 from app.conversion.intake.model_checks import READS, CheckedModel, check_model
 from app.conversion.intake.submission import check_submission
 from app.conversion.options import Chip, Options, ToolchainName
+from app.inference.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
 from tests.harness.models import small
 from tests.harness.submission import LIMITS, submit
 

@@ -11,9 +11,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from app.conversion.errors import InvalidModel, ToolchainFailed
+from app.conversion.errors import ToolchainFailed
 from app.conversion.stages.sub_graph import cut
 from app.conversion.stages.triage import Part, advice_of, is_crash, smallest_failing
+from app.inference.errors import InvalidModel
 from app.kit.sandbox.errors import StageCrashed, StageFailed, StageTimedOut
 from tests.harness.models import small
 

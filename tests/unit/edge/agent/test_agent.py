@@ -94,35 +94,6 @@ def test_where_to_listen_is_read() -> None:
             options.listening(wrong)
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "source"),
-    [
-        ("traffic flow=/v/input.mov", "traffic flow", "/v/input.mov"),
-        ("/v/people indoor.mp4", "people indoor", "/v/people indoor.mp4"),
-        ("/v/a=b/c.gif", "c", "/v/a=b/c.gif"),
-        ("=/v/c.gif", "c", "/v/c.gif"),
-        ("door=rtsp://u:p@cam:554/main?a=b", "door", "rtsp://u:p@cam:554/main?a=b"),
-        ("rtsp://u:p@cam/main.sdp?a=b", "main", "rtsp://u:p@cam/main.sdp?a=b"),
-        ("rtsp://cam", "rtsp", "rtsp://cam"),
-    ],
-)
-def test_a_video_is_named_with_its_type_or_without(text: str, kind: str, source: str) -> None:
-    assert options.video(text) == (kind, source)
-
-
-def test_a_video_that_is_named_from_here_is_found_from_everywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert options.video("input.mov") == ("input", str(tmp_path / "input.mov"))
-
-
-@pytest.mark.parametrize("text", ["", "a=", "a= ", f"{'x' * 65}=/v", "a\nb=v.mp4"])
-def test_what_names_no_video_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="video"):
-        options.video(text)
-
-
 def test_cpus_are_read() -> None:
     assert options.cpu_numbers("0, 2-4") == {0, 2, 3, 4}
     assert options.cpu_numbers("") == set()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.conversion.toolchains.host.canonical.network import Graph, Network, Node, NotComparable
-from app.conversion.toolchains.host.runtime import read_nef
+from app.inference.runtimes.sessions import read_nef
 
 OF_FILES = frozenset({"files", "ancestors"})
 """Entries of the manifest with digests of files that are compared separately. Of the ancestors, the model is

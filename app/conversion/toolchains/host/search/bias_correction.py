@@ -16,9 +16,9 @@ import numpy as np
 
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.integers import activation_parameters
 from app.conversion.toolchains.host.search.template import Bias, Template
+from app.inference.runtimes.sessions import open_session, run
 
 EXACT, WEIGHTS, ROUNDED = "__modelmill_exact", "__modelmill_weights", "__modelmill_rounded"
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
-from app.conversion.toolchains.host.runtime import numeric_outputs, open_session, run
 from app.conversion.toolchains.host.saturating_outputs import judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare
+from app.inference.runtimes.sessions import numeric_outputs, open_session, run
 
 KEPT_BYTES = 256 << 20
 """Memory for pictures and float outputs; further pictures are not used for judging."""

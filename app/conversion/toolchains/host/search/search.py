@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from app.conversion.errors import UnsupportedOperator
 from app.conversion.goals import DEFAULT_BUDGET_S, Goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress
@@ -41,6 +40,7 @@ from app.conversion.toolchains.host.search.template import Template
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
+from app.inference.errors import UnsupportedOperator
 from app.kit.sandbox.errors import StageFailed
 
 FIRST_METHODS = METHODS[:4]

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from app.conversion.toolchains.host.calibration import Range, bytes_with_outputs
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.ranges import are_near
 from app.conversion.toolchains.host.search.simulation import Suffix, feeds, off
 from app.conversion.toolchains.host.search.template import Template
+from app.inference.runtimes.sessions import open_session, run
 
 STRETCH = 24
 """Number of tensors in one session: with more sessions less work is repeated, with fewer less time is spent on opening

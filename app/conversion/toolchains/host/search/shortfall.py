@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.basis import Basis
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.first_bad import layer_of, order_of
 from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture, spread
 from app.conversion.toolchains.host.search.split import Split
+from app.inference.runtimes.sessions import open_session, run
 
 PICTURES, USUAL_PICTURES, PIECES, KEPT, LAYERS = 3, 8, 4, 2, 3
 GAIN_DB = 0.3

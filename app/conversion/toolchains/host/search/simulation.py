@@ -14,8 +14,8 @@ import numpy as np
 
 from app.conversion.toolchains.host.calibration import Range, element_types
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.runtime import open_session
 from app.conversion.toolchains.host.search.integers import activation_parameters
+from app.inference.runtimes.sessions import open_session
 
 ROUNDED = "__modelmill_rounded"
 NUMBERS = ("inverse", "low", "high", "scale")

@@ -20,9 +20,9 @@ from app.conversion.toolchains.host.calibration import HUGE, bytes_with_outputs,
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
+from app.inference.runtimes.sessions import open_session, run
 
 GROUP_BYTES = 128 << 20
 """Size of the inner tensors that one run returns."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from app.conversion.toolchains.host.calibration import bytes_with_outputs
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.statistics import groups_of
 from app.conversion.toolchains.host.search.template import Template, Weight
+from app.inference.runtimes.sessions import open_session, run
 
 POSITIONS = 256
 """Number of positions in a picture at which a layer's inputs are sampled, evenly spaced."""

@@ -9,17 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from app.conversion.errors import (
-    DynamicShape,
-    ExternalWeights,
-    GitLfsPointer,
-    InvalidModel,
-    ModelTooLarge,
-    NotOnnx,
-    TruncatedModel,
-)
+from app.conversion.errors import DynamicShape, ExternalWeights, GitLfsPointer, ModelTooLarge, NotOnnx, TruncatedModel
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec, model_loader
+from app.inference.errors import InvalidModel
 from app.kit.errors import BadInput
 from tests.harness.models import small
 

@@ -15,7 +15,7 @@ from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.graph.walk import SORTED
 from app.conversion.toolchains.host import graph_surgery
-from app.conversion.toolchains.host.runtime import HostModel
+from app.inference.runtimes.sessions import HostModel
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
 
 

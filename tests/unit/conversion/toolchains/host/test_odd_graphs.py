@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from app.conversion.model import Stage
 from app.conversion.options import Options
-from app.conversion.toolchains.host.runtime import session_options
+from app.inference.runtimes.sessions import session_options
 from tests.harness.models.host import arrays, model_of, random_weights, run_all, work_folder
 
 SIDE = 12

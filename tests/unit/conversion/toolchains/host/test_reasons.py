@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.conversion.toolchains.host.runtime import explain
+from app.inference.runtimes.sessions import explain
 from app.kit.text.plain_text import reason_of
 
 

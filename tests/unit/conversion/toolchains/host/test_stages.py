@@ -12,12 +12,13 @@ import pytest
 from onnx import helper
 from PIL import Image
 
-from app.conversion.errors import DamagedImage, InvalidModel, NoImages, NotFinite, UnsupportedOperator, WrongSampleShape
+from app.conversion.errors import DamagedImage, NoImages, NotFinite
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host.bie_report import quality_warnings, speed_warnings
 from app.conversion.toolchains.host.quality import judged_verdict
-from app.conversion.toolchains.host.runtime import HostModel
+from app.inference.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
+from app.inference.runtimes.sessions import HostModel
 from app.kit.errors import BadInput
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import (

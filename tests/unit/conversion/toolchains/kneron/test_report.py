@@ -56,7 +56,7 @@ def test_a_report_of_a_failed_run_is_not_complete() -> None:
     assert not report.parse({"docker_version": "v", "comments": "", "gen fx model json": "x"})["complete"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{broken", "null", "\0\1"])
+@pytest.mark.parametrize("text", ["", "[]", "{broken", "null", "\0\1", pytest.param("[" * 100_000, id="nested")])
 def test_a_report_that_is_no_json_object_is_not_complete(tmp_path: Path, text: str) -> None:
     path = tmp_path / "r.json"
     path.write_text(text)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.conversion.errors import DamagedImage, DynamicShape, UnsupportedInput, WrongSampleShape
+from app.conversion.errors import DamagedImage, DynamicShape, UnsupportedInput
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.samples import SampleSet, layout_of, pictures, preprocess_image
+from app.inference.errors import WrongSampleShape
 from app.inference.picture_codec import EXIF_ORIENTATION
 from app.kit.errors import BadInput
 from tests.harness.pictures import RAW, RGB8, pixels, png, spec

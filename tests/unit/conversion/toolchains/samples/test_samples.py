@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.conversion.errors import DamagedImage, NoImages, WrongSampleShape, WrongSampleType
+from app.conversion.errors import DamagedImage, NoImages, WrongSampleType
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.samples import SampleSet, arrays
+from app.inference.errors import WrongSampleShape
 from tests.harness.pictures import RGB8, pixels, png, spec
 
 ROW = TensorSpec("x", (1, 39), "float32")

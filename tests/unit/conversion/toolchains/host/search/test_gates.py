@@ -13,9 +13,9 @@ from app.conversion.goals import parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.search import search
+from app.inference.runtimes.sessions import open_session, run
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import pictures
 

@@ -13,7 +13,6 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.bias_correction import corrections, measured_shifts
@@ -22,6 +21,7 @@ from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision, Template
 from app.conversion.toolchains.host.search.unlikeness import looks_of
+from app.inference.runtimes.sessions import open_session, run
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
 

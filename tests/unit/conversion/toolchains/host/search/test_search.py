@@ -15,7 +15,6 @@ from app.conversion.goals import AS_GIVEN, DEFAULT_BUDGET_S, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search import search as search_module
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
@@ -29,6 +28,7 @@ from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
+from app.inference.runtimes.sessions import open_session, run
 from app.kit.sandbox.errors import StageFailed
 
 SIDE, CHANNELS, LEVELS = 12, 6, 16

@@ -11,9 +11,9 @@ from onnx import helper
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
-from app.conversion.toolchains.host.runtime import open_session, run
 from app.conversion.toolchains.host.search.template import Template
 from app.conversion.toolchains.host.search.weight_integers import COLUMNS_MOST, second_order
+from app.inference.runtimes.sessions import open_session, run
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import Picture
 

@@ -1,13 +1,11 @@
-"""Running models with onnxruntime: how sessions are opened, and HostModel, which runs an out.nef of this toolchain.
+"""Running models with onnxruntime: how sessions are opened, and HostModel, which runs an out.nef of the host toolchain.
 
-onnxruntime is imported when the first session is opened, so importing this module costs numpy only. It must not
-know the stages: edge workers use it without them.
+onnxruntime is imported when the first session is opened, so importing this module costs numpy only.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
+from app.inference.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 Array = npt.NDArray[Any]
 Session = Any
@@ -243,8 +242,8 @@ def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     if info.file_size > MANIFEST_BYTES_MAX:
         raise InvalidModel("the manifest is too large to be one")
     try:
-        manifest = json.loads(archive.read(info))
-    except ValueError as error:
+        manifest = read_json(archive.read(info))
+    except UnreadableJson as error:
         raise InvalidModel("the manifest is no JSON") from error
     if not isinstance(manifest, dict) or manifest.get("format") != NEF_FORMAT:
         raise InvalidModel("the manifest does not name the host toolchain's format")

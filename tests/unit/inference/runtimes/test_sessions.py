@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 from onnx import helper
 
 from app.conversion.model import Stage
-from app.conversion.toolchains.host import runtime
-from app.conversion.toolchains.host.runtime import EXACT, MODEL, open_session, read_nef, run, session_options
+from app.inference.errors import InvalidModel
+from app.inference.runtimes import sessions
+from app.inference.runtimes.sessions import EXACT, MODEL, open_session, read_nef, run, session_options
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import convolutional, model_of, pictures, random_weights, run_all, run_stage, work_folder
 
 SHAPE = [1, 3, 16, 16]
-CPU_LACKS_VNNI = runtime.lacks_vnni()
+CPU_LACKS_VNNI = sessions.lacks_vnni()
 
 
 def sharing() -> onnx.ModelProto:
@@ -35,7 +37,7 @@ def sharing() -> onnx.ModelProto:
 def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the kernel says of a CPU, for a test to write."""
     file = tmp_path / "cpuinfo"
-    monkeypatch.setattr(runtime, "CPU_INFO", file)
+    monkeypatch.setattr(sessions, "CPU_INFO", file)
     return file
 
 
@@ -58,7 +60,7 @@ def test_only_an_x86_cpu_without_vnni_needs_unsigned_weights(cpu: Path, cpu_flag
 
 def test_threads_that_have_no_work_soon_sleep() -> None:
     """Else they take the processor from the one they wait for, as soon as other programs run beside."""
-    assert session_options(2).get_session_config_entry("session.intra_op.spin_duration_us") == runtime.SPIN_US == "20"
+    assert session_options(2).get_session_config_entry("session.intra_op.spin_duration_us") == sessions.SPIN_US == "20"
 
 
 def test_a_model_whose_nodes_share_weights_opens_as_it_is_where_they_cannot_be_unsigned(
@@ -103,7 +105,7 @@ def test_a_nef_agrees_bit_by_bit_with_its_bie_on_every_cpu(
 ) -> None:
     if cpu_flags:
         (tmp_path / "cpuinfo").write_text(cpu_flags)
-        monkeypatch.setattr(runtime, "CPU_INFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr(sessions, "CPU_INFO", tmp_path / "cpuinfo")
     reports = run_all(work_folder(tmp_path / "job", convolutional(), pictures(4)))
     assert reports[Stage.NEF].report["agreement"]["bit_true"]
 
@@ -123,3 +125,11 @@ def test_a_session_keeps_no_second_copy_of_its_model() -> None:
     """onnxruntime's own keeps the bytes that it was opened from, as long as it lives."""
     data = convolutional().SerializeToString()
     assert all(value is not data for value in vars(open_session(data, 1)).values())
+
+
+def test_a_manifest_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "out.nef", "w") as archive:
+        archive.writestr(sessions.MANIFEST, "[" * 100_000)
+        archive.writestr(MODEL, b"")
+    with pytest.raises(InvalidModel, match="no JSON"):
+        read_nef(tmp_path / "out.nef")

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from PIL import Image
 
-from app.inference import answers
+from app.conversion.intake import answer_pictures
 from app.inference.preprocess_options import Preprocess
 from tests.harness.api import zipped
 from tests.harness.models import vision
@@ -46,7 +46,7 @@ def drawn(folder: Path, first: onnx.ModelProto, second: onnx.ModelProto, *names:
         "names": list(names),
         "limits": {"max_images": 10, "unpacked_bytes": 1 << 24},
     }
-    return answers.draw_answers(request, lambda *_: None)
+    return answer_pictures.draw_answers(request, lambda *_: None)
 
 
 def test_a_classifier_answers_its_likeliest_classes_first(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_classifier_answers_its_likeliest_classes_first(tmp_path: Path) -> Non
 def test_boxes_are_in_pixels_of_the_picture_that_is_shown(tmp_path: Path) -> None:
     drawn_answers = drawn(tmp_path, faces(0.25), faces(0.125), "wide.png")
     (one,) = drawn_answers["pictures"]
-    assert (one["width"], one["height"]) == (answers.SHOWN_SIDE, answers.SHOWN_SIDE // 2)
+    assert (one["width"], one["height"]) == (answer_pictures.SHOWN_SIDE, answer_pictures.SHOWN_SIDE // 2)
     assert one["float"]["boxes"][0][:4] == pytest.approx([240, 120, 480, 360], abs=0.2)
     assert one["int8"]["boxes"][0][:4] == pytest.approx([120, 120, 480, 360], abs=0.2)
 
