@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -24,14 +25,17 @@ import numpy as np
 import pytest
 
 from app.edge.video.runner.frame_transport import H264Encoder
+from app.edge.video.stage_host import pool
+from app.edge.video.stage_host.errors import StageHung
+from app.edge.video.stage_host.served_stages import StageVariant
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.detection import FaceDetection
 from app.inference.picture_codec import decode, encode
-from app.inference.prediction import Format, Picture
+from app.inference.prediction import Batching, Format, Picture
 from app.inference.sources.factory import open_source
 from app.kit.files.digest import sha256_of
 from app.video.model.job import StageHost
-from app.video.model.kinds import Stage
+from app.video.model.kinds import Stage, StageKind
 from app.video.model.stage_call import KEPT, RAW, Call, Encoded
 from tests.harness.api import until
 from tests.harness.models.converted import converted_faces
@@ -463,6 +467,55 @@ def test_a_model_is_opened_ahead_beside_what_is_computed(start: Callable[..., Vi
     statuses = [host.client.post("/prepare/dies").status_code for _ in range(4)]
     assert statuses == [502, 502, 502, 503], "it rests, as one whose calls end processes"
     assert host.post("well", {}).status_code == 200
+
+
+@pytest.fixture
+def late(own_stages: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageVariant:
+    """A stage that opens once the file `gate` is there, for a pool of this process."""
+    for name, value in own_stages.items():
+        monkeypatch.setenv(name, value)
+    opening = {"kind": "faulty", "models": [], "parameters": {"mode": "opens_late", "gate": str(tmp_path / "gate")}}
+    return StageVariant("late", "late-0", StageKind("faulty", {}, {}, models=0), (), opening, 2, Batching())
+
+
+def test_a_stage_that_hangs_while_it_is_opened_ahead_costs_the_process(
+    late: StageVariant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def prepare() -> None:
+        stages = pool.StagePool(1)
+        stages.start()
+        await stages.serve({late.id}, {late.key})
+        try:
+            await stages.prepare(late)
+        finally:
+            assert stages.pids == []
+            await stages.close()
+
+    monkeypatch.setattr(pool, "AHEAD_S", 0)
+    with pytest.raises(StageHung):
+        asyncio.run(prepare())
+
+
+def test_what_is_no_longer_served_while_it_is_opened_ahead_is_not_kept(late: StageVariant, tmp_path: Path) -> None:
+    begun = tmp_path / "gate.begun"
+
+    async def prepare_twice() -> None:
+        stages = pool.StagePool(1)
+        stages.start()
+        await stages.serve({late.id}, {late.key})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(stages.prepare(late))
+            while not begun.exists():
+                await asyncio.sleep(0.01)
+            await stages.serve(set(), set())
+        begun.unlink()
+        (tmp_path / "gate").touch()
+        await stages.serve({late.id}, {late.key})
+        await stages.prepare(late)
+        await stages.close()
+
+    asyncio.run(prepare_twice())
+    assert begun.exists(), "it was opened anew"
 
 
 def test_children_end_with_their_host(start: Callable[..., VideoHost]) -> None:

@@ -23,8 +23,8 @@ ENDED_MOST = 3
 """Processes in a row that a stage may end before it is paused."""
 PAUSE_S = 30.0
 """Seconds of that pause."""
-LOOK_AHEAD_S = 0.02
-"""Seconds between two looks whether a stage is open ahead."""
+LOOK_AHEAD_S, AHEAD_S = 0.02, OPEN_S
+"""Seconds between two looks whether a stage is open ahead, and for which it may be opened."""
 logger = logging.getLogger(__name__)
 
 
@@ -156,11 +156,16 @@ class StagePool:
             del self._preparing[variant.id]
 
     async def _prepare_in(self, worker: ChildProcess, variant: StageVariant) -> None:
-        ahead = {**_opening_of(variant), "do": "open_ahead"}
-        while variant.id in self._serving and variant.id not in worker.opened:
+        ahead, until = {**_opening_of(variant), "do": "open_ahead"}, time.monotonic() + AHEAD_S
+        while variant.id not in worker.opened:
             reply = await worker.ask(ahead, timeout_s=OPEN_S)
-            if reply.header["is_ready"]:
-                self._note_opened(worker, variant, await worker.ask(_opening_of(variant), timeout_s=OPEN_S))
+            is_late = time.monotonic() >= until
+            if variant.id not in self._serving:
+                await self._close(worker, [variant.id])
+                return
+            if is_late or reply.header["is_ready"]:
+                patience_s = LOOK_AHEAD_S if is_late else OPEN_S  # one that hangs ends the process, as all wait for it
+                self._note_opened(worker, variant, await worker.ask(_opening_of(variant), timeout_s=patience_s))
             else:
                 await asyncio.sleep(LOOK_AHEAD_S)
 
@@ -292,12 +297,14 @@ class StagePool:
 
     async def _close_stale(self, worker: ChildProcess) -> None:
         stale = self._stale(worker)
-        if not stale:
-            return
-        for id_ in stale:
-            del worker.opened[id_]
+        if stale:
+            await self._close(worker, stale)
+
+    async def _close(self, worker: ChildProcess, ids: Sequence[str]) -> None:
+        for id_ in ids:
+            worker.opened.pop(id_, None)
         try:
-            await worker.ask({"do": "close", "variants": stale}, timeout_s=OPEN_S)
+            await worker.ask({"do": "close", "variants": list(ids)}, timeout_s=OPEN_S)
         except ModelmillError as error:
             logger.warning("A child could not close stages: %s", error.message)
 
