@@ -9,6 +9,7 @@ import hashlib
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from app.kit.process.periodic_thread import PeriodicThread
 
@@ -25,6 +26,18 @@ def tls_name(node: str) -> str:
     return f"{label}.{DOMAIN}"
 
 
+class _CurrentContext(ssl.SSLContext):
+    """Makes each connection with `current`, which is replaced as a whole: no context forgets an authority."""
+
+    current: ssl.SSLContext
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        return self.current.wrap_socket(*args, **options)
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        return self.current.wrap_bio(*args, **options)
+
+
 class Credentials:
     """The key, the certificate and the trusted authorities of this machine, with the revocations that they publish.
 
@@ -37,9 +50,8 @@ class Credentials:
     def __init__(self, key: Path, certificate: Path, authorities: Path) -> None:
         """Raises OSError, ssl.SSLError: the files are missing, or do not belong together."""
         self.files = (key, certificate, authorities)
-        self.server = _context(ssl.PROTOCOL_TLS_SERVER)
-        self.server.num_tickets = 0  # a session that is resumed shows no certificate
-        self.client = _context(ssl.PROTOCOL_TLS_CLIENT)
+        self.server = _CurrentContext(ssl.PROTOCOL_TLS_SERVER)
+        self.client = _CurrentContext(ssl.PROTOCOL_TLS_CLIENT)
         self._marks: Marks = ()
         self.refresh()
 
@@ -63,12 +75,8 @@ class Credentials:
         marks = self._current()
         if marks == self._marks:
             return False
-        key, certificate, authorities = self.files
-        for context in (self.server, self.client):
-            context.load_cert_chain(certificate, key)
-            context.load_verify_locations(authorities)
-            if "X509 CRL" in authorities.read_text():
-                context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        fresh = [_context(context.protocol, *self.files) for context in (self.server, self.client)]
+        self.server.current, self.client.current = fresh
         self._marks = marks
         return True
 
@@ -83,8 +91,14 @@ class Credentials:
         return tuple((stat.st_mtime_ns, stat.st_ino) for stat in stats)
 
 
-def _context(protocol: int) -> ssl.SSLContext:
+def _context(protocol: int, key: Path, certificate: Path, authorities: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
+    if protocol == ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0  # a session that is resumed shows no certificate
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(authorities)
+    if "X509 CRL" in authorities.read_text():
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     return context

@@ -176,6 +176,25 @@ def test_a_new_certificate_is_used_without_a_restart_and_open_links_go_on(cloud:
         assert before.recv(100) == b"still here"
 
 
+def test_an_authority_that_is_taken_out_of_the_file_is_no_longer_trusted(tmp_path: Path) -> None:
+    ours, theirs = OURS.certificate, THEIRS.certificate
+    folders = give(tmp_path / "cloud", "cloud0"), give(tmp_path / "edge", "edge0", authority=THEIRS)
+    for folder in folders:
+        write_whole(folder / AUTHORITIES, ours + theirs)
+    cloud, guest = map(Credentials.of, folders)
+    with serving(cloud) as port, dial(port, guest.client) as before:
+        write_whole(cloud.files[2], ours)
+        assert cloud.refresh()
+        with pytest.raises(OSError, match=r"unknown ca|unable to get|closed|reset"):
+            dial(port, guest.client)
+        before.sendall(b"still here")
+        assert before.recv(100) == b"still here"
+        write_whole(guest.files[2], theirs)
+        assert guest.refresh()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            dial(port, guest.client)
+
+
 def test_what_cannot_be_read_leaves_in_use_what_was_there(cloud: Credentials, tmp_path: Path) -> None:
     client = edge(tmp_path)
     with serving(cloud) as port:
