@@ -160,7 +160,7 @@ class SameOriginOnly:
 
 def is_https(request: Request) -> bool:
     """Whether it came over HTTPS, to this server or to a proxy in front of it."""
-    return request.url.scheme == "https" or web_settings_of(request).web_url.startswith("https://")
+    return request.scope.get("scheme") == "https" or web_settings_of(request).web_url.startswith("https://")
 
 
 def session_cookie(request: Request) -> str:

@@ -23,6 +23,7 @@ STEP_SECONDS = "timing_s/step"
 """What verl says each step took; the time of a row that carries none is their sum."""
 MOST_NAMES = 500
 NAME_CHARS = 200
+POINT_BYTES, CURVE_BYTES = 24, 1024
 LOWER_IS_BETTER = frozenset(["loss", "error", "perplexity", "ppl", "nll", "mae", "mse", "rmse"])
 HIGHER_IS_BETTER = frozenset(
     ["acc", "accuracy", "reward", "rewards", "score", "f1", "map", "auc", "bleu", "rouge", "iou", "throughput", "mfu"]
@@ -82,12 +83,18 @@ class LearningCurves:
     def __init__(self) -> None:
         self.curves: dict[str, Curve] = {}
         self.row_count = 0
+        self.point_count = 0
         self.unreadable_count = 0
         """Lines that are no row."""
         self.first_step = math.inf
         self._rest = b""
         self._began_at: float | None = None
         self._summed_s = 0.0
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in memory."""
+        return self.point_count * POINT_BYTES + (1 + len(self.curves)) * CURVE_BYTES + len(self._rest)
 
     def feed(self, data: bytes) -> None:
         """Add what comes next in the file; a line without its end is kept until that comes."""
@@ -114,6 +121,7 @@ class LearningCurves:
                 continue
             if name in self.curves or len(self.curves) < MOST_NAMES:
                 self.curves.setdefault(name, Curve()).add(Point(step, value, time_s))
+                self.point_count += 1
 
     def _time_of(self, row: Mapping[str, Any], values: Mapping[str, Any]) -> float:
         at = row.get(TIME, values.get(TIME))

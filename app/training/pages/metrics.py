@@ -18,13 +18,13 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.line_plot import Dot, Line, Plot, Series, axes, path_of, ticks
-from app.kit.web.live_fragment import fragment, reload_page, version_of
+from app.kit.web.live_fragment import is_current, reload_page, unchanged, version_of
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import State
 from app.training.model.learning_curve import Curve, Point, best_of, smoothed, thinned_places
 from app.training.model.node_use import PREFIX
-from app.training.service import TaskView
+from app.training.service import TaskCurves, TaskView
 from app.training.spec import read_spec
 from app.training.spec.changes import Difference, differences
 from app.training.store import TaskFilter
@@ -68,7 +68,12 @@ def groups_of(curves: Mapping[str, Curve]) -> list[str]:
 
 
 def curve_plots(
-    tasks: Sequence[Mapping[str, Curve]], group: str, *, by_time: bool = False, weight: float = 0.0
+    tasks: Sequence[Mapping[str, Curve]],
+    group: str,
+    *,
+    by_time: bool = False,
+    weight: float = 0.0,
+    has_paths: bool = True,
 ) -> list[CurvePlot]:
     """The plots of a group.
 
@@ -76,11 +81,13 @@ def curve_plots(
         tasks: the curves of the task that is looked at, then those of the others beside it.
         by_time: over the time since the first row, instead of the steps; what tells no time is omitted.
         weight: of the mean that smooths them.
+        has_paths: whether a browser without scripts can draw the lines. False: they have their values alone.
     """
     plots = []
     for name in _chosen(tasks[0], group):
         lines = [curves.get(name) for curves in tasks]
-        made = _plot(name, lines, by_time=by_time or name.startswith(PREFIX), weight=weight)
+        by_time_too = by_time or name.startswith(PREFIX)
+        made = _plot(name, lines, by_time=by_time_too, weight=weight, has_paths=has_paths)
         if made is not None:
             plots.append(made)
     return plots
@@ -100,7 +107,9 @@ def _rank(name: str) -> int:
     return len(FIRST)
 
 
-def _plot(name: str, lines: Sequence[Curve | None], *, by_time: bool, weight: float) -> CurvePlot | None:
+def _plot(
+    name: str, lines: Sequence[Curve | None], *, by_time: bool, weight: float, has_paths: bool
+) -> CurvePlot | None:
     drawn = [(kind, curve) for kind, curve in enumerate(lines) if curve is not None and len(curve)]
     if by_time:
         drawn = [(kind, curve) for kind, curve in drawn if curve.has_times]
@@ -115,7 +124,9 @@ def _plot(name: str, lines: Sequence[Curve | None], *, by_time: bool, weight: fl
     if best is not None:
         at = best.time_s / per_unit if by_time else best.step
         dots.append(Dot(x(at), y(best.value), "best", f"{best.value:.6g}"))
-    drawn_lines = tuple(Line(f"task-{kind}", path_of(line, x, y)) for kind, line in sorted(points.items()))
+    drawn_lines = tuple(
+        Line(f"task-{kind}", path_of(line, x, y) if has_paths else "") for kind, line in sorted(points.items())
+    )
     series: list[tuple[str, Series]] = [(f"task-{kind}", [*line]) for kind, line in sorted(points.items())]
     plot = Plot(ticks(x), ticks(y), drawn_lines, tuple(dots), series=tuple(series))
     return CurvePlot(name, plot, own[len(own) - 1], best, unit, any(len(line) > 1 for line in points.values()))
@@ -183,43 +194,58 @@ class CurveView(BaseModel):
 
 
 def metrics(request: Request) -> Response:
-    return render(request, "training/metrics.html", area="tasks", **_context(request, query(request, CurveView)))
+    chosen = query(request, CurveView)
+    views = _views(request, chosen)
+    context = _context(chosen, views, _read(request, views), has_paths=True)
+    context |= {"offered": _offered(request, views[0]), "differences": _differences(views)}
+    return render(request, "training/metrics.html", area="tasks", **context)
 
 
 def live(request: Request) -> Response:
-    """The plots again. 204 while they are what the page shows already."""
+    """The plots again, drawn by the page's script. 204 while they are what the page shows already."""
+    chosen = query(request, CurveView)
     try:
-        context = _context(request, query(request, CurveView))
+        views = _views(request, chosen)
     except NotFound:
         return reload_page()
-    return fragment(request, "training/_metrics_live.html", context)
+    read = _read(request, views)
+    if is_current(request, _version(views[0], read)):
+        return unchanged()
+    return render(request, "training/_metrics_live.html", **_context(chosen, views, read, has_paths=False))
 
 
-def _context(request: Request, chosen: CurveView) -> dict[str, Any]:
-    training, user = training_of(request), user_of(request)
-    view = training.tasks.get(user, request.path_params["task_id"])
-    others = [training.tasks.get(user, task_id) for task_id in chosen.others if task_id != view.task.task_id]
-    read = [training.curves.read(one) for one in (view, *others)]
-    groups = groups_of(read[0].curves)
+def _views(request: Request, chosen: CurveView) -> list[TaskView]:
+    """The task, then those beside it."""
+    tasks, user, task_id = training_of(request).tasks, user_of(request), request.path_params["task_id"]
+    return [tasks.get(user, one) for one in (task_id, *(other for other in chosen.others if other != task_id))]
+
+
+def _read(request: Request, views: Sequence[TaskView]) -> list[TaskCurves]:
+    return [training_of(request).curves.read(view) for view in views]
+
+
+def _version(view: TaskView, read: Sequence[TaskCurves]) -> str:
+    return version_of([one.version for one in read], view.task.state, len(view.attempts))
+
+
+def _context(
+    chosen: CurveView, views: Sequence[TaskView], read: Sequence[TaskCurves], *, has_paths: bool
+) -> dict[str, Any]:
+    task, groups = views[0].task, groups_of(read[0].curves)
     group = chosen.group if chosen.group in groups else OVERVIEW
-    plots: Sequence[CurvePlot] = curve_plots(
-        [one.curves for one in read], group, by_time=chosen.x == "time", weight=chosen.smooth
-    )
+    curves, by_time = [one.curves for one in read], chosen.x == "time"
     return {
-        "view": view,
-        "task": view.task,
+        "task": task,
         "query": chosen,
-        "page": f"/ui/tasks/{view.task.task_id}/metrics",
+        "page": f"/ui/tasks/{task.task_id}/metrics",
         "groups": groups,
         "group": group,
-        "plots": plots,
+        "plots": curve_plots(curves, group, by_time=by_time, weight=chosen.smooth, has_paths=has_paths),
         "curves": read[0],
-        "others": others,
-        "offered": _offered(request, view),
-        "differences": _differences([view, *others]),
+        "others": views[1:],
         "smoothings": SMOOTHINGS,
-        "may_grow": not view.task.is_terminal,
-        "seen": version_of([one.version for one in read], view.task.state, len(view.attempts)),
+        "may_grow": not task.is_terminal,
+        "seen": _version(views[0], read),
     }
 
 

@@ -22,7 +22,9 @@ MOST_BYTES = 128 << 20
 """Of one attempt's file; what comes after it is not shown."""
 MOST_SUMMARY_BYTES = 64 << 10
 BLOCK_BYTES = 1 << 20
-KEPT_FILES = 32
+KEPT_BYTES = 96 << 20
+"""Of all files together, as they are held in memory; what is dropped is read again from its start. 1,000 files of 4,000
+points each, or one of the longest."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,10 @@ class _ReadFile:
 
 
 class CurveReader:
-    def __init__(self, homes: Homes, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, homes: Homes, most_bytes: int = MOST_BYTES, kept_bytes: int = KEPT_BYTES) -> None:
         self._homes = homes
         self._most_bytes = most_bytes
+        self._kept_bytes = kept_bytes
         self._files: OrderedDict[tuple[str, int, int], _ReadFile] = OrderedDict()
         self._lock = Lock()
 
@@ -90,7 +93,8 @@ class CurveReader:
                 file = self._file((path, status.st_dev, status.st_ino), status.st_size)
                 with file.lock:
                     self._read_on(fd, file)
-                return file
+            self._drop()
+            return file
         except ModelmillError:
             return None
 
@@ -101,9 +105,15 @@ class CurveReader:
             if file is None or file.offset > size_bytes:
                 file = self._files[key] = _ReadFile()
             self._files.move_to_end(key)
-            while len(self._files) > KEPT_FILES:
-                self._files.popitem(last=False)
             return file
+
+    def _drop(self) -> None:
+        """What was not read for the longest time, until the others fit."""
+        with self._lock:
+            held_bytes = sum(file.curves.size_bytes for file in self._files.values())
+            while held_bytes > self._kept_bytes and len(self._files) > 1:
+                _, file = self._files.popitem(last=False)
+                held_bytes -= file.curves.size_bytes
 
     def _read_on(self, fd: int, file: _ReadFile) -> None:
         while data := os.pread(fd, min(BLOCK_BYTES, self._most_bytes - file.offset), file.offset):

@@ -46,6 +46,7 @@ def test_curves_come_as_the_program_tells_them(web: httpx.Client, builder: TaskB
     builder.leave("metrics.jsonl", rows(1, 6).encode())
     renewed = web.get(again, headers={"HX-Request": "true"})
     assert "best 0.5 at step 6" in text_of(renewed)
+    assert 'd="M' in page.text and 'd="M' not in renewed.text, "the script of the page draws the lines"
 
 
 def test_curves_are_drawn_over_time_smoothed_and_beside_another_task(

@@ -52,6 +52,13 @@ def test_a_level_curve_and_a_single_point_can_be_drawn() -> None:
     assert single.plot.lines[0].path
 
 
+def test_a_plot_without_paths_has_the_values_of_its_lines() -> None:
+    told_twice = told({"step": 1, "loss": 3}, {"step": 2, "loss": 2})
+    (plot,) = curve_plots([told_twice], OVERVIEW, has_paths=False)
+    assert [(line.kind, line.path) for line in plot.plot.lines] == [("task-0", "")]
+    assert json.loads(plot.plot.data)["y"] == [[3, 2]]
+
+
 def test_the_best_value_is_marked() -> None:
     (plot,) = curve_plots([told({"step": 1, "loss": 3}, {"step": 2, "loss": 1}, {"step": 3, "loss": 2})], OVERVIEW)
     assert plot.best is not None

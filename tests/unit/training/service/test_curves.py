@@ -64,6 +64,28 @@ def test_a_file_that_was_written_anew_is_read_anew(homes: Homes, folder: Path) -
     assert list(reader.read(view("t--a01")).curves["loss"].values) == [7]
 
 
+def losses_read_twice(homes: Homes, reader: CurveReader, count: int) -> list[float]:
+    """The loss of each of so many tasks, all read in turn, as it is said once every loss of 3 in a file became 5: 5 if
+    a file was read from its start again."""
+    jobs = homes.options.root / "users" / "alice" / "jobs"
+    for loss in (3, 5):
+        for number in range(count):
+            (jobs / f"t{number}").mkdir(parents=True, exist_ok=True)
+            file = jobs / f"t{number}" / "metrics.jsonl"
+            with file.open("r+" if file.exists() else "x") as written:  # the same file, of the same size
+                written.write(f'{{"step": 1, "loss": {loss}}}\n')
+        losses = [reader.read(view(f"t{number}")).curves["loss"].values[0] for number in range(count)]
+    return losses
+
+
+def test_of_many_tasks_that_are_read_in_turn_none_is_read_from_its_start_again(homes: Homes) -> None:
+    assert losses_read_twice(homes, CurveReader(homes), 100) == [3] * 100
+
+
+def test_what_is_kept_of_files_is_limited(homes: Homes) -> None:
+    assert losses_read_twice(homes, CurveReader(homes, kept_bytes=5000), 10) == [5] * 10
+
+
 def test_no_link_is_followed_and_what_is_gone_tells_nothing(homes: Homes, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "outside.jsonl").write_text('{"step": 1, "loss": 3}\n')
     (folder / "metrics.jsonl").symlink_to(tmp_path / "outside.jsonl")
