@@ -8,9 +8,10 @@ import pytest
 
 from app.conversion.archive_index import ArchiveFilter
 from app.conversion.model import Artifact, Status
-from tests.harness.faults.deployment import OWNER, until
+from tests.harness.faults.deployment import OWNER
 from tests.harness.faults.invariants import assert_forgotten, assert_recovered
 from tests.harness.faults.supervised_deployment import SupervisedDeployment
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 exhaustive = pytest.mark.exhaustive
@@ -35,7 +36,7 @@ def test_a_job_is_in_the_archive_whole_or_not_at_all(
     container.prepare()
     supervised.hold(point)
     job = supervised.submit()
-    until(lambda: supervised.reached(point), f"the job is at {point}")
+    until(lambda: supervised.reached(point), what=f"the job is at {point}")
     supervised.valkey.kill()
     supervised.valkey.start()
     for path in supervised.holds.iterdir():

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.faults.deployment import until
 from tests.harness.faults.invariants import ONCE, assert_recovered
 from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 HOUR_S = 3600
@@ -27,11 +27,11 @@ SWEEPS = 3
 )
 def test_a_clock_jumps_in_mid_stage(supervised: SupervisedDeployment, part: str, seconds: int) -> None:
     running = supervised.submit(bie="wait:gate")
-    until(lambda: supervised.runs(running), "a stage runs")
+    until(lambda: supervised.runs(running), what="a stage runs")
     waiting = supervised.submit()
     failing = supervised.submit(bie="crash:SIGSEGV")
-    until(lambda: supervised.container.broker.position("bie", failing.job_id) == 1, "two others wait behind it")
-    until(lambda: supervised.record(running).stages["bie"].started_at, "it has told when it began")
+    until(lambda: supervised.container.broker.position("bie", failing.job_id) == 1, what="two others wait behind it")
+    until(lambda: supervised.record(running).stages["bie"].started_at, what="it has told when it began")
     started_at = supervised.record(running).stages["bie"].started_at
     pid = supervised.pid(part)
     supervised.jump(pid, seconds)
@@ -56,11 +56,11 @@ def test_a_lost_host_is_found_though_the_schedulers_clock_is_wrong(
 ) -> None:
     """And nothing that lives is taken for lost."""
     running = supervised.submit(bie="wait:gate")
-    until(lambda: supervised.runs(running), "a stage runs")
+    until(lambda: supervised.runs(running), what="a stage runs")
     pid = supervised.pid(SCHEDULER)
     supervised.jump(pid, seconds)
     lost = supervised.taken_by_a_host_that_never_comes_back()
-    until(lambda: supervised.record(lost).is_terminal, "the sweep found it")
+    until(lambda: supervised.record(lost).is_terminal, what="the sweep found it")
     assert supervised.runs(running)
     running.release()
     shown = assert_recovered(supervised, [running, lost])

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.faults.deployment import Job, until
+from tests.harness.faults.deployment import Job
 from tests.harness.faults.failing_deployment import FailingDeployment, small_disk
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20
@@ -52,11 +53,11 @@ def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(
     worker = deployment.worker("bie")
     deployment.hold("after-take.bie")
     job = deployment.submit(padding="x" * MIB)
-    until(lambda: deployment.runs(job), "the stage is about to take its inputs")
+    until(lambda: deployment.runs(job), what="the stage is about to take its inputs")
     ballast = work_disk / "of somebody else"
     ballast.write_bytes(bytes((DISK_MIB - 1) * MIB))
     deployment.release("after-take.bie")
-    until(lambda: deployment.record(job).is_terminal, "the stage failed")
+    until(lambda: deployment.record(job).is_terminal, what="the stage failed")
     ballast.unlink()
     failed(deployment, job)
     assert job.starts() == {"onnx": 1}

@@ -10,9 +10,10 @@ import pytest
 
 from app.conversion.model import JobRecord
 from app.conversion.toolchains.libraries import CHECKS
-from tests.harness.faults.deployment import OWNER, FaultDeployment, Job, WorkerProcess, are_gone, until
+from tests.harness.faults.deployment import OWNER, FaultDeployment, Job, WorkerProcess, are_gone
 from tests.harness.faults.invariants import ONCE, assert_recovered
 from tests.harness.processes import commands_below
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ def commands(deployment: FaultDeployment, monkeypatch: pytest.MonkeyPatch) -> No
 
 def hanging(deployment: FaultDeployment) -> Job:
     job = deployment.submit(bie="hang")
-    until(job.hangs, "the stage hangs")
+    until(job.hangs, what="the stage hangs")
     return job
 
 
@@ -44,7 +45,7 @@ def assert_completed(deployment: FaultDeployment, jobs: list[Job]) -> None:
 def test_the_workers_here_load_no_library_of_a_toolchain(deployment: FaultDeployment) -> None:
     """For many are started, and each would load them for half a second."""
     worker = deployment.worker("bie")
-    until(lambda: servers(worker), "its fork server is there")
+    until(lambda: servers(worker), what="its fork server is there")
     assert not any(set(CHECKS) & set(server) for server in servers(worker))
 
 
@@ -62,8 +63,8 @@ def test_the_job_of_a_killed_worker_fails_as_worker_lost_and_is_never_run_again(
     worker = deployment.worker("bie")
     job = hanging(deployment)
     kill(worker)
-    until(lambda: worker.master.poll() is not None, "the master ended too")
-    until(lambda: not job.is_alive(), "the toolchain is gone")
+    until(lambda: worker.master.poll() is not None, what="the master ended too")
+    until(lambda: not job.is_alive(), what="the toolchain is gone")
     assert_recovered(deployment, [job])
     assert_failed(deployment.record(job), "worker lost")
     assert job.starts() == {"onnx": 1, "bie": 1}
@@ -74,14 +75,14 @@ def test_a_worker_process_ends_with_its_master(deployment: FaultDeployment) -> N
     worker = deployment.worker("bie")
     job = hanging(deployment)
     worker.master.kill()
-    until(lambda: are_gone([worker.child]) and not job.is_alive(), "the orphan and its toolchain are gone")
+    until(lambda: are_gone([worker.child]) and not job.is_alive(), what="the orphan and its toolchain are gone")
     assert_recovered(deployment, [job])
 
 
 def test_a_job_that_was_fetched_and_not_begun_is_run_once_by_the_next_worker(deployment: FaultDeployment) -> None:
     deployment.hold("before-take")
     job = deployment.submit()
-    until(lambda: deployment.reached("before-take"), "the message was fetched")
+    until(lambda: deployment.reached("before-take"), what="the message was fetched")
     onnx = next(worker for worker in deployment.running if worker.queue == "onnx")
     assert deployment.container.broker.waiting("onnx") == 0
     onnx.kill()
@@ -93,7 +94,7 @@ def test_a_worker_that_is_killed_after_its_report_takes_nothing_from_the_job(dep
     """Its slot names the job still, and the folder in which the next stage works by now."""
     deployment.worker("bie")
     job = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.runs(job), "the next stage runs")
+    until(lambda: deployment.runs(job), what="the next stage runs")
     next(worker for worker in deployment.running if worker.queue == "onnx").kill()
     deployment.worker("onnx")
     assert deployment.work_folder(job).exists()
@@ -106,7 +107,7 @@ def test_the_sweep_fails_the_job_of_a_worker_that_never_comes_back_and_no_other(
     lost = hanging(deployment)
     deployment.worker("bie")
     kept = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.runs(kept), "the other worker works")
+    until(lambda: deployment.runs(kept), what="the other worker works")
     lost_worker.kill()
     _sweep_until(deployment, lambda: deployment.record(lost).is_terminal)
     assert_failed(deployment.record(lost), "worker lost")
@@ -123,7 +124,7 @@ def test_the_sweep_is_not_deceived_by_a_new_worker_of_the_dead_ones_name(deploym
     job = hanging(deployment)
     worker.kill()
     _is_silent_for_long(deployment, "bie")
-    until(lambda: not job.is_alive(), "the toolchain is gone")
+    until(lambda: not job.is_alive(), what="the toolchain is gone")
     (deployment.settings().run / "slots" / "bie-0.json").unlink()
     shutil.rmtree(deployment.work_folder(job), ignore_errors=True)
     deployment.worker("bie")
@@ -147,8 +148,8 @@ def _sweep_until(deployment: FaultDeployment, condition: Callable[[], bool]) -> 
             deployment.container.broker.send("periodic", "sweep", message_id="sweep")
         return condition()
 
-    until(sweep_once, "the sweep found it")
-    until(lambda: not deployment.container.broker.holds("periodic", "sweep"), "the last sweep is done")
+    until(sweep_once, what="the sweep found it")
+    until(lambda: not deployment.container.broker.holds("periodic", "sweep"), what="the last sweep is done")
     sweeper.terminate()
     sweeper.wait(30)
 
@@ -180,10 +181,10 @@ def test_a_job_in_the_hands_of_a_worker_told_to_end_is_not_lost(deployment: Faul
     """The signal comes between the fetch and the work."""
     worker = deployment.worker("bie")
     job = deployment.submit(onnx="wait:gate")
-    until(lambda: job.starts()["onnx"], "the stage before runs")
+    until(lambda: job.starts()["onnx"], what="the stage before runs")
     deployment.hold("before-take")
     job.release()
-    until(lambda: deployment.reached("before-take"), "the message was fetched")
+    until(lambda: deployment.reached("before-take"), what="the message was fetched")
     worker.master.terminate()
     assert worker.master.wait(60) == 0
     deployment.release("before-take")
@@ -200,8 +201,8 @@ def test_jobs_whose_scheduler_was_killed_go_on_with_the_next_and_no_stage_runs_t
     jobs = [first, *(deployment.submit() for _ in range(5))]
     deployment.hold(moment)
     first.release()
-    until(lambda: deployment.reached(moment), "the scheduler is at work")
-    until(lambda: all(job.starts()["onnx"] for job in jobs), "every done message is sent")
+    until(lambda: deployment.reached(moment), what="the scheduler is at work")
+    until(lambda: all(job.starts()["onnx"] for job in jobs), what="every done message is sent")
     next(worker for worker in deployment.running if worker.queue == "done").kill()
     deployment.release(moment)
     assert_completed(deployment, jobs)
@@ -210,13 +211,13 @@ def test_jobs_whose_scheduler_was_killed_go_on_with_the_next_and_no_stage_runs_t
 def test_a_scheduler_told_to_end_between_record_and_queue_finishes_first(deployment: FaultDeployment) -> None:
     deployment.worker("bie")
     job = deployment.submit(onnx="wait:gate")
-    until(lambda: job.starts()["onnx"], "the first stage runs")
+    until(lambda: job.starts()["onnx"], what="the first stage runs")
     deployment.hold("after-advance")
     job.release()
-    until(lambda: deployment.reached("after-advance"), "the scheduler is at work")
+    until(lambda: deployment.reached("after-advance"), what="the scheduler is at work")
     scheduler = next(worker for worker in deployment.running if worker.queue == "done")
     scheduler.master.terminate()
-    until(lambda: "Shutting down..." in deployment.log(scheduler), "it was told")
+    until(lambda: "Shutting down..." in deployment.log(scheduler), what="it was told")
     deployment.release("after-advance")
     assert scheduler.master.wait(60) == 0
     assert deployment.record(job).stage == "BIE" or deployment.container.broker.holds("bie", job.job_id)
@@ -229,8 +230,8 @@ def test_a_cancelled_stage_that_ignores_signals_leaves_no_process_in_any_session
     job = hanging(deployment)
     record = deployment.container.conversion.jobs.cancel(job.job_id, OWNER)
     assert_failed(record, "CANCELLED")
-    until(lambda: not job.is_alive(), "the toolchain is gone")
-    until(lambda: not deployment.work_folder(job).exists(), "its folder is gone")
+    until(lambda: not job.is_alive(), what="the toolchain is gone")
+    until(lambda: not deployment.work_folder(job).exists(), what="its folder is gone")
     assert worker.is_alive()
     assert_recovered(deployment, [job])
     assert_failed(deployment.record(job), "CANCELLED")

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from app.conversion.model import Stage
-from tests.harness.faults.deployment import FaultDeployment, Job, until
+from tests.harness.faults.deployment import FaultDeployment, Job
 from tests.harness.faults.invariants import assert_forgotten, assert_recovered
 from tests.harness.faults.supervised_deployment import SupervisedDeployment
 from tests.harness.faults.viewers import Viewers
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 STALL_S = 20
@@ -24,13 +25,13 @@ exhaustive = pytest.mark.exhaustive
 # --- killed, and back with nothing ------------------------------------------------------------------
 def _in_mid_stage(deployment: SupervisedDeployment) -> list[Job]:
     job = deployment.submit(bie="hang")
-    until(job.hangs, "the stage hangs")
+    until(job.hangs, what="the stage hangs")
     return [job]
 
 
 def _with_jobs_queued(deployment: SupervisedDeployment) -> list[Job]:
     jobs = [deployment.submit(onnx="wait:gate"), *(deployment.submit() for _ in range(3))]
-    until(lambda: jobs[0].starts()["onnx"], "the first runs")
+    until(lambda: jobs[0].starts()["onnx"], what="the first runs")
     assert deployment.container.broker.waiting("onnx") == 3
     return jobs
 
@@ -38,7 +39,7 @@ def _with_jobs_queued(deployment: SupervisedDeployment) -> list[Job]:
 def _with_done_messages_waiting(deployment: SupervisedDeployment) -> list[Job]:
     deployment.hold("before-advance")
     jobs = [deployment.submit() for _ in range(4)]
-    until(lambda: deployment.container.broker.client.hlen("queue:done.msgs") == 4, "every job has reported")
+    until(lambda: deployment.container.broker.client.hlen("queue:done.msgs") == 4, what="every job has reported")
     return jobs
 
 
@@ -83,11 +84,13 @@ def test_a_stage_that_ends_while_redis_stalls_is_counted_once(deployment: FaultD
     """A command gives up after two seconds (in these tests); the worker never does."""
     worker = deployment.worker("bie")
     job = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.runs(job), "the stage runs")
+    until(lambda: deployment.runs(job), what="the stage runs")
     deployment.valkey.process.send_signal(signal.SIGSTOP)
     job.release()
     if is_long:
-        until(lambda: "Consumer encountered a connection error" in deployment.log(worker), "a command was given up")
+        until(
+            lambda: "Consumer encountered a connection error" in deployment.log(worker), what="a command was given up"
+        )
     else:
         time.sleep(1)
     deployment.valkey.process.send_signal(signal.SIGCONT)
@@ -120,23 +123,23 @@ def test_a_busy_line_outlasts_a_redis_that_stalls_for_twenty_seconds(line: Line)
     deployment = line.deployment
     noticed = len(deployment.notices)
     ends_meanwhile = deployment.submit(nef="wait:gate")
-    until(lambda: deployment.runs(ends_meanwhile, Stage.NEF), "the last stage is busy")
+    until(lambda: deployment.runs(ends_meanwhile, Stage.NEF), what="the last stage is busy")
     ends_after = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.runs(ends_after), "the one before is, too")
+    until(lambda: deployment.runs(ends_after), what="the one before is, too")
     queued = deployment.submit()
-    until(lambda: deployment.container.broker.position("bie", queued.job_id) == 0, "a job waits for it")
+    until(lambda: deployment.container.broker.position("bie", queued.job_id) == 0, what="a job waits for it")
     deployment.hold("before-advance")
     reported = deployment.submit()
-    until(lambda: deployment.reached("before-advance"), "the scheduler has a message in hand")
+    until(lambda: deployment.reached("before-advance"), what="the scheduler has a message in hand")
     in_onnx = deployment.submit(onnx="wait:gate")
-    until(lambda: deployment.runs(in_onnx, Stage.ONNX), "the first stage is busy")
+    until(lambda: deployment.runs(in_onnx, Stage.ONNX), what="the first stage is busy")
     behind = deployment.submit()
     with Viewers(deployment.url, ends_after.job_id, 3) as viewers:
-        until(lambda: viewers.all_see(status="BIE"), "people watch")
+        until(lambda: viewers.all_see(status="BIE"), what="people watch")
         _stall(line, [ends_meanwhile, in_onnx])
         ends_after.release()
         shown = assert_recovered(deployment, [ends_meanwhile, ends_after, queued, reported, in_onnx, behind])
-        until(viewers.are_gone, "all see the end")
+        until(viewers.are_gone, what="all see the end")
         assert viewers.all_see(status="COMPLETED")
         assert [viewer.connections for viewer in viewers.crowd] == [1, 1, 1]
     notices = deployment.notices[noticed:]

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pytest
 
 from app.conversion.model import Stage
-from tests.harness.faults.deployment import Job, until
+from tests.harness.faults.deployment import Job
 from tests.harness.faults.invariants import ONCE, assert_recovered
 from tests.harness.faults.supervised_deployment import SupervisedDeployment
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +69,7 @@ def test_a_worker_is_killed_when(supervised: SupervisedDeployment, stage: Stage,
     if moment.hold:
         supervised.hold(point)
     job = supervised.submit(**plan)
-    until(lambda: moment.is_there(supervised, job, stage), moment.name)
+    until(lambda: moment.is_there(supervised, job, stage), what=moment.name)
     supervised.kill(f"{stage.step}-0", master=not moment.hold)
     if moment.hold:
         supervised.release(point)

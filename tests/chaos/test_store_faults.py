@@ -12,11 +12,12 @@ import pytest
 from minio import Minio
 
 from app.conversion.stages import runner
-from tests.harness.faults.deployment import Job, WorkerProcess, until
+from tests.harness.faults.deployment import Job, WorkerProcess
 from tests.harness.faults.failing_deployment import FailingDeployment
 from tests.harness.faults.invariants import assert_recovered
 from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.harness.tcp_proxy import TcpProxy
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 MIB = 1 << 20
@@ -68,7 +69,7 @@ class Behind:
 
 def prepare(deployment: FailingDeployment, proxies: list[TcpProxy]) -> list[Behind]:
     uploading = jobs_behind(deployment, proxies, bie="grow:100000")
-    until(lambda: all((job.notes / "grown").exists() for job, _ in uploading), "they are about to upload")
+    until(lambda: all((job.notes / "grown").exists() for job, _ in uploading), what="they are about to upload")
     deployment.hold("after-take.bie")
     downloading = jobs_behind(deployment, proxies)
     return [
@@ -81,7 +82,7 @@ def jobs_behind(deployment: FailingDeployment, proxies: list[TcpProxy], **plan: 
     """For each proxy a new worker that reaches the store by it, and the job that this worker has taken."""
     workers = deployment.living(*(deployment.launch("bie", s3_endpoint=proxy.address) for proxy in proxies))
     jobs = [deployment.submit(**plan) for _ in proxies]
-    until(lambda: all(deployment.runs(job) for job in jobs), "each worker has its job")
+    until(lambda: all(deployment.runs(job) for job in jobs), what="each worker has its job")
     taken = {deployment.at_work(job).child: job for job in jobs}
     return [(taken[worker.child], worker) for worker in workers]
 
@@ -107,7 +108,7 @@ def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_min
     deployment.release("after-take.bie")
     for group in groups:
         group.uploading.release()
-    until(lambda: short.is_told(deployment), "the workers noticed")
+    until(lambda: short.is_told(deployment), what="the workers noticed")
     time.sleep(max(0.0, begun + OUTAGE_S * patience - time.monotonic()))
     survivors = [short.uploading, short.downloading]
     assert not any(
@@ -115,10 +116,10 @@ def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_min
     )
     short.proxy.open()
     for job in survivors:
-        until(lambda job=job: deployment.record(job).is_terminal, "the outage is survived", PATIENCE_S)  # type: ignore[misc]
+        until(lambda job=job: deployment.record(job).is_terminal, what="the outage is survived", timeout_s=PATIENCE_S)  # type: ignore[misc]
     lost = [long.uploading, long.downloading, silent.uploading, silent.downloading]
     for job in lost:
-        until(lambda job=job: deployment.record(job).is_terminal, "the worker gives up", PATIENCE_S)  # type: ignore[misc]
+        until(lambda job=job: deployment.record(job).is_terminal, what="the worker gives up", timeout_s=PATIENCE_S)  # type: ignore[misc]
     assert time.monotonic() - begun >= HALF_A_MINUTE_S * patience
     for group in (long, silent):
         group.proxy.open()

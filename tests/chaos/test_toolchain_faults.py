@@ -9,9 +9,10 @@ import pytest
 
 from app.conversion import object_keys
 from app.conversion.model import Stage
-from tests.harness.faults.deployment import OWNER, WorkerProcess, until
+from tests.harness.faults.deployment import OWNER, WorkerProcess
 from tests.harness.faults.failing_deployment import FailingDeployment
 from tests.harness.faults.invariants import assert_recovered
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 MIB = 1 << 20
@@ -75,11 +76,11 @@ def test_a_gigabyte_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memo
     before = peak_bytes(worker)
     redis_before = deployment.redis.info("memory")["used_memory"]
     job = deployment.submit(bie=f"talk:{1 << 30}")
-    until((job.notes / "talked").exists, "it has all been said")
+    until((job.notes / "talked").exists, what="it has all been said")
     key = f"job:{job.job_id}:log:bie"
     until(
         lambda: deployment.redis.strlen(key) == LIVE_LOG_BYTES,
-        lambda: f"live log: {deployment.redis.strlen(key)} bytes",
+        what=lambda: f"live log: {deployment.redis.strlen(key)} bytes",
     )
     assert deployment.redis.info("memory")["used_memory"] - redis_before < 4 * MIB
     job.release()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
 from tests.harness.databases import postgres
 from tests.harness.migrated import migrated_file
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
 __all__ = ["postgres"]
@@ -78,10 +78,7 @@ def test_nobody_releases_anothers(new: NewLease) -> None:
 def test_who_dies_loses_it_by_time_and_does_not_get_it_back(new: NewLease) -> None:
     dead, heir = new(0.05), new(LONG_S)
     assert dead.take()
-    deadline = time.monotonic() + 10
-    while not heir.take():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(heir.take)
     assert not dead.take()
 
 

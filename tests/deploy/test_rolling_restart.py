@@ -12,7 +12,8 @@ import pytest
 
 from app.conversion.model import StageState
 from tests.harness.deployment import Process
-from tests.harness.faults.deployment import FaultDeployment, Job, until
+from tests.harness.faults.deployment import FaultDeployment, Job
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
@@ -34,7 +35,7 @@ def deployment(shared_deployment: FaultDeployment) -> Iterator[FaultDeployment]:
 
 def in_bie(deployment: FaultDeployment) -> Job:
     job = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.runs(job) and job.starts()["bie"], "the stage runs")
+    until(lambda: deployment.runs(job) and job.starts()["bie"], what="the stage runs")
     return job
 
 
@@ -49,9 +50,9 @@ def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deploy
     worker = deployment.worker("bie")
     job = in_bie(deployment)
     waiting = [deployment.submit() for _ in range(3)]
-    until(lambda: deployment.container.broker.waiting("bie") == 3, "three more wait")
+    until(lambda: deployment.container.broker.waiting("bie") == 3, what="three more wait")
     worker.master.terminate()
-    until(lambda: "Taking no more work" in deployment.log(worker), "it was told")
+    until(lambda: "Taking no more work" in deployment.log(worker), what="it was told")
     job.release()
     assert worker.master.wait(60) == 0
     assert deployment.ended(job).status == "COMPLETED"
@@ -82,7 +83,7 @@ def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(depl
     for old in list(deployment.running):
         jobs += [deployment.submit(onnx="sleep:0.2", bie="sleep:0.8", nef="sleep:0.2") for _ in range(4)]
         if old.queue != "done":
-            until(lambda queue=old.queue: any_in_hand(deployment, queue), "somebody works on the queue")  # type: ignore[misc]
+            until(lambda queue=old.queue: any_in_hand(deployment, queue), what="somebody works on the queue")  # type: ignore[misc]
         deployment.worker(old.queue)
         old.master.terminate()
         assert old.master.wait(60) == 0
@@ -102,7 +103,7 @@ def any_in_hand(deployment: FaultDeployment, queue: str) -> bool:
 def web(deployment: FaultDeployment) -> Process:
     command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(deployment.web_port)]
     process = deployment.start([*command, "--timeout-graceful-shutdown", "5"])
-    until(lambda: _is_ready(deployment), "the web answers")
+    until(lambda: _is_ready(deployment), what="the web answers")
     return process
 
 

@@ -25,8 +25,9 @@ import pytest
 
 from tests.fuzz.cases import EACH_KIND, case
 from tests.fuzz.corpus import Case
-from tests.harness.api import Api, has_ended, pngs, small_model, until
+from tests.harness.api import Api, has_ended, pngs, small_model
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 
 GIVEN = int(os.environ.get("MODELMILL_FUZZ_COUNT", "0"))
 FLOOR, MANY = GIVEN or len(EACH_KIND), GIVEN or 2000

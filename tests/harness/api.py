@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,17 +14,13 @@ import onnx
 from modelmill_client.event_stream import events_of
 from PIL import Image
 
-from app.kit.backoff import GrowingPause
 from app.kit.objects.filesystem import FilesystemStore
 from tests.harness.deployment import Deployment
 from tests.harness.models import host as host_models
+from tests.harness.until import PATIENCE_S, until
 
 Named = Sequence[tuple[str, bytes]]
 FINISHED = ("COMPLETED", "FAILED")
-PATIENCE_S = 150
-"""Longer than one read timeout of the S3 client, after which the product asks the store again."""
-PAUSES = GrowingPause(first_s=0.02, longest_s=0.2, growth=1.3)
-"""Each look is a request, which costs us and the product some milliseconds of the processor."""
 
 
 def png(seed: int, side: int = host_models.SIDE, mode: str = "RGB") -> bytes:
@@ -170,15 +165,6 @@ class Api:
 
 def has_ended(job: Mapping[str, Any]) -> bool:
     return job["status"] in FINISHED
-
-
-def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool, pauses: GrowingPause = PAUSES) -> Any:
-    """Look again and again; what was seen last is returned when it is enough. After a long time that is an error."""
-    deadline, pause_s = time.monotonic() + PATIENCE_S, 0.0
-    while not is_enough(seen := look()):
-        assert time.monotonic() < deadline, f"it never came to that; at last: {seen}"
-        time.sleep(pause_s := pauses.after(pause_s))
-    return seen
 
 
 def events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:

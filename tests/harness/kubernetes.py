@@ -13,10 +13,10 @@ import httpx
 import yaml
 
 from app.joint_inference.validation import parse_document
-from tests.harness.api import until
 from tests.harness.deployment import Deployment, Process
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 SAMPLE = REPOSITORY / "ops" / "samples" / "helmet" / "service.yaml"
 GROUP = "/apis/neptune.io/v1alpha1"

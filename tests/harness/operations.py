@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from app.kit.backoff import GrowingPause
-from tests.harness.api import Api, pngs, small_model, until
+from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.exposition import Figures
+from tests.harness.until import until
 
 PAUSES = GrowingPause(first_s=0.1, longest_s=0.5, growth=1.5)
 """Between two looks at all figures, which are many."""
@@ -22,7 +23,7 @@ def figures(api: Api) -> Figures:
 
 def reaches(api: Api, expected: float, name: str, **labels: str) -> None:
     """Workers pour their figures every few seconds; wait for them."""
-    until(lambda: figures(api).value(name, **labels), lambda value: value == expected, PAUSES)
+    until(lambda: figures(api).value(name, **labels), lambda value: value == expected, pauses=PAUSES)
 
 
 def logged(deployment: Deployment) -> list[dict[str, Any]]:

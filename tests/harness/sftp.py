@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from app.kit.sql.migrations import upgrade
 from app.settings import Settings
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 if TYPE_CHECKING:
     import pexpect
@@ -76,7 +76,7 @@ class SftpServer:
                 stdout=log,
                 stderr=log,
             )
-        until(lambda: b"SFTP on" in (self.folder / "sftp.log").read_bytes(), "the server listens")
+        until(lambda: b"SFTP on" in (self.folder / "sftp.log").read_bytes(), what="the server listens")
         return process
 
     def close(self) -> None:
@@ -156,13 +156,6 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     """As when the machine of the client dies: sftp and the ssh that it started."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"in time: {what}"
-        time.sleep(0.02)
 
 
 def has_client() -> bool:

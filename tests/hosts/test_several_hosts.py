@@ -14,8 +14,9 @@ import pytest
 
 from app.kit.backoff import GrowingPause
 from tests.fuzz.corpus import digits
-from tests.harness.api import Api, has_ended, pngs, slow_model, until
+from tests.harness.api import Api, has_ended, pngs, slow_model
 from tests.harness.hosts.network import Host
+from tests.harness.until import until
 from tests.hosts.conftest import QUEUES, Site
 
 pytestmark = [pytest.mark.s3, pytest.mark.slow, pytest.mark.timeout(400)]

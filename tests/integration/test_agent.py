@@ -16,8 +16,8 @@ from app.nodes.model import WorkerState
 from tests.harness.addresses import lan_addresses
 from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
 from tests.harness.agent.web import TOKEN, ScriptedWeb, scripted_web
-from tests.harness.api import until
 from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.until import until
 
 LOADS = """
 import http.server, os

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.api import Api, has_ended, pngs, small_model, until
+from tests.harness.api import Api, has_ended, pngs, small_model
 from tests.harness.command_line import typed
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 
 
 @dataclass(frozen=True)

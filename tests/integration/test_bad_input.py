@@ -34,13 +34,13 @@ from tests.harness.api import (
     png,
     pngs,
     small_model,
-    until,
     vector_model,
     zipped,
 )
 from tests.harness.deployment import Deployment
 from tests.harness.models import host as host_models
 from tests.harness.models import small
+from tests.harness.until import until
 
 LFS_POINTER = (
     b"version https://git-lfs.github.com/spec/v1\n"

@@ -20,8 +20,9 @@ from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.queue.broker import make_broker
 from app.kit.queue.messages import DELAYED, Message, Queue
 from app.training.model import Demand, State, Task, Workload
-from tests.harness.faults.deployment import FaultDeployment, Job, until
+from tests.harness.faults.deployment import FaultDeployment, Job
 from tests.harness.paths import REPOSITORY
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
@@ -63,13 +64,13 @@ def test_a_busy_worker_holds_no_second_job_while_its_sibling_idles(deployment: F
     jobs = []
     for _ in range(2):
         jobs.append(deployment.submit(bie="wait:gate"))
-        until(lambda: deployment.runs(jobs[-1]), "an idle worker took it")
+        until(lambda: deployment.runs(jobs[-1]), what="an idle worker took it")
     third = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.container.broker.position("bie", third.job_id) == 0, "the third job waits")
+    until(lambda: deployment.container.broker.position("bie", third.job_id) == 0, what="the third job waits")
     time.sleep(2.5)  # time enough for both to look again, and to take what they must not
     assert deployment.container.broker.waiting("bie") == 1
     jobs[1].release()
-    until(lambda: deployment.runs(third), "the worker that became free took it")
+    until(lambda: deployment.runs(third), what="the worker that became free took it")
     workers = [deployment.record(job).stages["bie"].worker for job in (*jobs, third)]
     assert workers[0] != workers[1] == workers[2]
     for job in (jobs[0], third):
@@ -83,7 +84,7 @@ def test_three_workers_never_have_more_than_three_jobs_in_bie(deployment: FaultD
         deployment.worker("bie")
     first = [deployment.submit(bie="wait:gate") for _ in range(3)]
     for job in first:
-        until(lambda job=job: deployment.runs(job, Stage("BIE")), "the stage runs")
+        until(lambda job=job: deployment.runs(job, Stage("BIE")), what="the stage runs")
     jobs = [*first, *(deployment.submit(bie="sleep:0.3") for _ in range(7))]
     for job in first:
         job.release()
@@ -115,7 +116,7 @@ def test_a_stage_whose_message_comes_twice_runs_once(deployment: FaultDeployment
     for queue in ("bie", step):
         deployment.worker(queue)
     job = deployment.submit(**{step: "wait:gate"})
-    until(lambda: deployment.runs(job, Stage(step.upper())), "the stage runs")
+    until(lambda: deployment.runs(job, Stage(step.upper())), what="the stage runs")
     _send_again(deployment, step, job)
     job.release()
     assert deployment.ended(job).status == "COMPLETED"
@@ -126,7 +127,7 @@ def test_a_stage_whose_message_comes_twice_runs_once(deployment: FaultDeployment
 
 def _send_again(deployment: FaultDeployment, step: str, job: Job) -> None:
     deployment.container.broker.send(step, f"run_{step}", message_id="again", job_id=job.job_id)
-    until(lambda: not deployment.container.broker.holds(step, "again"), "the doubled message was dealt with")
+    until(lambda: not deployment.container.broker.holds(step, "again"), what="the doubled message was dealt with")
 
 
 @pytest.mark.slow
@@ -134,15 +135,15 @@ def test_done_and_sweep_may_come_twice(deployment: FaultDeployment) -> None:
     deployment.worker("bie")
     sweeper = deployment.start(deployment.command("periodic"))
     job = deployment.submit(bie="wait:gate")
-    until(lambda: deployment.runs(job), "the stage runs")
+    until(lambda: deployment.runs(job), what="the stage runs")
     for number in range(2):
         deployment.container.broker.send(
             "done", "done", message_id=f"d{number}", job_id=job.job_id, step="onnx", result="ok"
         )
         deployment.container.broker.send("periodic", "sweep", message_id=f"s{number}")
     for number in range(2):
-        until(lambda: not deployment.container.broker.holds("done", f"d{number}"), "done was dealt with")  # noqa: B023
-        until(lambda: not deployment.container.broker.holds("periodic", f"s{number}"), "sweep was dealt with")  # noqa: B023
+        until(lambda: not deployment.container.broker.holds("done", f"d{number}"), what="done was dealt with")  # noqa: B023
+        until(lambda: not deployment.container.broker.holds("periodic", f"s{number}"), what="sweep was dealt with")  # noqa: B023
     assert deployment.runs(job)
     job.release()
     assert deployment.ended(job).status == "COMPLETED"

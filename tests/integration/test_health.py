@@ -16,11 +16,11 @@ import pytest
 
 from app.bootstrap.health import NO_ANSWER
 from tests.harness import command_line
-from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.faults.deployment import parent
 from tests.harness.ports import free_port
 from tests.harness.postgres import PostgresServer, postgres_server
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 ESTABLISHED = "01"

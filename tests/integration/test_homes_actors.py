@@ -12,7 +12,8 @@ from app.bootstrap.accounts import MIGRATIONS
 from app.bootstrap.container import assemble
 from app.kit.sql.migrations import upgrade
 from tests.harness.deployment import DRAMATIQ, Deployment
-from tests.harness.sftp import SftpServer, has_client, until
+from tests.harness.sftp import SftpServer, has_client
+from tests.harness.until import until
 
 
 @pytest.mark.slow
@@ -23,8 +24,8 @@ def test_a_new_user_has_a_home_a_moment_later(tmp_path: Path) -> None:
         deployment.start([DRAMATIQ, "actors", "--queues", "periodic", "--processes", "1", "--threads", "1"])
         container.accounts.users.create("alice", Role.USER, by="test")
         home = tmp_path / "data" / "homes" / "users" / "alice"
-        until((home / "datasets").is_dir, "the home is there")
-        until(lambda: container.homes.sftp.facts("alice").state.is_done, "the backend was told")
+        until((home / "datasets").is_dir, what="the home is there")
+        until(lambda: container.homes.sftp.facts("alice").state.is_done, what="the backend was told")
         container.close()
 
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from app.accounts.model import Role, Scope
-from tests.harness.api import until
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 from tests.harness.users import OURS, Person, make_users, person
 
 QUOTA = 3 << 20

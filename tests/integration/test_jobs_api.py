@@ -31,11 +31,11 @@ from tests.harness.api import (
     slow_job,
     small_model,
     two_input_model,
-    until,
     vector_model,
     zipped,
 )
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 
 ARTIFACTS = {
     "model.onnx",

@@ -33,6 +33,7 @@ from app.settings import Settings
 from tests.harness.api import small_model
 from tests.harness.joint.nodes import USER, Env, helmet
 from tests.harness.kubernetes import SAMPLE
+from tests.harness.until import until_async
 from tests.harness.users import Within, within
 
 pytestmark = [
@@ -141,13 +142,6 @@ def current(status: dict[str, Any]) -> tuple[str, str]:
     return (conditions[-1]["type"], conditions[-1]["reason"]) if conditions else ("", "")
 
 
-async def until(look: Callable[[], Any], is_enough: Callable[[Any], Any] = bool) -> Any:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_enough(value := look()):
-            await asyncio.sleep(0.05)
-    return value
-
-
 def here(env: Env) -> list[str]:
     return [service.name for service in env.container.joint.services.all(env.user)[0]]
 
@@ -162,25 +156,25 @@ async def test_what_is_created_in_the_cluster_runs_here_and_goes_when_it_is_dele
 ) -> None:
     async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(env) == ["helmet"])
+        await until_async(lambda: here(env) == ["helmet"])
         env.settle()
-        await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
+        await until_async(lambda: current(status_in(cluster)) == ("Running", "Serving"))
         assert status_in(cluster)["active"] == 2
 
         changed = helmet(algorithm="CrossEntropy")
         await put(cluster, changed)
-        await until(lambda: generation(env) == 2)
+        await until_async(lambda: generation(env) == 2)
         assert env.container.joint.services.get(USER, "default", "helmet").spec == changed["spec"]
 
         env.go_away("edge0")
         await cluster.delete(f"{PATH}/helmet")
-        await until(lambda: env.container.joint.services.get(USER, "default", "helmet").deleted_at)
+        await until_async(lambda: env.container.joint.services.get(USER, "default", "helmet").deleted_at)
         env.settle()
         await asyncio.sleep(0.5)
         assert seen(cluster) is not None, "it went before its worker had ended"
         env.come_back("edge0")
         env.settle()
-        await until(lambda: seen(cluster) is None)
+        await until_async(lambda: seen(cluster) is None)
         assert here(env) == []
 
 
@@ -188,9 +182,9 @@ async def test_the_requirements_sample_is_taken_as_it_is(cluster: Cluster, env: 
     sample = yaml.safe_load(SAMPLE.read_text())
     async with operator(cluster, env):
         await put(cluster, sample)
-        await until(lambda: here(env) == ["helmet-detection-demo"])
+        await until_async(lambda: here(env) == ["helmet-detection-demo"])
         env.settle()
-        resource = await until(lambda: seen(cluster, "helmet-detection-demo"), running)
+        resource = await until_async(lambda: seen(cluster, "helmet-detection-demo"), running)
     service = env.container.joint.services.get(USER, "default", "helmet-detection-demo")
     assert service.spec == resource["spec"] == sample["spec"]
 
@@ -202,9 +196,9 @@ def running(resource: dict[str, Any]) -> bool:
 async def test_nothing_of_the_operators_own_is_in_the_status(cluster: Cluster, env: Env) -> None:
     async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(env))
+        await until_async(lambda: here(env))
         env.settle()
-        await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
+        await until_async(lambda: current(status_in(cluster)) == ("Running", "Serving"))
         service = env.container.joint.services.get(USER, "default", "helmet")
         assert status_in(cluster) == service.status
         assert service.annotations == {}
@@ -215,13 +209,13 @@ async def test_what_is_no_service_is_failed_and_the_next_one_is_taken_all_the_sa
     del wrong["spec"]["edgeWorker"]["nodeName"]
     async with operator(cluster, env):
         await put(cluster, wrong)
-        await until(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
+        await until_async(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
         assert "nodeName" in status_in(cluster)["conditions"][-1]["message"]
         assert here(env) == []
         await put(cluster, helmet())
-        await until(lambda: here(env))
+        await until_async(lambda: here(env))
         env.settle()
-        await until(lambda: current(status_in(cluster)) == ("Running", "Serving"))
+        await until_async(lambda: current(status_in(cluster)) == ("Running", "Serving"))
 
 
 async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(cluster: Cluster, env: Env) -> None:
@@ -229,10 +223,10 @@ async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(clust
     wrong["spec"]["cloudWorker"]["model"] = {"name": 7}
     async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(env))
+        await until_async(lambda: here(env))
         env.settle()
         await put(cluster, wrong)
-        await until(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
+        await until_async(lambda: current(status_in(cluster)) == ("Failed", "InvalidResource"))
         assert "goes on as it was" in status_in(cluster)["conditions"][-1]["message"]
         assert status_in(cluster)["active"] == 2
         assert generation(env) == 1
@@ -246,23 +240,23 @@ async def test_models_for_different_tasks_are_refused_until_one_is_another(clust
     models.add_upload(USER, "small-model", [small_model()], now=env.now, decoder=Decoder.YOLOX)
     async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: current(status_in(cluster)) == ("Failed", "ModelsDiffer"))
+        await until_async(lambda: current(status_in(cluster)) == ("Failed", "ModelsDiffer"))
         assert here(env) == []
         models.remove(USER, "big-model")
         models.add_upload(USER, "big-model", [small_model()], now=env.now, decoder=Decoder.YOLOX)
-        await until(lambda: here(env) == ["helmet"])
+        await until_async(lambda: here(env) == ["helmet"])
 
 
 async def test_what_was_created_while_no_operator_ran_is_found_when_one_starts(cluster: Cluster, env: Env) -> None:
     await put(cluster, helmet())
     async with operator(cluster, env):
-        await until(lambda: here(env) == ["helmet"])
+        await until_async(lambda: here(env) == ["helmet"])
 
 
 async def test_what_is_deleted_here_while_the_cluster_wants_it_is_made_anew(cluster: Cluster, env: Env) -> None:
     async with operator(cluster, env):
         await put(cluster, helmet())
-        await until(lambda: here(env))
+        await until_async(lambda: here(env))
         services = env.container.joint.services
         uid = services.get(USER, "default", "helmet").uid
         services.delete(USER, "default", "helmet", now=env.now)
@@ -274,7 +268,7 @@ async def test_what_is_deleted_here_while_the_cluster_wants_it_is_made_anew(clus
             except ServiceNotFound:
                 return False
 
-        await until(again)
+        await until_async(again)
 
 
 async def test_who_watches_is_not_woken_by_a_heartbeat_alone_until_a_minute_has_gone_by() -> None:
@@ -307,7 +301,7 @@ async def test_the_command_takes_over_what_the_kubeconfigs_cluster_holds_and_end
     """All of them: kmock cannot list namespaces, which kopf does for a single one."""
     async with command(cluster, env, tmp_path, "--user", USER, "--all-namespaces") as process:
         await put(cluster, helmet())
-        await until(lambda: here(env) == ["helmet"])
+        await until_async(lambda: here(env) == ["helmet"])
         process.terminate()
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
@@ -391,11 +385,11 @@ class InCluster:
     async def put(self, resource: dict[str, Any]) -> None:
         await put(self.cluster, resource)
         algorithm = resource["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"]
-        await until(lambda: self._algorithm() == algorithm)
+        await until_async(lambda: self._algorithm() == algorithm)
 
     async def delete(self) -> None:
         await self.cluster.delete(f"{PATH}/helmet")
-        await until(lambda: self.env.container.joint.services.get(self.env.user, "default", "helmet").deleted_at)
+        await until_async(lambda: self.env.container.joint.services.get(self.env.user, "default", "helmet").deleted_at)
 
     async def status(self) -> dict[str, Any] | None:
         return None if seen(self.cluster) is None else status_in(self.cluster)

@@ -39,6 +39,7 @@ from tests.harness.http_server import served
 from tests.harness.paths import SHARED_DATA
 from tests.harness.ports import free_port
 from tests.harness.tcp_proxy import TcpProxy
+from tests.harness.until import until
 
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="there is no folder of test models")
 LONG_S = 60.0
@@ -178,13 +179,6 @@ class Site:
 def end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextmanager

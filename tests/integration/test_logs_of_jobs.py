@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.api import Api, pngs, small_model, until
+from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.operations import figures, logged
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 SECRETS = {

@@ -9,10 +9,11 @@ import pytest
 
 from app.bootstrap.container import Container
 from app.conversion.metrics.collector import QUEUES
-from tests.harness.api import Api, not_a_number_model, pngs, slow_job, small_model, until
+from tests.harness.api import Api, not_a_number_model, pngs, slow_job, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.exposition import Figures, of_container
 from tests.harness.operations import figures, reaches, submit
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 TOKEN = "t0ken"

@@ -34,9 +34,9 @@ from app.nodes.service import Nodes
 from app.nodes.wire import MAX_UP_BYTES, Heartbeat, acknowledge_frame, dump_frame, parse_order, report_frame
 from app.settings import Settings
 from tests.harness import command_line
-from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.ports import free_port
+from tests.harness.until import until
 from tests.harness.users import OURS, Person
 from tests.harness.valkey import Valkey
 from tests.harness.web import served

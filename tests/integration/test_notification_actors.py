@@ -12,9 +12,10 @@ import redis
 
 from app.kit.queue.broker import NAMESPACE
 from app.kit.queue.messages import Queue
-from tests.harness.api import Api, pngs, small_model, until
+from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.http_server import served
+from tests.harness.until import until
 
 WORKER = [DRAMATIQ, "actors", "--queues", Queue.NOTIFICATIONS.value, "--processes", "1", "--threads", "2"]
 WAITING = f"{NAMESPACE}:{Queue.NOTIFICATIONS}"

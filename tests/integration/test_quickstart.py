@@ -19,11 +19,11 @@ import pytest
 import redis
 
 from app.kit.backoff import GrowingPause
-from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.processes import send, stop
 from tests.harness.surroundings import MARK
+from tests.harness.until import until
 
 MODELMILL = Path(sys.executable).parent / "modelmill"
 SAMPLE = REPOSITORY / "ops" / "samples" / "digits"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from tests.harness.api import pngs, small_model, until
+from tests.harness.api import pngs, small_model
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 from tests.harness.users import Person, person
 
 ENGLISH, CHINESE = "The system was restarted, please submit again", "系統已重啟,請重新送出"

@@ -24,8 +24,8 @@ from app.joint_inference.model.stream import stream_end
 from app.joint_inference.worker_options import EdgeOptions
 from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
-from tests.harness.api import until
 from tests.harness.rtsp_server import RtspServer, rtsp_server
+from tests.harness.until import until
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.video.runner import Deployment, deployment, plan_of
 

@@ -20,8 +20,9 @@ from app.kit.objects.filesystem import FilesystemStore
 from app.kit.objects.signed_urls import signed_url
 from app.main import create_app
 from app.settings import Settings
-from tests.harness.api import Api, png, pngs, small_model, until
+from tests.harness.api import Api, png, pngs, small_model
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 
 SECRET_KEY = "bench"
 """As the deployment sets it."""

@@ -13,7 +13,8 @@ import pytest
 
 from app.accounts.model import Role
 from app.homes.sftp.builtin.session import MAX_LOGGED
-from tests.harness.sftp import SftpServer, has_client, kill, until
+from tests.harness.sftp import SftpServer, has_client, kill
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
 MIB = 1 << 20
@@ -101,7 +102,7 @@ def test_an_upload_whose_client_was_killed_goes_on_where_it_was(
 ) -> None:
     local, remote = random_file(tmp_path / "big", 24 * MIB), home / "datasets" / "big"
     client = server.begin(name, f"put {local} datasets/big", *SLOW)
-    until(lambda: remote.exists() and remote.stat().st_size > 6 * MIB, "a quarter is there")
+    until(lambda: remote.exists() and remote.stat().st_size > 6 * MIB, what="a quarter is there")
     kill(client)
     assert remote.stat().st_size < 24 * MIB
     inode = remote.stat().st_ino
@@ -116,7 +117,7 @@ def test_a_download_whose_client_was_killed_goes_on_where_it_was(
 ) -> None:
     remote, local = random_file(home / "models" / "big", 24 * MIB), tmp_path / "big"
     client = server.begin(name, f"get models/big {local}", *SLOW)
-    until(lambda: local.exists() and local.stat().st_size > 6 * MIB, "a quarter is there")
+    until(lambda: local.exists() and local.stat().st_size > 6 * MIB, what="a quarter is there")
     kill(client)
     assert local.stat().st_size < 24 * MIB
     server.batch(name, f"reget models/big {local}")

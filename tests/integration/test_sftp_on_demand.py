@@ -14,7 +14,8 @@ from app.kit.cli.command import CannotStart
 from tests.harness.ports import free_port
 from tests.harness.processes import with_descendants
 from tests.harness.reused_pid import sleeping_with_pid
-from tests.harness.sftp import SftpServer, has_client, until
+from tests.harness.sftp import SftpServer, has_client
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
 IDLE_S = 2.0
@@ -38,7 +39,7 @@ def servers(server: SftpServer) -> set[int]:
 
 def test_the_server_is_there_while_it_is_used(server: SftpServer) -> None:
     server.user("alice")
-    until(lambda: not servers(server), "the first has published its port and ended")
+    until(lambda: not servers(server), what="the first has published its port and ended")
     assert server.homes.sftp.facts("alice").endpoint.port == server.port
 
     assert "datasets" in server.batch("alice", "ls")
@@ -46,13 +47,13 @@ def test_the_server_is_there_while_it_is_used(server: SftpServer) -> None:
     assert "datasets" in server.batch("alice", "ls")
     assert servers(server) == {one}, "the next connection finds the same"
 
-    until(lambda: not servers(server), "nobody is connected any more")
+    until(lambda: not servers(server), what="nobody is connected any more")
     assert "datasets" in server.batch("alice", "ls")
 
 
 def test_a_session_that_does_nothing_keeps_its_server(server: SftpServer) -> None:
     server.user("alice")
-    until(lambda: not servers(server), "the first has ended")
+    until(lambda: not servers(server), what="the first has ended")
     client = server.terminal("alice", "-i", str(server.key))
     client.expect("sftp>")
     [one] = servers(server)
@@ -62,17 +63,17 @@ def test_a_session_that_does_nothing_keeps_its_server(server: SftpServer) -> Non
     client.sendline("ls")
     client.expect("datasets")
     client.close(force=True)
-    until(lambda: not servers(server), "it has ended with its session")
+    until(lambda: not servers(server), what="it has ended with its session")
 
 
 def test_what_is_known_of_failed_log_ins_does_not_end_with_its_server(server: SftpServer) -> None:
     """Who guesses could otherwise begin anew after each pause."""
     server.user("alice")
-    until(lambda: not servers(server), "the first has ended")
+    until(lambda: not servers(server), what="the first has ended")
     assert server.with_password("alice", "guessed", "ls").returncode != 0
     [one] = servers(server)
     with pytest.raises(AssertionError):
-        until(lambda: not servers(server), "it ends", timeout_s=2 * IDLE_S)
+        until(lambda: not servers(server), what="it ends", timeout_s=2 * IDLE_S)
     assert servers(server) == {one}
 
 
@@ -90,7 +91,7 @@ def test_the_end_of_the_one_that_listens_does_not_end_a_process_with_the_pid_of_
     deployment.user("alice")
     deployment.batch("alice", "ls")
     [one] = servers(deployment)
-    until(lambda: not servers(deployment), "nobody is connected any more")
+    until(lambda: not servers(deployment), what="nobody is connected any more")
     with sleeping_with_pid(one) as other:
         deployment.close()
         with pytest.raises(subprocess.TimeoutExpired):
@@ -100,7 +101,7 @@ def test_the_end_of_the_one_that_listens_does_not_end_a_process_with_the_pid_of_
 def test_a_server_that_cannot_start_ends_the_part(tmp_path: Path) -> None:
     """So that the supervisor starts it again, and what is wrong stands in its log."""
     deployment = SftpServer(tmp_path, program=program)
-    until(lambda: not servers(deployment), "the first has ended")
+    until(lambda: not servers(deployment), what="the first has ended")
     (tmp_path / "data" / "sftp" / "host_key").chmod(0o644)
     with socket.create_connection(("127.0.0.1", deployment.port)):
         assert deployment.process.wait(30) == 1

@@ -15,8 +15,9 @@ from app.accounts.model import Role, Scope
 from app.kit.cli.command import Exit
 from app.main import create_app
 from app.settings import Settings
-from tests.harness.api import events, pngs, small_model, until
+from tests.harness.api import events, pngs, small_model
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 from tests.harness.users import ADDRESSES, OURS, Person, Within, accounts_of, changed, person, within
 
 COOKIE = "modelmill_session"

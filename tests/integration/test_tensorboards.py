@@ -18,7 +18,7 @@ from app.kit.sandbox import landlock
 from app.training.errors import BoardsTooMany, BoardUnavailable
 from app.training.tensorboard import processes
 from app.training.tensorboard.processes import Board, TensorBoards
-from tests.harness.api import until
+from tests.harness.until import until
 
 pytest.importorskip("tensorboard")
 from tests.harness.training.event_files import write_events

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.harness.api import Api, pngs, small_model, until
+from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.operations import logged
 from tests.harness.paths import REPOSITORY
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 STAGES = ("onnx", "bie", "nef")

@@ -15,11 +15,11 @@ import pytest
 
 from app.training.model import State
 from tests.harness import command_line
-from tests.harness.api import until
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.scheduler import SCRIPT, TASKS, Scheduler, scheduler_of
 from tests.harness.training.tasks import show_cluster
+from tests.harness.until import until
 from tests.harness.users import Person
 
 

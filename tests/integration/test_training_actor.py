@@ -14,8 +14,8 @@ from app.kit.clock import now
 from app.training import store
 from app.training.model import State, Task
 from app.training.service.leader import LEASE
-from tests.harness.api import until
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
+from tests.harness.until import until
 
 SPEC = b"workload: script\ncode_path: /private/common/code/digits\n"
 RAY = "http://127.0.0.1:8265"

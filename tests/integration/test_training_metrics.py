@@ -11,12 +11,13 @@ import pytest
 
 from app.settings import Settings
 from tests.harness import command_line
-from tests.harness.api import Api, until
+from tests.harness.api import Api
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.exposition import Figures
 from tests.harness.operations import figures, reaches
 from tests.harness.training.scheduler import RAY, SCRIPT, TASKS, make_common
 from tests.harness.training.tasks import show_cluster
+from tests.harness.until import until
 from tests.harness.users import Person, within
 
 pytestmark = pytest.mark.slow

@@ -18,10 +18,11 @@ from app.bootstrap.container import Container, assemble
 from app.homes.service import Homes
 from app.inference.runtimes.sessions import HostModel
 from app.kit.clock import now
-from tests.harness.api import Api, has_ended, until
+from tests.harness.api import Api, has_ended
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.finished_tasks import finished_task, folder_of
+from tests.harness.until import until
 from tests.harness.users import OURS, Person, person
 
 SAMPLE = REPOSITORY / "ops/samples/digits"

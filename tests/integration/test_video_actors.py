@@ -10,8 +10,8 @@ from app.bootstrap.container import assemble
 from app.kit.clock import now
 from app.nodes.model import Operation
 from app.video.model.job import JOBS, JobState
-from tests.harness.api import until
 from tests.harness.deployment import DRAMATIQ, Deployment
+from tests.harness.until import until
 from tests.harness.video.records import EDGE, running_video, waiting_video
 
 pytestmark = pytest.mark.slow

@@ -17,9 +17,9 @@ from app.inference.prediction import Format, ModelCard
 from app.nodes.model import NODE_REPORT, WorkerState, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART
 from tests.harness.agent.web import ScriptedWeb, scripted_web
-from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
+from tests.harness.until import until
 from tests.integration.test_agent import Node
 from tests.unit.edge.video.test_drivers import HOST, PLAN, UID, job_order, services_order, stage
 

@@ -37,10 +37,10 @@ from app.kit.files.digest import sha256_of
 from app.video.model.job import StageHost
 from app.video.model.kinds import Stage, StageKind
 from app.video.model.stage_call import KEPT, RAW, Call, Encoded
-from tests.harness.api import until
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import REPOSITORY, SHARED_DATA
 from tests.harness.processes import is_alive
+from tests.harness.until import until
 from tests.harness.video.stage_host import SECRET, VideoHost, card_of, stage_of
 
 DATA = SHARED_DATA

@@ -23,7 +23,7 @@ from app.kit.web.mjpeg import CONTENT_TYPE, FIRST, PartReader, part_of
 from app.video import live
 from app.video.model.job import VideoJob
 from app.video.service.pictures import LiveStream
-from tests.harness.api import until
+from tests.harness.until import until
 from tests.harness.video.web import VideoWeb
 from tests.harness.video.web_fixtures import started
 from tests.harness.web import served

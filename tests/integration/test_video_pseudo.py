@@ -21,9 +21,9 @@ import pytest
 from app.video.cli.demo.deployment import Ports
 from app.video.cli.demo.sample_clip import HEADS
 from app.video.cli.demo.show import job
-from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 FACES_IN_CLASSROOM = 4
 NUMBERED = "GLOBAL_ID_77.SUB_ID_1"

@@ -23,9 +23,9 @@ from PIL import Image
 from app.bootstrap.container import assemble
 from app.kit.files.digest import sha256_of
 from app.kit.web.mjpeg import PartReader
-from tests.harness.api import until
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.models.converted import OPTIONS, converted_faces
+from tests.harness.until import until
 from tests.harness.video.cluster import (
     ADDRESSES,
     CLOUD,

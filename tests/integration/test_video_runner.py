@@ -30,7 +30,7 @@ from app.video.model.constraint import Constraint
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.plan import Encoder, Plan, Role, StagePlace
 from app.video.model.stage_call import RAW, Call, Encoded
-from tests.harness.api import until
+from tests.harness.until import until
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.video.runner import SECRET, UID, Deployment, StubHost, deployment, plan_of, read_dag, video
 

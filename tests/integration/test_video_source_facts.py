@@ -9,7 +9,7 @@ import pytest
 
 from app.inference.sources import open_video_source
 from app.video.model.dag import read_dag
-from tests.harness.api import until
+from tests.harness.until import until
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.video.runner import Deployment, StubHost, deployment, plan_of, video
 

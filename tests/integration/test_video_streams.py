@@ -15,7 +15,7 @@ import pytest
 
 from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
-from tests.harness.api import until
+from tests.harness.until import until
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.video.runner import Deployment, deployment, plan_of
 

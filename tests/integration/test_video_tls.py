@@ -20,8 +20,8 @@ from app.kit.network.tls import AUTHORITIES, CERTIFICATE, KEY, Credentials, tls_
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.stage_call import RAW, Call, Encoded
-from tests.harness.api import until
 from tests.harness.paths import SHARED_DATA
+from tests.harness.until import until
 from tests.harness.video.stage_host import SECRET, VideoHost, stage_of
 
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="there is no folder of test models")

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from app.kit.cli.command import Exit
-from tests.harness.api import until
 from tests.harness.demonstration import demonstration, until_it_says
 from tests.harness.joint.deployment import JointDeployment
+from tests.harness.until import until
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 pytestmark = pytest.mark.slow

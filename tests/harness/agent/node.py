@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.harness.api import until
 from tests.harness.forked import Forked
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 SERVES = """
 import os, socket

@@ -20,8 +20,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from app.nodes import wire
 from app.nodes.model import NodeReport, Operation, Order, WorkerReport, WorkKey
 from tests.harness.agent.program import KIND
-from tests.harness.api import until
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 TOKEN = "mn_edge0_" + "5" * 64
 REPEAT_S = 0.1

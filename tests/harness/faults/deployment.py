@@ -8,7 +8,7 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +22,15 @@ from app.bootstrap.container import assemble
 from app.conversion import model, object_keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageState
 from app.conversion.options import Options
-from app.kit.backoff import GrowingPause
 from app.kit.clock import now, to_text
 from app.main import create_app
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.faults.stages import NOTES, is_locked
 from tests.harness.processes import Tracked
 from tests.harness.surroundings import MARK
+from tests.harness.until import until
 
 ACTORS = "tests.harness.faults.actors"
-PAUSES = GrowingPause(first_s=0.01, longest_s=0.1, growth=1.3)
 OWNER = "local"
 
 
@@ -138,7 +137,9 @@ class FaultDeployment(Deployment):
 
     def living(self, *masters: Process) -> list[WorkerProcess]:
         """Wait until these have said that they live."""
-        until(lambda: all(map(self._child_of, masters)), lambda: f"the workers started: {[*map(self._log, masters)]}")
+        until(
+            lambda: all(map(self._child_of, masters)), what=lambda: f"the workers started: {[*map(self._log, masters)]}"
+        )
         made = [WorkerProcess(_queue_of(master), master, Tracked(self._child_of(master) or 0)) for master in masters]
         self.running += made
         return made
@@ -218,7 +219,7 @@ class FaultDeployment(Deployment):
         return self.container.store.require(job.job_id)
 
     def ended(self, job: Job) -> JobRecord:
-        until(lambda: self.record(job).is_terminal, "the job ended")
+        until(lambda: self.record(job).is_terminal, what="the job ended")
         return self.record(job)
 
     def shown(self, job: Job) -> tuple[int, dict[str, Any]]:
@@ -278,14 +279,6 @@ def _queue_of(master: Process) -> str:
 
 
 _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
-
-
-def until(condition: Callable[[], object], what: str | Callable[[], str], timeout_s: float = 60) -> None:
-    """what: what was waited for; made only when it is needed, if it takes work."""
-    deadline, pause_s = time.monotonic() + timeout_s, 0.0
-    while not condition():
-        assert time.monotonic() < deadline, f"not in time: {what() if callable(what) else what}"
-        time.sleep(pause_s := PAUSES.after(pause_s))
 
 
 def are_gone(pids: list[int]) -> bool:

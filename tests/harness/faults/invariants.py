@@ -11,8 +11,9 @@ import redis
 
 from app.conversion.model import Stage
 from app.kit.sandbox import namespaces
-from tests.harness.faults.deployment import FaultDeployment, Job, is_alive, parent, until
+from tests.harness.faults.deployment import FaultDeployment, Job, is_alive, parent
 from tests.harness.surroundings import MARK
+from tests.harness.until import until
 
 ONCE = {stage.step: 1 for stage in Stage}
 FORKSERVER = b"fork_server"
@@ -40,14 +41,15 @@ def assert_recovered(
             assert job.starts() == ONCE, f"{job.job_id} is COMPLETED: {job.starts()}"
     with deployment.calm():
         until(
-            lambda: not litter(deployment), lambda: f"nothing is left over: {litter(deployment)}; {_slots(deployment)}"
+            lambda: not litter(deployment),
+            what=lambda: f"nothing is left over: {litter(deployment)}; {_slots(deployment)}",
         )
     return shown
 
 
 def ended(deployment: FaultDeployment, job: Job) -> dict[str, Any]:
     """What the API shows of a job that has come to its end, in words that a user can read."""
-    until(lambda: deployment.record(job).is_terminal, lambda: f"job {job.job_id} hangs: {deployment.record(job)}")
+    until(lambda: deployment.record(job).is_terminal, what=lambda: f"job {job.job_id} hangs: {deployment.record(job)}")
     status, shown = deployment.shown(job)
     assert status == 200, shown
     assert shown["finished_at"]

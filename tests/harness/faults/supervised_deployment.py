@@ -24,8 +24,9 @@ from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part
 from app.standalone.supervisor import Supervisor
 from tests.harness.deployment import DRAMATIQ
-from tests.harness.faults.deployment import ACTORS, FaultDeployment, Job, is_alive, parent, until
+from tests.harness.faults.deployment import ACTORS, FaultDeployment, Job, is_alive, parent
 from tests.harness.paths import REPOSITORY
+from tests.harness.until import until
 
 SCHEDULER = "scheduler"
 WEB = "web"
@@ -92,8 +93,8 @@ class SupervisedDeployment(FaultDeployment):
 
     def man(self) -> None:
         """Nobody does anything: the workers must come back by themselves."""
-        until(self._is_manned, lambda: f"all workers are there again: {self.container.store.workers()}")
-        until(self._web_answers, "the web answers")
+        until(self._is_manned, what=lambda: f"all workers are there again: {self.container.store.workers()}")
+        until(self._web_answers, what="the web answers")
 
     @contextlib.contextmanager
     def calm(self) -> Iterator[None]:
@@ -125,22 +126,22 @@ class SupervisedDeployment(FaultDeployment):
 
     def pid(self, part: str) -> int:
         """Of the process that works."""
-        until(lambda: self.below(part), f"{part} is there")
+        until(lambda: self.below(part), what=f"{part} is there")
         return self.below(part)[-1]
 
     def kill(self, part: str, *, master: bool = False) -> None:
         """kill -9 of a worker's process, or of the master process above it; it had run for long."""
-        until(lambda: self.below(part), f"{part} is there")
+        until(lambda: self.below(part), what=f"{part} is there")
         pid = self.below(part)[0 if master else 1]
         self.has_settled(part)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        until(lambda: not is_alive(pid), "it is dead")
+        until(lambda: not is_alive(pid), what="it is dead")
 
     def kill_web(self) -> None:
         self.has_settled(WEB)
         leash = self.supervisor.pids()[WEB]
-        until(lambda: self.child_of(leash), "the web runs")
+        until(lambda: self.child_of(leash), what="the web runs")
         os.kill(self.child_of(leash), signal.SIGKILL)
 
     @contextlib.contextmanager
@@ -166,7 +167,7 @@ class SupervisedDeployment(FaultDeployment):
     def swept(self, times: int) -> None:
         """Wait until so many sweeps have come and gone."""
         goal = self.sweeps + times + 1  # one may have begun before
-        until(lambda: self.sweeps >= goal, "the sweeper swept")
+        until(lambda: self.sweeps >= goal, what="the sweeper swept")
 
     def _is_manned(self) -> bool:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sqlite3
@@ -18,11 +17,11 @@ import httpx
 from app.bootstrap.container import assemble
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 SERVICES, MODELS = "/api/v2/services", "/api/v2/models"
 ACTORS = "tests.harness.joint.hurried_actors"
 QUEUES = ("joint", "nodes", "joint_calibration", "notifications", "periodic", "video", "video_plans")
-PATIENCE_S = 120
 BUILTIN = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": "1"}
 Json = dict[str, Any]
 
@@ -149,7 +148,7 @@ class JointDeployment:
     def node(self, name: str, side: str, *arguments: str) -> Agent:
         """Started, and seen by the web."""
         self.agents[name] = HurriedAgent(self.deployment, name, side, *arguments)
-        self.until(lambda: self._is_online(name))
+        until(lambda: self._is_online(name))
         return self.agents[name]
 
     def remove_nodes(self, *names: str) -> None:
@@ -157,13 +156,13 @@ class JointDeployment:
         left = self.http.get(SERVICES, params={"limit": 500}).json()["services"]
         for service in left:
             self.http.delete(f"{SERVICES}/{service['namespace']}/{service['name']}")
-        self.until(lambda: self.http.get(SERVICES).json()["services"], lambda services: not services)
+        until(lambda: self.http.get(SERVICES).json()["services"], lambda services: not services)
         for name in names:
             self.remove_node(name)
 
     def remove_node(self, name: str) -> None:
         self.agents.pop(name).stop()
-        self.until(lambda: self.http.delete(f"/neptune/nodes/{name}").status_code in (204, 404))
+        until(lambda: self.http.delete(f"/neptune/nodes/{name}").status_code in (204, 404))
 
     def close(self) -> None:
         for agent in self.agents.values():
@@ -201,7 +200,7 @@ class JointDeployment:
         for name in names:
             self.delete(name)
         for name in names:
-            self.until(lambda name=name: self.is_gone(name))
+            until(lambda name=name: self.is_gone(name))
 
     def ask(self, name: str, pictures: Sequence[bytes]) -> list[Json]:
         """The edge worker, as a program on its machine asks it."""
@@ -214,7 +213,7 @@ class JointDeployment:
         return f"http://{worker(self.service(name), 'edge')['address']}/{name}/predict"
 
     def when(self, name: str, is_so: Callable[[Json], Any]) -> Json:
-        return self.until(lambda: self.service(name), is_so)
+        return until(lambda: self.service(name), is_so)
 
     def reaches(self, name: str, *states: str) -> Json:
         """states: types or reasons of the current condition."""
@@ -222,14 +221,6 @@ class JointDeployment:
 
     def is_gone(self, name: str, namespace: str = "default") -> bool:
         return self.http.get(f"{SERVICES}/{namespace}/{name}").status_code == 404
-
-    @staticmethod
-    def until(look: Callable[[], Any], is_so: Callable[[Any], Any] = bool) -> Any:
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so(last := look()):
-            assert time.monotonic() < deadline, f"it never came to that; at last: {json.dumps(last, indent=1)}"
-            time.sleep(0.05)
-        return last
 
     def _is_online(self, name: str) -> bool:
         answer = self.http.get(f"/neptune/nodes/{name}")

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ import httpx
 
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ray_cluster import STAND_INS, RayCluster
+from tests.harness.until import until
 
 TASKS = "/api/v2/tasks"
 FIELDS = ("accelerator_type", "backfill", "preemptible", "priority", "resources", "restart_on_infra", "save_freq")
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
-PATIENCE_S, POLL_S = 120, 0.2
+PATIENCE_S = 120
 VERL = {
     "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
     "train_file": "/private/common/datasets/train.parquet",
@@ -82,10 +82,7 @@ class TrainingDeployment:
         return task
 
     def when(self, task_id: str, is_so: Callable[[Task], Any]) -> Task:
-        deadline = time.monotonic() + self.patience_s
-        while not is_so(task := self.task(task_id)):
-            assert time.monotonic() < deadline, f"it never came to that; at last: {task}"
-            time.sleep(POLL_S)
+        task: Task = until(lambda: self.task(task_id), is_so, timeout_s=self.patience_s)
         return task
 
     def reaches(self, task_id: str, *states: str) -> Task:

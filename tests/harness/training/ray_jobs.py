@@ -11,8 +11,8 @@ from app.kit.backoff import GrowingPause
 from app.training.errors import RayUnreachable
 from app.training.gateway import Gateway, RayJob, RayStatus, Submission
 from app.training.model import Node
-from tests.harness.api import until
 from tests.harness.ray_cluster import RESOURCE
+from tests.harness.until import until
 
 ON_WORKER = {RESOURCE: 1.0}
 PAUSES = GrowingPause(first_s=0.2, longest_s=0.4, growth=1.2)
@@ -38,7 +38,9 @@ def ended(gateway: Gateway, submission_id: str) -> RayJob:
 
 
 def reaching(gateway: Gateway, submission_id: str, *statuses: RayStatus) -> RayJob:
-    job = until(lambda: gateway.job(submission_id), lambda job: job is not None and job.status in statuses, PAUSES)
+    job = until(
+        lambda: gateway.job(submission_id), lambda job: job is not None and job.status in statuses, pauses=PAUSES
+    )
     assert job is not None
     return job
 

@@ -16,10 +16,10 @@ import av
 import httpx
 import psutil
 
-from tests.harness.api import until
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.joint.deployment import Agent, JointDeployment
 from tests.harness.paths import REPOSITORY
+from tests.harness.until import until
 
 EDGE, OTHER, CLOUD = "edge0", "edge1", "cloud0"
 ADDRESSES = {EDGE: "127.0.0.2", OTHER: "127.0.0.3", CLOUD: "127.0.0.1"}

@@ -18,8 +18,8 @@ from app.kit.files.digest import sha256_of
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.stage_call import Call, packed
-from tests.harness.api import until
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 SECRET = "s3cret-of-the-host"
 

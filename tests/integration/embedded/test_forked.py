@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from app.standalone.data_folder import DataFolder
 from app.standalone.process import Call, Parent, Part, tail
 from app.standalone.supervisor import Supervisor
 from tests.harness.paths import REPOSITORY
+from tests.harness.until import until
 
 TARGETS = "tests.harness.forked_parts"
 
@@ -49,18 +49,13 @@ def part(function: str, **arguments: object) -> Part:
     return Part(function, (), call=Call(f"{TARGETS}:{function}", arguments))
 
 
-def wait_for(condition) -> None:
-    while not condition():
-        time.sleep(0.01)
-
-
 def below(pid: int) -> int:
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def test_a_part_is_told_in_memory_what_it_needs_and_shows_its_name(supervisor, folder):
     supervisor.start([part("say", path=str(folder.root / "said"))])
-    wait_for(lambda: (folder.root / "said").exists() and (folder.root / "said").read_text())
+    until(lambda: (folder.root / "said").exists() and (folder.root / "said").read_text())
 
     settings_told = json.loads((folder.root / "said").read_text())
     pid = below(supervisor.pids()["say"])
@@ -73,28 +68,28 @@ def test_a_part_is_told_in_memory_what_it_needs_and_shows_its_name(supervisor, f
 
 def test_a_part_that_ends_is_started_again_with_its_exit_code_told(supervisor):
     supervisor.start([part("fail", code=7)])
-    wait_for(lambda: any("exit code 7" in notice for notice in notices))
-    wait_for(lambda: supervisor.watched["fail"].failures >= 2)
+    until(lambda: any("exit code 7" in notice for notice in notices))
+    until(lambda: supervisor.watched["fail"].failures >= 2)
 
 
 def test_an_error_of_a_part_is_in_its_log(supervisor):
     supervisor.start([part("crash")])
-    wait_for(lambda: "RuntimeError: a fault of the part" in tail(supervisor.watched["crash"].log))
+    until(lambda: "RuntimeError: a fault of the part" in tail(supervisor.watched["crash"].log))
 
 
 def test_a_killed_part_leaves_nothing_of_what_it_had_started(supervisor, folder):
     supervisor.start([part("start_another", path=str(folder.root / "pid"))])
-    wait_for(lambda: (folder.root / "pid").exists() and (folder.root / "pid").read_text())
+    until(lambda: (folder.root / "pid").exists() and (folder.root / "pid").read_text())
     other = int((folder.root / "pid").read_text())
 
     os.kill(below(supervisor.pids()["start_another"]), signal.SIGKILL)
-    wait_for(lambda: not Path(f"/proc/{other}").exists())
+    until(lambda: not Path(f"/proc/{other}").exists())
 
 
 def test_stopping_ends_a_part_by_sigterm_and_the_parent_with_it(supervisor, folder, parent):
     supervisor.start([part("obey", path=str(folder.root / "ended"))])
     pids = [*supervisor.pids().values(), parent.pid]
-    wait_for(lambda: "ready" in tail(supervisor.watched["obey"].log))
+    until(lambda: "ready" in tail(supervisor.watched["obey"].log))
     supervisor.stop(grace_s=10)
 
     assert (folder.root / "ended").read_text() == "by SIGTERM"

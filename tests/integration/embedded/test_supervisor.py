@@ -7,7 +7,6 @@ import select
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part, tail
 from app.standalone.supervisor import Supervisor
+from tests.harness.until import until
 
 SLEEPER = Part("sleeper", ("sh", "-c", "echo started; exec sleep 1000"))
 FAILING = Part("failing", ("sh", "-c", "exit 5"))
@@ -42,11 +42,6 @@ def supervisor(folder: DataFolder, notices: list[str]) -> Iterator[Supervisor]:
         made.stop(grace_s=0)
 
 
-def wait_for(condition) -> None:
-    while not condition():
-        time.sleep(0.01)
-
-
 def has_ended(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
@@ -56,7 +51,7 @@ def test_a_part_that_ends_is_started_again_and_told(supervisor, notices):
     first = supervisor.pids()["sleeper"]
 
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: supervisor.pids().get("sleeper", first) != first)
+    until(lambda: supervisor.pids().get("sleeper", first) != first)
 
     assert "sleeper ended unexpectedly" in notices[0]
 
@@ -65,7 +60,7 @@ def test_a_part_that_fails_at_once_is_tried_with_growing_pauses(supervisor):
     supervisor.start([FAILING])
     watched = supervisor.watched["failing"]
 
-    wait_for(lambda: watched.failures >= 3)
+    until(lambda: watched.failures >= 3)
 
     assert watched.pause_s >= 0.8
 
@@ -73,7 +68,7 @@ def test_a_part_that_fails_at_once_is_tried_with_growing_pauses(supervisor):
 def test_a_part_that_cannot_start_does_not_keep_others_from_starting(supervisor):
     supervisor.start([Part("missing", ("/no/such/command",)), SLEEPER])
 
-    wait_for(lambda: "started" in tail(supervisor.watched["sleeper"].log))
+    until(lambda: "started" in tail(supervisor.watched["sleeper"].log))
 
 
 def test_a_part_that_is_replaced_has_ended_before_its_successor_starts_and_its_end_is_no_failure(supervisor, notices):
@@ -86,7 +81,7 @@ def test_a_part_that_is_replaced_has_ended_before_its_successor_starts_and_its_e
     after = supervisor.pids()
     assert has_ended(before["sleeper"]) and set(after) == {"sleeper", "bystander", "new"}
     assert after["bystander"] == before["bystander"]
-    wait_for(lambda: "again" in tail(supervisor.watched["sleeper"].log))
+    until(lambda: "again" in tail(supervisor.watched["sleeper"].log))
     assert notices == []
 
 
@@ -102,13 +97,13 @@ def test_a_part_that_is_replaced_just_before_the_supervisor_waits_for_it(supervi
     def starting(parts):
         may_wait.set()  # between the end of the old one and the start of the new one
         waits.clear()
-        wait_for(lambda: waits.is_set() or not supervisor._thread.is_alive())
+        until(lambda: waits.is_set() or not supervisor._thread.is_alive())
         Supervisor.start(supervisor, parts)
 
     supervisor.start([SLEEPER])
     monkeypatch.setattr(select, "select", gated)
     os.write(supervisor._wake, b".")
-    wait_for(waits.is_set)
+    until(waits.is_set)
     monkeypatch.setattr(supervisor, "start", starting)
     supervisor.replace([SLEEPER], 1)
     assert supervisor._thread.is_alive()
@@ -130,7 +125,7 @@ def test_stopping_ends_every_process_it_started_and_no_other(supervisor):
 def test_a_part_that_does_not_listen_is_killed_after_the_grace(supervisor):
     supervisor.start([DEAF])
     pid = supervisor.pids()["deaf"]
-    wait_for(lambda: "started" in tail(supervisor.watched["deaf"].log))
+    until(lambda: "started" in tail(supervisor.watched["deaf"].log))
 
     supervisor.stop(grace_s=0.1)
 
@@ -141,7 +136,7 @@ def test_a_part_that_does_not_listen_is_killed_after_the_grace(supervisor):
 def test_hurrying_takes_away_the_grace(supervisor):
     supervisor.start([DEAF])
     pid = supervisor.pids()["deaf"]
-    wait_for(lambda: "started" in tail(supervisor.watched["deaf"].log))
+    until(lambda: "started" in tail(supervisor.watched["deaf"].log))
 
     supervisor.hurry()
     supervisor.stop(grace_s=1000)
@@ -159,7 +154,7 @@ def test_what_others_lean_on_is_stopped_after_them(supervisor, folder):
         ]
     )
     for watched in supervisor.watched.values():
-        wait_for(lambda log=watched.log: "started" in tail(log))
+        until(lambda log=watched.log: "started" in tail(log))
 
     supervisor.stop(grace_s=10)
 

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from tests.harness.joint.deployment import JointDeployment, resource
+from tests.harness.until import until
 from tests.harness.video.cluster import VIDEO
 from tests.harness.video.runner import video
 
@@ -93,14 +94,14 @@ def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deplo
     made = http.post(f"{VIDEO}/jobs", json=body)
     assert made.status_code == 201, made.text
     job = made.headers["location"]
-    deployment.until(lambda: http.get(job).json(), lambda now: now["n_loop"] > 0)
-    deployment.until(lambda: http.get("/get_execute_url/moving").json(), lambda urls: len(urls) == 3)
+    until(lambda: http.get(job).json(), lambda now: now["n_loop"] > 0)
+    until(lambda: http.get("/get_execute_url/moving").json(), lambda urls: len(urls) == 3)
     for node, is_away in (("tls-cloud", False), ("clear-cloud", True)):
         place = {"model_id": 0, "node_role": "cloud", "node_ip": "127.0.0.1", "node": node}
         conf = {"resolution": "240p", "fps": 12, "nskip": 0, "ntracking": 3, "encoder": "JPEG"}
         plan = http.put(f"{job}/plan", json={"video_conf": conf, "flow_mapping": {"moving": place}})
         assert plan.status_code == 200, plan.text
-        result = deployment.until(
+        result = until(
             lambda: http.get(job).json(),
             lambda seen: (
                 (seen["plan_result"] or {}).get("plan_seq") == seen["plan"]["seq"] and seen["plan_result"]["frames"] > 3
@@ -109,8 +110,8 @@ def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deplo
         assert bool(result["fallbacks"]) is is_away, "without encryption it is not called: the edge stands in"
         if not is_away:
             assert result["bytes_up"] > 1000
-    deployment.until(lambda: http.get(job).json(), lambda now: now["flags"] == ["degraded"])
-    deployment.until(lambda: "clear-cloud cannot be called from here" in http.get(f"{job}/events").text)
+    until(lambda: http.get(job).json(), lambda now: now["flags"] == ["degraded"])
+    until(lambda: "clear-cloud cannot be called from here" in http.get(f"{job}/events").text)
     # What a user calls at the web goes to the nodes with the web's own certificate.
     picture = io.BytesIO()
     Image.new("RGB", (64, 64)).save(picture, "PNG")
@@ -123,7 +124,7 @@ def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deplo
         with pytest.raises(httpx.TransportError):
             httpx.get(f"http://{worker['address']}/healthz", trust_env=False)
     assert http.post(f"{job}/cancel").status_code == 200
-    deployment.until(lambda: http.get(job).json(), lambda now: now["state"] == "DONE")
+    until(lambda: http.get(job).json(), lambda now: now["state"] == "DONE")
     assert http.delete(job).status_code == 204
     assert http.delete(own).status_code == 204
 
@@ -140,7 +141,7 @@ def test_a_node_that_is_registered_again_gets_a_new_certificate_and_works_on(
     agent = deployment.agents["tls-cloud"]
     agent.kill()
     agent.start()  # with the old token: it registers itself again
-    deployment.until(file.read_text, lambda text: text != before)
+    until(file.read_text, lambda text: text != before)
 
     def source() -> str:
         """Empty while the workers start again with another secret."""
@@ -149,4 +150,4 @@ def test_a_node_that_is_registered_again_gets_a_new_certificate_and_works_on(
         except (httpx.TransportError, AssertionError):  # not there, or there with a path that has the former secret
             return ""
 
-    deployment.until(source, lambda source: source == "cloud")
+    until(source, lambda source: source == "cloud")

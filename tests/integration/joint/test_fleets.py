@@ -13,6 +13,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.harness.joint.deployment import MODELS, SERVICES, JointDeployment, current, metrics, resource
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 EDGES = ("cam0", "cam1", "cam2")
@@ -112,7 +113,7 @@ def test_one_document_runs_on_every_node_of_its_labels(deployment: JointDeployme
     figures = deployment.when("fleet", lambda record: int(metrics(record).get("inferenceNumber", 0)) > 40)
     assert metrics(figures)["nodeNumber"] == "2"
     figures = deployment.when("fleet", lambda r: all(w["reported"]["inferenceNumber"] > 9 for w in edges(r).values()))
-    rows = deployment.until(
+    rows = until(
         lambda: deployment.http.get(f"{SERVICES}/default/fleet/rows", params={"limit": 500}).json()["rows"],
         lambda rows: {row["row"]["node"] for row in rows} == {"cam0", "cam1"},
     )
@@ -132,7 +133,7 @@ def test_one_document_runs_on_every_node_of_its_labels(deployment: JointDeployme
     label(deployment, "cam2", {})
     record = deployment.reaches("fleet", "Serving")
     assert list(edges(record)) == ["cam0", "cam1"]
-    deployment.until(lambda: not deployment.http.get("/neptune/nodes/cam2").json()["workers"])
+    until(lambda: not deployment.http.get("/neptune/nodes/cam2").json()["workers"])
 
 
 def test_a_new_model_comes_in_waves_and_a_wrong_one_is_taken_back(deployment: JointDeployment) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness.joint.deployment import JointDeployment, current, metrics, resource, worker
 from tests.harness.processes import is_alive
+from tests.harness.until import until
 from tests.harness.users import OURS
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,7 @@ def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, d
     assert metrics(record)["hardExampleNumber"] == str(len(hard))
     assert float(metrics(record)["uploadCloudRatio"]) == pytest.approx(len(hard) / 60, abs=1e-4)
     assert record["resource"]["status"]["startTime"] == started
-    samples = deployment.until(lambda: deployment.http.get("/api/v2/services/default/life/samples").json()["samples"])
+    samples = until(lambda: deployment.http.get("/api/v2/services/default/life/samples").json()["samples"])
     assert samples[0]["cloud"]["probabilities"]
     assert deployment.http.get(samples[0]["picture"]).headers["content-type"] == "image/png"
     events = deployment.http.get("/api/v2/services/default/life/events").json()["events"]
@@ -70,7 +71,7 @@ def test_a_service_is_born_serves_counts_and_dies(deployment: JointDeployment, d
     assert {event["type"] for event in events} >= {"Pending", "Running"}
     assert all(map(is_alive, pids))
     deployment.remove("life")
-    deployment.until(lambda: not any(map(is_alive, pids)))
+    until(lambda: not any(map(is_alive, pids)))
 
 
 def test_each_answer_is_a_row_and_judged_once_also_when_the_worker_is_killed(
@@ -80,7 +81,7 @@ def test_each_answer_is_a_row_and_judged_once_also_when_the_worker_is_killed(
 
     def rows(count: int) -> list[dict[str, Any]]:
         """As soon as there are so many."""
-        return deployment.until(
+        return until(
             lambda: deployment.http.get(f"{place}/rows", params={"limit": 1000}).json()["rows"],
             lambda kept: len(kept) >= count,
         )
@@ -118,11 +119,11 @@ def test_each_answer_is_a_row_and_judged_once_also_when_the_worker_is_killed(
         path = f"datasets/events/{files[0]['name']}" if files else ""
         return deployment.http.get("/api/v2/files/content", params={"path": path}).json() if path else None
 
-    message = deployment.until(delivered)
+    message = until(delivered)
     assert (message["type"], message["data"]["service"]) == ("modelmill.joint.event", "default/rows")
     assert message["data"]["rule"] == "zero"
 
-    dataset = deployment.until(collected)
+    dataset = until(collected)
     assert dataset["images"][0]["file_name"] == "images/000001.png"
     assert dataset["annotations"][0]["bbox"] == [0, 0, 8, 8]
     deployment.remove("rows")
@@ -212,7 +213,7 @@ def test_a_cloud_that_goes_leaves_the_edge_answering_and_is_asked_again_when_it_
     assert current(degraded)[0] == "Running"
     assert degraded["reported"]["breaker"] == "open"
     os.kill(big, signal.SIGKILL)
-    deployment.until(lambda: deployment.ask("alone", digits[:1])[0]["source"] == "cloud")
+    until(lambda: deployment.ask("alone", digits[:1])[0]["source"] == "cloud")
     deployment.reaches("alone", "Serving")
     deployment.remove("alone")
 
@@ -246,14 +247,12 @@ def test_a_service_deleted_while_its_node_is_away_ends_there_when_it_is_back(dep
     pid = worker(deployment.reaches("late", "Serving"), "edge")["pid"]
     deployment.agents["edge0"].kill()
     deployment.delete("late")
-    deployment.until(
-        lambda: deployment.service("late")["workers"][1]["state"] is None
-    )  # the cloud's has ended meanwhile
+    until(lambda: deployment.service("late")["workers"][1]["state"] is None)  # the cloud's has ended meanwhile
     assert is_alive(pid)
     assert not deployment.is_gone("late")
     deployment.agents["edge0"].start()
-    deployment.until(lambda: deployment.is_gone("late"))
-    deployment.until(lambda: not is_alive(pid))
+    until(lambda: deployment.is_gone("late"))
+    until(lambda: not is_alive(pid))
 
 
 def test_two_services_share_a_node_and_a_change_of_one_leaves_the_other_alone(
@@ -389,7 +388,7 @@ def test_services_that_are_made_at_once_are_all_there_and_all_go(deployment: Joi
     assert names == {f"many-{number}" for number in range(60)}
     for name in names:
         deployment.delete(name, "many")
-    deployment.until(
+    until(
         lambda: deployment.http.get("/api/v2/services", params={"namespace": "many"}).json()["services"],
         lambda left: not left,
     )
@@ -403,7 +402,7 @@ def test_calibrations_that_are_begun_at_once_are_all_done(deployment: JointDeplo
     calibrate = "/ui/services/default/calibrated/calibrate"
     begun = [deployment.http.post(calibrate, files=files, headers=OURS) for _ in range(3)]
     pages = [answer.headers["location"] for answer in begun]
-    deployment.until(lambda: [deployment.http.get(page).text.count(">Ready<") for page in pages], all)
+    until(lambda: [deployment.http.get(page).text.count(">Ready<") for page in pages], all)
     deployment.remove("calibrated")
 
 
@@ -411,11 +410,11 @@ def test_of_those_who_watch_the_nodes_another_goes_on_when_one_is_told_to_end(de
     redis, controller = deployment.deployment.redis, deployment.controller
     assert controller is not None
     log = deployment.deployment.folder / f"{deployment.deployment.processes.index(controller)}.log"
-    taken = deployment.until(lambda: redis.get(LEASE))
+    taken = until(lambda: redis.get(LEASE))
     controller.terminate()
     controller.wait(30)
     assert redis.get(LEASE) is None
     deployment.control()
     deployment.watch_nodes()
-    deployment.until(lambda: redis.get(LEASE), lambda lease: lease not in (None, taken))
+    until(lambda: redis.get(LEASE), lambda lease: lease not in (None, taken))
     assert "Traceback" not in log.read_text(), log.read_text()

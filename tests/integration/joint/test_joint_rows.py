@@ -30,6 +30,7 @@ from tests.harness.deployment import DRAMATIQ
 from tests.harness.joint.deployment import JointDeployment, current, metrics, resource, worker
 from tests.harness.kubernetes import SAMPLE, changes, path
 from tests.harness.page_text import text_of
+from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
 EDGE, CLOUD, NPU = "edge0", "solar-corona-cloud", "npu0"
@@ -152,7 +153,7 @@ def test_the_requirements_sample_runs_its_two_scripts_unchanged(deployment: Join
     deployment.apply(sample)
     record = deployment.reaches(name, "Running")
     assert record["resource"]["spec"] == sample["spec"]
-    written = json.loads(deployment.until(lambda: _read(deployment.deployment.folder / "said.json")))
+    written = json.loads(until(lambda: _read(deployment.deployment.folder / "said.json")))
     environment = written["environment"]
     assert (environment["PARAM_NMS_THRESHOLD"], environment["HEM_NAME"]) == ("0.6", "IBT")
     big = f"{environment['BIG_MODEL_IP']}:{environment['BIG_MODEL_PORT']}"
@@ -206,9 +207,9 @@ def test_it_is_pending_until_both_serve_then_running_and_leaves_nothing_when_it_
         deployment.when("life", lambda record: metrics(record).get("inferenceNumber") == "5")
         uid = record["resource"]["metadata"]["uid"]
         deployment.remove("life")
-    deployment.until(lambda: all(map(is_free, addresses)))
+    until(lambda: all(map(is_free, addresses)))
     kept = [(node, table) for node in (EDGE, CLOUD) for table in ("orders", "workers")]
-    deployment.until(lambda: [place for place in kept if uid in str(rows(deployment, *place))], lambda left: not left)
+    until(lambda: [place for place in kept if uid in str(rows(deployment, *place))], lambda left: not left)
     alive = [status for status in seen if status.get("conditions")]
     states = [(status["conditions"][-1]["type"], status.get("active", 0)) for status in alive]
     running = states.index(("Running", 2))
@@ -233,7 +234,7 @@ def test_the_page_tells_what_the_worker_itself_counted_with_both_answers_side_by
     assert 0 < len(hard) < 12
     record = deployment.when("shown", lambda record: metrics(record).get("inferenceNumber") == "12")
     assert metrics(record)["hardExampleNumber"] == metrics(record)["uploadNumber"] == str(len(hard))
-    listed = deployment.until(
+    listed = until(
         lambda: deployment.http.get("/api/v2/services/default/shown/samples").json()["samples"],
         lambda samples: len(samples) == len(hard),
     )
@@ -268,9 +269,9 @@ def test_hard_samples_of_the_time_without_a_web_come_afterwards_and_in_order(
     for number in range(4):
         answer = httpx.post(url, files={"picture": ("d.png", digits[number], "image/png")}, data={"id": f"n{number}"})
         assert answer.json()["source"] == "cloud"
-        deployment.until(lambda number=number: kept_samples(deployment) == number + 1)
+        until(lambda number=number: kept_samples(deployment) == number + 1)
     deployment.web()
-    listed = deployment.until(
+    listed = until(
         lambda: deployment.http.get("/api/v2/services/default/away/samples").json()["samples"],
         lambda samples: len(samples) == 4,
     )
@@ -308,7 +309,7 @@ def test_an_order_by_hand_is_one_row_that_changes_and_goes(deployment: JointDepl
         assert httpx.post(f"{place}/{operation}", json=elsewhere).status_code == 400
     assert len(mine()) == 1
     assert httpx.post(f"{place}/delete", json=changed).status_code == 200
-    deployment.until(lambda: not mine())
+    until(lambda: not mine())
 
 
 # --- bad input and faults ---------------------------------------------------------------------------------
@@ -339,9 +340,7 @@ def test_damaged_pictures_are_refused_and_damaged_frames_left_out_and_counted(
         (frames / f"{number}.png").write_bytes(picture[:60] if number == 3 else picture)
     deployment.apply(service("frames", parameters={"source": str(frames)}, cloud_script=SCRIPTED))
     record = deployment.when("frames", lambda record: metrics(record).get("inferenceNumber") == "5")
-    assert "Damaged frames 1" in deployment.until(
-        lambda: text_of(page(deployment, "frames")), lambda line: "Damaged" in line
-    )
+    assert "Damaged frames 1" in until(lambda: text_of(page(deployment, "frames")), lambda line: "Damaged" in line)
     url = deployment.predict_url("frames")
     for data in (b"", b"no picture", digits[0][:60], digits[0][:-30]):
         assert httpx.post(url, files={"picture": ("d.png", data, "image/png")}).status_code == 400
@@ -449,7 +448,7 @@ def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
         answers = deployment.ask(name, digits[:20])
         assert {answer["edge"]["runtime"] for answer in answers} == {runtime}, name
         labels[name] = np.array([np.argmax(answer["edge"]["probabilities"]) for answer in answers])
-        told = deployment.until(lambda name=name: edge_card(deployment, name), lambda told: "Runs on –" not in told)
+        told = until(lambda name=name: edge_card(deployment, name), lambda told: "Runs on –" not in told)
         wanted_there, runs = f"Model {model} runs {model}, version 1, sha256 ", f"… Runs on {runtime} {why}"
         assert wanted_there in told and runs in told
     for name, classes in labels.items():

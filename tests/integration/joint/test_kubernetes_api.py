@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from app.kit.web.idempotency import HEADER, REPLAYED
-from tests.harness.api import until
 from tests.harness.joint.deployment import JointDeployment
 from tests.harness.kubernetes import (
     APPLY,
@@ -27,6 +26,7 @@ from tests.harness.kubernetes import (
     sample,
     without_resources,
 )
+from tests.harness.until import until
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 PATIENCE_S = 60

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from app.training.gateway.ray_gateway import RayGateway
-from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -6,8 +6,8 @@ import http.client
 import re
 from urllib.parse import urlsplit
 
-from tests.harness.api import until
 from tests.harness.training.deployment import Trainer
+from tests.harness.until import until
 
 PROGRAM = """\
 import os, sys, time, ray

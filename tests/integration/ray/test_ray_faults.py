@@ -14,9 +14,9 @@ import pytest
 from app.training.errors import RayUnreachable
 from app.training.gateway import Gateway, RayStatus
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
-from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster, running_cluster
 from tests.harness.training.ray_jobs import EVERY_CALL, SHORT_S, ended, new_id, reaching, submitted, unreachable
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -12,9 +12,9 @@ import pytest
 from app.training.errors import RayRefused
 from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway
-from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.training.ray_jobs import ON_WORKER, ended, new_id, reaching, submitted, workers
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 PPO = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node={gpus} +standin.hold_s={hold_s}"

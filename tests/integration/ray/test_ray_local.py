@@ -21,12 +21,12 @@ from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
 from ops import ray_local
 from ops.ray_run import RunFolder, began
-from tests.harness.api import until
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
 from tests.harness.processes import with_descendants
 from tests.harness.ray_cluster import RayCluster, is_raylet
 from tests.harness.training.ray_jobs import EVERY_CALL, ON_WORKER, SHORT_S, reaching, unreachable
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

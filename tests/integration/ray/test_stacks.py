@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.harness.api import until
 from tests.harness.training.deployment import TASKS, Trainer
+from tests.harness.until import until
 
 PROGRAM = """\
 import time, ray

@@ -13,10 +13,10 @@ import pytest
 
 from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway
-from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster, running_cluster
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
 from tests.harness.training.ray_jobs import ON_WORKER, new_id
+from tests.harness.until import until
 from tests.harness.users import OURS
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]

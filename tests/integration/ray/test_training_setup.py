@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.harness.api import until
+from tests.harness.until import until
 from tests.integration.test_quickstart import Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.ray, pytest.mark.timeout(400)]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.api import until
 from tests.harness.ray_cluster import RayCluster, running_cluster
 from tests.harness.training.deployment import Trainer
+from tests.harness.until import until
 
 
 @pytest.mark.exhaustive

@@ -14,7 +14,7 @@ from app.demonstrations.service import DemoName, Demonstrations, DemoState, Demo
 from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.extras import ensure_extra, requirements
 from app.standalone.launch import TRAINING_SIGNAL
-from tests.harness.api import until
+from tests.harness.until import until
 
 NOBODY = "http://127.0.0.1:9"
 """Where no product is."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,16 +18,10 @@ from app.conversion.stages import heartbeat
 from app.conversion.stages.heartbeat import Heartbeat, StageLog
 from app.conversion.store import JobStore
 from app.kit.clock import to_text
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
 NOW = to_text(datetime(2026, 11, 20, tzinfo=UTC))
-
-
-def until(condition: Callable[[], object], what: str, timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.005)
 
 
 # --- the log ----------------------------------------------------------------------------------------
@@ -97,11 +91,11 @@ def claimed(store: JobStore) -> JobRecord:
 
 
 def test_an_idle_worker_gives_a_sign_of_life(store: JobStore, beating: Heartbeat) -> None:
-    until(lambda: store.workers() == {"here/onnx/0": {"job_id": "None"}}, "the worker is listed")
+    until(lambda: store.workers() == {"here/onnx/0": {"job_id": "None"}}, what="the worker is listed")
 
 
 def test_a_worker_that_stops_is_no_longer_listed(store: JobStore, beating: Heartbeat) -> None:
-    until(store.workers, "the worker is listed")
+    until(store.workers, what="the worker is listed")
     beating.stop()
     assert store.workers() == {}
 
@@ -114,8 +108,8 @@ def test_progress_and_log_of_a_stage_are_told_while_it_runs(
         running.log = log
         log.write(b"a line")
         running.report(0.5, "half")
-        until(lambda: store.require("job-1").current.progress == 50, "the progress is told")
-        until(lambda: store.log_tail("job-1", "onnx", 0) == b"a line", "the log is told")
+        until(lambda: store.require("job-1").current.progress == 50, what="it is told")
+        until(lambda: store.log_tail("job-1", "onnx", 0) == b"a line", what="the log is told")
         assert store.workers()["here/onnx/0"] == {"job_id": "job-1"}
         assert not running.lost
 
@@ -124,7 +118,7 @@ def test_the_first_sign_of_life_tells_when_the_stage_began(store: JobStore, beat
     record = claimed(store)
     assert record.current.started_at is None
     with beating.during(record, started_at=NOW):
-        until(lambda: store.require("job-1").current.started_at == NOW, "the begin is told")
+        until(lambda: store.require("job-1").current.started_at == NOW, what="the begin is told")
 
 
 def test_a_sleeping_thread_wakes_for_a_stage_and_for_the_end(
@@ -133,12 +127,14 @@ def test_a_sleeping_thread_wakes_for_a_stage_and_for_the_end(
     monkeypatch.setattr(heartbeat, "AWAKE_S", 0.0)
     record = claimed(store)
     for percent in (10, 20):
-        until(lambda: store.workers() == {"here/onnx/0": {"job_id": "None"}}, "it is idle")
-        until(lambda: not beating._awake.is_set(), "it sleeps")
+        until(lambda: store.workers() == {"here/onnx/0": {"job_id": "None"}}, what="it is idle")
+        until(lambda: not beating._awake.is_set(), what="it sleeps")
         with beating.during(record, started_at=NOW) as running:
             running.report(percent / 100, "")
-            until(lambda percent=percent: store.require("job-1").current.progress == percent, "the progress is told")  # type: ignore[misc]
-    until(lambda: not beating._awake.is_set(), "it sleeps")
+            until(
+                lambda percent=percent: store.require("job-1").current.progress == percent, what="the progress is told"
+            )  # type: ignore[misc]
+    until(lambda: not beating._awake.is_set(), what="it sleeps")
     beating.stop()
     assert store.workers() == {}
 
@@ -146,7 +142,7 @@ def test_a_sleeping_thread_wakes_for_a_stage_and_for_the_end(
 def test_a_stage_that_ends_before_the_thread_sees_it_keeps_it_awake_for_the_next(
     store: JobStore, beating: Heartbeat
 ) -> None:
-    until(lambda: not beating._awake.is_set(), "it sleeps")
+    until(lambda: not beating._awake.is_set(), what="it sleeps")
     with beating.during(claimed(store), started_at=NOW):
         pass
     time.sleep(10 * heartbeat.EVERY_S)
@@ -155,10 +151,10 @@ def test_a_stage_that_ends_before_the_thread_sees_it_keeps_it_awake_for_the_next
 
 def test_a_stage_is_lost_when_its_job_was_cancelled(store: JobStore, beating: Heartbeat) -> None:
     with beating.during(claimed(store), started_at=NOW) as running:
-        until(store.workers, "a beat was heard")
+        until(store.workers, what="a beat was heard")
         assert not running.lost
         store.apply("job-1", model.cancelled(Stage.ONNX, now=NOW))
-        until(lambda: running.lost, "the stage is lost")
+        until(lambda: running.lost, what="the stage is lost")
 
 
 def test_a_stage_is_lost_when_redis_has_forgotten_its_job(
@@ -167,7 +163,7 @@ def test_a_stage_is_lost_when_redis_has_forgotten_its_job(
     with beating.during(claimed(store), started_at=NOW) as running:
         own_valkey.kill()
         own_valkey.start()
-        until(lambda: running.lost, "the stage is lost")
+        until(lambda: running.lost, what="the stage is lost")
 
 
 def test_a_stage_is_not_lost_while_redis_is_away(
@@ -176,19 +172,19 @@ def test_a_stage_is_not_lost_while_redis_is_away(
     with beating.during(claimed(store), started_at=NOW) as running:
         own_valkey.process.send_signal(signal.SIGSTOP)
         try:
-            until(lambda: "No sign of life" in caplog.text, "a beat failed")
+            until(lambda: "No sign of life" in caplog.text, what="a beat failed")
             assert not running.lost
         finally:
             own_valkey.process.send_signal(signal.SIGCONT)
         running.report(0.7, "back")
-        until(lambda: store.require("job-1").current.progress == 70, "the beats go on")
+        until(lambda: store.require("job-1").current.progress == 70, what="the beats go on")
         assert not running.lost
 
 
 def test_after_a_stage_the_beats_are_no_longer_about_it(store: JobStore, beating: Heartbeat) -> None:
     record = claimed(store)
     with beating.during(record, started_at=NOW) as running:
-        until(lambda: store.workers().get("here/onnx/0") == {"job_id": "job-1"}, "a beat was heard")
+        until(lambda: store.workers().get("here/onnx/0") == {"job_id": "job-1"}, what="a beat was heard")
     running.report(0.9, "too late")
-    until(lambda: store.workers().get("here/onnx/0") == {"job_id": "None"}, "the worker is idle again")
+    until(lambda: store.workers().get("here/onnx/0") == {"job_id": "None"}, what="the worker is idle again")
     assert store.require("job-1").current.progress == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from modelmill_client import errors
 
@@ -12,6 +12,7 @@ from app.edge.agent.outbox import Outbox
 from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
+from tests.harness.until import until_async
 
 
 class Listener:
@@ -27,21 +28,15 @@ class Listener:
         self.heard.append(body)
 
 
-async def until(is_so: Any) -> None:
-    async with asyncio.timeout(30):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
 async def _tell_with_a_full_disk(store: AgentStore, listener: Listener) -> None:
     outbox = Outbox(store, cast(WebClient, listener))
     outbox.push("/a", b"x", "text/plain")
     store._db.execute("PRAGMA query_only = ON")  # fails as a disk without room does
     running = asyncio.create_task(outbox.run())
-    await until(lambda: listener.heard)
+    await until_async(lambda: listener.heard)
     store._db.execute("PRAGMA query_only = OFF")
     outbox.wake()
-    await until(lambda: running.done() or store.oldest() is None)
+    await until_async(lambda: running.done() or store.oldest() is None)
     assert not running.done()
     running.cancel()
 
@@ -72,7 +67,7 @@ async def _tell_after_an_eviction(store: AgentStore, web: Evicting) -> None:
     outbox = Outbox(store, cast(WebClient, web))
     running = asyncio.create_task(outbox.run())
     outbox.push("/a", b"first", "text/plain")
-    await until(lambda: web.tries == 1)
+    await until_async(lambda: web.tries == 1)
     for number in range(20):
         outbox.push("/a", b"%d" % number, "text/plain")
         await asyncio.sleep(0)
@@ -82,7 +77,7 @@ async def _tell_after_an_eviction(store: AgentStore, web: Evicting) -> None:
     assert web.tries == 1, "failed log-ins are counted: it would lock its own machine out"
     web.is_back, web.is_refused = True, False
     outbox.wake()
-    await until(lambda: store.oldest() is None)
+    await until_async(lambda: store.oldest() is None)
     running.cancel()
 
 

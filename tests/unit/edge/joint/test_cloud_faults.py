@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -22,6 +21,7 @@ from app.joint_inference.model.tally import Breaker, Source
 from app.joint_inference.worker_options import EdgeOptions, MiningMode
 from tests.harness.http_server import served
 from tests.harness.ports import free_port
+from tests.harness.until import until
 
 BIG = Prediction(probabilities=(0.05, 0.95), ms=1)
 LONG_S = 30.0
@@ -76,13 +76,6 @@ def joint(
     )
     with made:
         yield made
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_an_easy_sample_stays_and_a_hard_one_goes_up() -> None:

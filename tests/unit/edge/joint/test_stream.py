@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -29,6 +28,7 @@ from app.joint_inference.worker_options import EdgeOptions, OnFull
 from tests.harness.camera import camera
 from tests.harness.http_server import served
 from tests.harness.models.vision import plain
+from tests.harness.until import until
 
 LONG_S = 30.0
 
@@ -81,13 +81,6 @@ def streaming(
         stream.start()
         yield joint
         stream.close()
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def reason(joint: JointInference) -> Reason | None:

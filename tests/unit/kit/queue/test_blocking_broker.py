@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
@@ -19,6 +18,7 @@ from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import InlineWork
 from app.kit.redis.connections import Command, RedisConnection
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
 
@@ -35,13 +35,6 @@ def broker(valkey: Valkey) -> Iterator[BlockingBroker]:
     made.declare_queue("light")
     yield made
     made.close()
-
-
-def until(condition: Callable[[], object], timeout_s: float = 10) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def test_an_idle_consumer_sends_no_command_while_it_waits(broker: BlockingBroker) -> None:

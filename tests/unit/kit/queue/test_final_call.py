@@ -20,8 +20,9 @@ from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import Inline
 from app.kit.redis.connections import Script, ScriptCall
 from app.kit.redis.record_scripts import ACKNOWLEDGE
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
-from tests.unit.kit.queue.test_blocking_broker import sent_by_lines, until
+from tests.unit.kit.queue.test_blocking_broker import sent_by_lines
 
 pytestmark = pytest.mark.slow
 COUNT = (

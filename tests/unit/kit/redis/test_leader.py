@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import pytest
 from app.kit.queue.broker import connect
 from app.kit.redis.leader import Leader, Tick
 from app.kit.redis.lease import RedisLease
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
 EARLY = datetime(2026, 11, 20, 12, 0, 5, tzinfo=UTC)
@@ -49,13 +49,6 @@ class Work:
             thread.join(20)
             self.client.close()
         assert not thread.is_alive()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def test_each_work_has_a_leader_of_its_own(valkey: Valkey) -> None:

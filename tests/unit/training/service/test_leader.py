@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +15,7 @@ from app.kit.sql.errors import DatabaseUnavailable
 from app.training.service.leader import LEASE, TrainingLeader
 from app.training.service.scheduling import Watch
 from app.training.service.wake_up import KEY
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
 EARLY = datetime(2026, 11, 20, 12, 0, 5, tzinfo=UTC)
@@ -78,13 +78,6 @@ def turn(valkey: Valkey) -> Iterator[Callable[..., Turn]]:
     yield make
     for each in made:
         each.end()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def test_a_leader_ticks_again_and_again_and_gives_the_lease_back_when_its_process_ends(

@@ -20,7 +20,7 @@ from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Record
 from app.edge.video.runner.video_segments import FORMATS, Segment, SegmentRing, SegmentWriter, VideoFormat, clip_of
 from app.inference.prediction import Picture
 from app.video.model.recording_limits import Recording
-from tests.harness.api import until
+from tests.harness.until import until
 
 BEGIN_S = 1_700_000_000.0
 H264 = FORMATS[0]

@@ -13,8 +13,8 @@ from app.training.model import Demand, State, WaitingCode
 from app.training.model.clusters import ANY
 from app.training.service import Tasks
 from app.training.service.environments import Environments
-from tests.harness.api import until
 from tests.harness.training.scripted_ray import SPEC, USER, Bench, ScriptedRay
+from tests.harness.until import until
 
 
 @pytest.fixture
