@@ -3,75 +3,43 @@
 from __future__ import annotations
 
 import collections
-import copy
-import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from app.conversion.errors import NoImages
-from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
-from app.conversion.toolchains.graph.shapes import skeleton
 from app.conversion.toolchains.host import provenance, quality
 from app.conversion.toolchains.host.bie_report import (
     feature_warnings,
-    goal_line,
     mark_saturating,
-    odd_warnings,
     print_report,
     quality_warnings,
     search_report,
     speed_warnings,
     summary_of,
 )
-from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
 from app.conversion.toolchains.host.labeled_quality import labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
-from app.conversion.toolchains.host.quantizer import WEIGHTED, QuantizationPlan, plan, quantize, without_tensors
+from app.conversion.toolchains.host.model_quantization import QUANTIZED, ModelQuantization, QuantizedModel
+from app.conversion.toolchains.host.quantizer import WEIGHTED, QuantizationPlan
 from app.conversion.toolchains.host.saturating_outputs import (
-    conceal,
     expose,
-    judged_outputs,
-    logits_of,
     saturating_outputs,
 )
 from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
-from app.conversion.toolchains.host.search.basis import NothingToQuantize
-from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.search import search
-from app.conversion.toolchains.host.search.split import within
-from app.conversion.toolchains.host.task_drop import drop_meter
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.samples.labels import labels_of
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
-from app.inference.runtimes.sessions import Session, open_session, run
-from app.kit.errors import BadInput
+from app.inference.runtimes.sessions import Session, open_session
 from app.kit.files.digest import sha256_of
 from app.kit.process.own_process import release
 from app.kit.sandbox.errors import StageFailed
 
-CALIBRATED, QUANTIZED, OUTPUTS_MEASURED, ALL_MEASURED = 0.45, 0.5, 0.75, 0.96
-"""Progress of the stage at the end of each step."""
-FAINT_SAMPLES, FAINT_SHARE = 16, 0.8
-"""About how many samples show whether an output has a signal, and the share of them that has none where it has not."""
-
-
-@dataclass(frozen=True)
-class QuantizedModel:
-    """The result of the quantization, before it is measured."""
-
-    float_model: Any
-    """The model that was quantized: out.onnx, or an equivalent one with equalized channels."""
-    int8_model: Any
-    plan: QuantizationPlan
-    calibration: ActivationRanges
-    warnings: list[str]
-    search: SearchResult | None = None
-    """None if no goal was named."""
+OUTPUTS_MEASURED, ALL_MEASURED = 0.75, 0.96
+"""Progress of the stage at the end of each step after quantization."""
 
 
 def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
@@ -89,9 +57,8 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     samples = CachedSamples(source)
     if request.options.quantization.report_images and request.options.allow_damaged_images:
         collections.deque(samples, maxlen=0)  # after that, unreadable samples are known, and no longer among the names
-    reporting = _reporting(source.names, request)
-    logits = _logits_of_faint_outputs(model, samples, request.threads)
-    quantized = _quantize(model, samples, reporting, request, progress, logits)
+    quantization = ModelQuantization(model, samples, source.names, request, progress)
+    quantized, logits = quantization.run(), quantization.logits
     skipped: list[dict[str, str]] = source.skipped
     release()  # the models and sessions of the search
     _write(quantized, request, skipped)
@@ -119,138 +86,6 @@ def _load(request: StageRequest) -> Any:
     if not path.is_file():
         raise StageFailed(f"{path.name} is missing: the stage before has not written it")
     return onnx.load(str(path))
-
-
-def _reporting(names: Sequence[str], request: StageRequest) -> tuple[int, ...]:
-    """Returns the indexes of the samples that were sent for the report.
-
-    Raises:
-        BadInput: There are none, or no others.
-    """
-    folder = request.options.quantization.report_images
-    places = within(names, folder) if folder else ()
-    if folder and not places:
-        raise BadInput(
-            f"no reference sample lies in the folder {folder!r}, which is to be reported on",
-            hint="Name the folder as it is in the archive: quantization.report_images.",
-        )
-    if folder and len(places) == len(names):
-        raise BadInput(
-            f"all reference samples lie in the folder {folder!r}, so none is left to calibrate on",
-            hint="Put those that calibrate beside it.",
-        )
-    return places
-
-
-def _logits_of_faint_outputs(model: Any, samples: CachedSamples, threads: int) -> dict[str, str]:
-    """Returns the input of the sigmoid by the output that comes from it, of those that most samples leave faint."""
-    logits = logits_of(model)
-    if not logits:
-        return {}
-    session, faint, count = open_session(model.SerializeToString(), threads), collections.Counter[str](), 0
-    every = max(1, len(samples) // FAINT_SAMPLES)
-    for sample in itertools.islice(samples, 0, None, every):
-        tensors = judged_outputs(logits, run(session, sample.arrays, list(logits)), logits)
-        faint.update(name for name, tensor in tensors.items() if tensor != name)
-        count += 1
-    return {name: tensor for name, tensor in logits.items() if count and faint[name] >= FAINT_SHARE * count}
-
-
-def _quantize(
-    model: Any,
-    samples: CachedSamples,
-    reporting: Sequence[int],
-    request: StageRequest,
-    progress: Progress,
-    logits: Mapping[str, str],
-) -> QuantizedModel:
-    """Quantizes a model of which the logits are outputs, too, so that both models have them by the same names."""
-    expose(model, logits)
-    quantized = _quantized(model, samples, reporting, request, progress, logits)
-    for one in (quantized.float_model, quantized.int8_model, model):
-        conceal(one, logits)
-    return quantized
-
-
-def _quantized(
-    model: Any,
-    samples: CachedSamples,
-    reporting: Sequence[int],
-    request: StageRequest,
-    progress: Progress,
-    logits: Mapping[str, str],
-) -> QuantizedModel:
-    options = request.options.quantization
-    chosen = plan(model, options)
-    if chosen.problem:
-        print(f"warning: {chosen.problem}")
-        return QuantizedModel(model, copy.deepcopy(model), chosen, ActivationRanges({}, 0), [chosen.problem])
-    if options.goal or options.steps:
-        return _searched(model, chosen, samples, reporting, request, progress, logits)
-    print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
-
-    def step(done: int, of: int) -> None:
-        progress(CALIBRATED * done / max(of, 1), f"calibrating {done}/{of}")
-
-    calibration = calibrate(model, chosen.tensors, samples, options, threads=request.threads, step=step)
-    odd = calibration.not_finite
-    chosen = without_tensors(model, chosen, odd) if odd else chosen
-    if chosen.problem:
-        print(f"warning: {chosen.problem}")
-        return QuantizedModel(model, copy.deepcopy(model), chosen, calibration, [chosen.problem, *odd_warnings(odd)])
-    progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
-    int8_model, chosen, warnings = quantize(model, calibration.ranges, chosen, options)
-    print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
-    return QuantizedModel(model, int8_model, chosen, calibration, [*warnings, *odd_warnings(odd)])
-
-
-def _searched(
-    model: Any,
-    chosen: QuantizationPlan,
-    samples: CachedSamples,
-    reporting: Sequence[int],
-    request: StageRequest,
-    progress: Progress,
-    logits: Mapping[str, str],
-) -> QuantizedModel:
-    options = request.options.quantization
-    goal = parse_goal(options.goal) if options.goal else AS_GIVEN
-    print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
-    print(
-        f"searching for {goal.text}, for at most {options.budget_s:g} s" if goal.text else "making what the steps say"
-    )
-    labels = labels_of(request.ref_images)
-    plain = model
-    if logits:
-        plain = skeleton(model)
-        conceal(plain, logits)
-
-    def step(share: float, text: str) -> None:
-        progress(QUANTIZED * share, text)
-
-    try:
-        result = search(
-            model,
-            chosen,
-            samples,
-            options,
-            goal,
-            threads=request.threads,
-            meter_of=lambda: drop_meter(plain, labels, request.options.preprocess),
-            step=step,
-            reporting=reporting,
-            logits=logits,
-        )
-    except NothingToQuantize as nothing:
-        odd = odd_warnings(nothing.statistics.not_finite)
-        calibration = ActivationRanges({}, nothing.statistics.pictures.total())
-        return QuantizedModel(model, copy.deepcopy(model), nothing.plan, calibration, [nothing.plan.problem, *odd])
-    print(goal_line(result))
-    basis = result.basis
-    problem = [result.plan.problem] if result.plan.problem else []
-    warnings = [*problem, *result.warnings, *odd_warnings(basis.statistics.not_finite)]
-    calibration = ActivationRanges(result.ranges, result.pictures)
-    return QuantizedModel(basis.model, result.model, result.plan, calibration, warnings, result)
 
 
 def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> None:

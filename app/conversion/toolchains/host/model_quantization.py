@@ -1,0 +1,187 @@
+"""The quantization of out.onnx: by the given options, or by a search for a goal."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.conversion.goals import AS_GIVEN, parse_goal
+from app.conversion.toolchains.base import Progress, StageRequest
+from app.conversion.toolchains.graph.shapes import skeleton
+from app.conversion.toolchains.host.bie_report import goal_line, odd_warnings
+from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
+from app.conversion.toolchains.host.inputs import CachedSamples
+from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
+from app.conversion.toolchains.host.saturating_outputs import conceal, expose, judged_outputs, logits_of
+from app.conversion.toolchains.host.search.basis import NothingToQuantize
+from app.conversion.toolchains.host.search.result import SearchResult
+from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.split import within
+from app.conversion.toolchains.host.task_drop import drop_meter
+from app.conversion.toolchains.samples.labels import labels_of
+from app.inference.runtimes.sessions import open_session, run
+from app.kit.errors import BadInput
+
+CALIBRATED, QUANTIZED = 0.45, 0.5
+"""Progress of the stage at the end of each step."""
+FAINT_SAMPLES, FAINT_SHARE = 16, 0.8
+"""About how many samples show whether an output has a signal, and the share of them that has none where it has not."""
+
+
+@dataclass(frozen=True)
+class QuantizedModel:
+    """The result of the quantization, before it is measured."""
+
+    float_model: Any
+    """The model that was quantized: out.onnx, or an equivalent one with equalized channels."""
+    int8_model: Any
+    plan: QuantizationPlan
+    calibration: ActivationRanges
+    warnings: list[str]
+    search: SearchResult | None = None
+    """None if no goal was named."""
+
+
+class ModelQuantization:
+    """One quantization.
+
+    Attributes:
+        logits: The input of the sigmoid by the output that comes from it, of outputs that most samples leave faint.
+    """
+
+    def __init__(
+        self, model: Any, samples: CachedSamples, names: Sequence[str], request: StageRequest, progress: Progress
+    ) -> None:
+        """
+        Args:
+            model: out.onnx. It is changed.
+            names: of the samples.
+
+        Raises:
+            BadInput: What reading the samples raises, or no sample is left to calibrate or to report on.
+        """
+        self._model, self._samples = model, samples
+        self._request, self._progress = request, progress
+        self._options = request.options.quantization
+        self._reporting = _reporting(names, self._options.report_images)
+        self.logits = _logits_of_faint_outputs(model, samples, request.threads)
+
+    def run(self) -> QuantizedModel:
+        """Returns the result. During quantization the logits are outputs, so that both models have them by the same
+        names.
+
+        Raises:
+            NotFinite, StageFailed: The model cannot be quantized.
+        """
+        expose(self._model, self.logits)
+        quantized = self._quantized()
+        for one in (quantized.float_model, quantized.int8_model, self._model):
+            conceal(one, self.logits)
+        return quantized
+
+    def _quantized(self) -> QuantizedModel:
+        model, samples, options = self._model, self._samples, self._options
+        chosen = plan(model, options)
+        if chosen.problem:
+            return self._unquantized(chosen, ActivationRanges({}, 0))
+        if options.goal or options.steps:
+            return self._searched(chosen)
+        print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
+
+        def step(done: int, of: int) -> None:
+            self._progress(CALIBRATED * done / max(of, 1), f"calibrating {done}/{of}")
+
+        calibration = calibrate(model, chosen.tensors, samples, options, threads=self._request.threads, step=step)
+        odd = calibration.not_finite
+        chosen = without_tensors(model, chosen, odd) if odd else chosen
+        if chosen.problem:
+            return self._unquantized(chosen, calibration, odd_warnings(odd))
+        self._progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
+        int8_model, chosen, warnings = quantize(model, calibration.ranges, chosen, options)
+        print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
+        return QuantizedModel(model, int8_model, chosen, calibration, [*warnings, *odd_warnings(odd)])
+
+    def _unquantized(
+        self, chosen: QuantizationPlan, calibration: ActivationRanges, warnings: Sequence[str] = ()
+    ) -> QuantizedModel:
+        print(f"warning: {chosen.problem}")
+        model = self._model
+        return QuantizedModel(model, copy.deepcopy(model), chosen, calibration, [chosen.problem, *warnings])
+
+    def _searched(self, chosen: QuantizationPlan) -> QuantizedModel:
+        options, samples = self._options, self._samples
+        goal = parse_goal(options.goal) if options.goal else AS_GIVEN
+        print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
+        if goal.text:
+            print(f"searching for {goal.text}, for at most {options.budget_s:g} s")
+        else:
+            print("making what the steps say")
+        labels = labels_of(self._request.ref_images)
+        plain = self._model
+        if self.logits:
+            plain = skeleton(self._model)
+            conceal(plain, self.logits)
+
+        def step(share: float, text: str) -> None:
+            self._progress(QUANTIZED * share, text)
+
+        try:
+            result = search(
+                self._model,
+                chosen,
+                samples,
+                options,
+                goal,
+                threads=self._request.threads,
+                meter_of=lambda: drop_meter(plain, labels, self._request.options.preprocess),
+                step=step,
+                reporting=self._reporting,
+                logits=self.logits,
+            )
+        except NothingToQuantize as nothing:
+            calibration = ActivationRanges({}, nothing.statistics.pictures.total())
+            return self._unquantized(nothing.plan, calibration, odd_warnings(nothing.statistics.not_finite))
+        print(goal_line(result))
+        basis = result.basis
+        problem = [result.plan.problem] if result.plan.problem else []
+        warnings = [*problem, *result.warnings, *odd_warnings(basis.statistics.not_finite)]
+        calibration = ActivationRanges(result.ranges, result.pictures)
+        return QuantizedModel(basis.model, result.model, result.plan, calibration, warnings, result)
+
+
+def _reporting(names: Sequence[str], folder: str) -> tuple[int, ...]:
+    """Returns the indexes of the samples that were sent for the report.
+
+    Raises:
+        BadInput: There are none, or no others.
+    """
+    places = within(names, folder) if folder else ()
+    if folder and not places:
+        raise BadInput(
+            f"no reference sample lies in the folder {folder!r}, which is to be reported on",
+            hint="Name the folder as it is in the archive: quantization.report_images.",
+        )
+    if folder and len(places) == len(names):
+        raise BadInput(
+            f"all reference samples lie in the folder {folder!r}, so none is left to calibrate on",
+            hint="Put those that calibrate beside it.",
+        )
+    return places
+
+
+def _logits_of_faint_outputs(model: Any, samples: CachedSamples, threads: int) -> dict[str, str]:
+    """Returns the input of the sigmoid by the output that comes from it, of those that most samples leave faint."""
+    logits = logits_of(model)
+    if not logits:
+        return {}
+    session, faint, count = open_session(model.SerializeToString(), threads), collections.Counter[str](), 0
+    every = max(1, len(samples) // FAINT_SAMPLES)
+    for sample in itertools.islice(samples, 0, None, every):
+        tensors = judged_outputs(logits, run(session, sample.arrays, list(logits)), logits)
+        faint.update(name for name, tensor in tensors.items() if tensor != name)
+        count += 1
+    return {name: tensor for name, tensor in logits.items() if count and faint[name] >= FAINT_SHARE * count}
