@@ -139,10 +139,12 @@ class Clips:
         chosen = RuleEventFilter(since=to_text(since), until=to_text(until))
         events = self.rules.events(producer_of_job(job), chosen, limit=AT_ONCE).events
         missing = [event for event in events if not self.rules.media.has(_key(uid, event.event_id))]
-        count = 0
+        if not missing or job.state is JobState.DONE:
+            return 0
+        runner, count = self._runner(job.owner, uid, now), 0
         for event in missing:
             with suppress(ClipNotFound):  # nothing is recorded of it, as while the disk is full
-                clip = self._fetched(self._runner(job.owner, uid, now), *span_of(event))
+                clip = self._fetched(runner, *span_of(event))
                 self.rules.media.put(_key(uid, event.event_id), clip.content)
                 count += 1
         return count

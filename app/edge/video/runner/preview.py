@@ -83,8 +83,34 @@ class PreviewStream:
                 waiter.set_result(None)
 
 
-class PreviewRenderer:
-    """A thread that draws the newest scene."""
+class SceneThread:
+    """A thread that does something with the newest scene, and is woken when there is a newer one."""
+
+    def __init__(self, name: str) -> None:
+        self._changed = threading.Condition()
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class PreviewRenderer(SceneThread):
+    """Draws the newest scene."""
 
     def __init__(
         self,
@@ -100,19 +126,14 @@ class PreviewRenderer:
             snapshot: called with a JPEG, at most SNAPSHOT_WIDTH wide, when one is due.
             on_scene: called with each scene; returns at once.
         """
+        super().__init__("preview")
         self.needs, self.live = needs, live
         self._on_scene = on_scene
         self._snapshot = snapshot
         self._scene: PreviewScene | None = None
         self._drawn = self._sent = -1
-        self._changed = threading.Condition()
-        self._is_over = False
         self._is_due = True
-        self._thread = threading.Thread(target=self._run, name="preview", daemon=True)
         live.on_viewer = self.notify
-
-    def start(self) -> None:
-        self._thread.start()
 
     @property
     def has_scene(self) -> bool:
@@ -124,22 +145,11 @@ class PreviewRenderer:
             self._scene = scene
             self._changed.notify_all()
 
-    def notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
     def due(self) -> None:
         """Requests that the next scene is sent as a snapshot."""
         with self._changed:
             self._is_due = True
             self._changed.notify_all()
-
-    def close(self) -> None:
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(5)
 
     def _run(self) -> None:
         while True:

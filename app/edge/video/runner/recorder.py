@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from app.edge.video.runner.preview import PreviewScene
+from app.edge.video.runner.preview import PreviewScene, SceneThread
 from app.edge.video.runner.resize import Size, resized, size_of
 from app.edge.video.runner.video_segments import (
     SegmentRing,
@@ -58,7 +58,7 @@ class RecordingState:
         return asdict(self)
 
 
-class Recorder:
+class Recorder(SceneThread):
     """Records scenes.
 
     Args:
@@ -78,6 +78,7 @@ class Recorder:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__("recorder")
         self._limits, self._draw, self._note, self._clock = limits, draw, note, clock
         self._ring = SegmentRing(folder / FOLDER, limits)
         self._format: VideoFormat | None = available_format()
@@ -86,12 +87,7 @@ class Recorder:
         self._problem = ""
         self._share = 0.0
         self._newest: tuple[PreviewScene, float] | None = None
-        self._changed, self._writing = threading.Condition(), threading.Lock()
-        self._is_over = False
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._writing = threading.Lock()
 
     def show(self, scene: PreviewScene) -> None:
         """Offers a scene, and returns at once."""
@@ -132,11 +128,7 @@ class Recorder:
 
     def close(self) -> None:
         """Stores what was recorded last."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(5)
+        super().close()
         with self._writing:
             self._finish_segment()
 

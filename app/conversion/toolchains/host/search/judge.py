@@ -18,7 +18,7 @@ from app.conversion.toolchains.host.saturating_outputs import judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.task_drop import DropMeter
-from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare
+from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare, judged_names
 from app.inference.runtimes.sessions import numeric_outputs, open_session, run
 
 KEPT_BYTES = 256 << 20
@@ -32,8 +32,6 @@ ALTERED = 8
 RACE = 4
 """Number of pictures after which a candidate may be given up. They run one after the other, so they are also timed."""
 LATENCY_RUNS, TURNS = 3, 7
-REAL = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)"})
-"""Types of outputs that SNR judges. Integers, such as the indexes of classes, are judged only where all outputs are."""
 Build = Callable[[int], Any]
 """Returns the model (onnx.ModelProto) to be judged on a part of the split."""
 
@@ -131,8 +129,6 @@ class Judge:
         self._float_session = session
         self._computed = numeric_outputs(session)
         self.names = [name for name in self._computed if name not in self._logits.values()]
-        real = {output.name for output in session.get_outputs() if output.type in REAL}
-        self._judged = [name for name in self.names if name in real] or self.names
         room, examples = KEPT_BYTES, dict.fromkeys(range(split.parts), 0)
         for part, sample in zip(split.part_of, samples, strict=False):
             examples[part] += 1
@@ -141,6 +137,8 @@ class Judge:
             expected = run(session, sample.arrays, self._computed) if part in split.judging else {}
             room -= sum(array.nbytes for array in (*sample.arrays.values(), *expected.values()))
             self.pictures.append(JudgedPicture(part, sample.name, dict(sample.arrays), expected))
+        example = next((picture.expected for picture in self.pictures if picture.expected), {})
+        self._judged = judged_names({name: example[name] for name in self.names if name in example})
         self._altered: dict[tuple[int, str], list[JudgedPicture]] = {}
         self._sessions: tuple[Build | None, dict[int, tuple[Any, int]]] = (None, {})
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
