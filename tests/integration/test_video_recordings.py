@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +17,8 @@ import httpx
 import numpy as np
 import pytest
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from app.cli import main
@@ -31,7 +34,8 @@ from app.results.store import add_rule_event
 from app.video.errors import ClipNotFound, RecordingUnavailable
 from app.video.model.job import VideoJob
 from app.video.model.recording_limits import Recording
-from app.video.service.clips import AFTER_S
+from app.video.service import clips
+from app.video.service.clips import AFTER_S, MAX_STATE_BYTES
 from app.video.service.pictures import LiveStream
 from tests.harness.video.records import running_video
 from tests.harness.video.web import VideoWeb
@@ -153,24 +157,88 @@ def test_a_node_that_does_not_answer_is_said(recorded: Recorded, monkeypatch: py
         recorded.env.video.clips.state(recorded.env.user, recorded.job.uid, now=now())
 
 
-def test_a_node_that_answers_in_another_form_is_said(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = Starlette(routes=[Route("/user/video/x/recording", lambda _: JSONResponse({"begins_s": "then"}))])
-    with served(odd) as url:
-        live = LiveStream(f"{url}/user/video/x", SECRET)
+@pytest.fixture
+def odd_node(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Has the node of the job answer with this at both paths."""
+    answers = list[tuple[Callable[[], Any], str]]()
+
+    def answer(_: Request) -> StreamingResponse:
+        content, media_type = answers[-1]
+        return StreamingResponse(content(), media_type=media_type)
+
+    app = Starlette(routes=[Route("/x/{path}", answer)])
+    with served(app) as url:
+        live = LiveStream(f"{url}/x", SECRET)
         monkeypatch.setattr(recorded.env.video.pictures, "live", lambda _user, _uid, *, now: live)
+        yield lambda content, media_type="application/json": answers.append((content, media_type))
+
+
+def told(**facts: Any) -> Callable[[], Iterator[str]]:
+    """The state of a recording, as a node says it."""
+    usual = {"begins_s": None, "ends_s": None, "size_bytes": 0, "core_share": 0.0, "problem": ""}
+    return lambda: iter([json.dumps({**usual, **facts})])
+
+
+def test_a_node_that_answers_in_another_form_is_said(recorded: Recorded, odd_node: Callable[..., None]) -> None:
+    odd_node(told())
+    assert recorded.get(f"{recorded.place}/recording").status_code == 200
+    for facts in (
+        {"begins_s": "then"},
+        {"begins_s": 1e300},
+        {"core_share": float("nan")},
+        {"size_bytes": -1},
+        {"problem": "x" * MAX_STATE_BYTES},
+    ):
+        odd_node(told(**facts))
         answer = recorded.get(f"{recorded.place}/recording")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "RECORDING_UNAVAILABLE")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "RECORDING_UNAVAILABLE"), facts
+
+
+def test_what_a_node_says_is_shown_in_part_and_its_clip_is_never_a_page(
+    recorded: Recorded, odd_node: Callable[..., None]
+) -> None:
+    odd_node(told(problem="x" * 1000), "text/html")
+    assert recorded.get(f"{recorded.place}/recording").json()["problem"] == "x" * 200
+    assert recorded.get(f"{recorded.place}/clip").headers["content-type"] == "video/webm"
+
+
+def test_a_node_that_never_ends_its_answer_is_left(
+    recorded: Recorded, odd_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd_node(lambda: itertools.repeat(b" " * 1000))
+    monkeypatch.setattr(clips, "MAX_CLIP_BYTES", 100_000)
+    for path in ("recording", "clip"):
+        assert recorded.get(f"{recorded.place}/{path}").json()["error"]["code"] == "RECORDING_UNAVAILABLE"
+    monkeypatch.setattr(clips, "WHOLE_S", 0)
+    monkeypatch.setattr(clips, "MAX_CLIP_BYTES", 1 << 60)
+    assert recorded.get(f"{recorded.place}/clip").json()["error"]["code"] == "RECORDING_UNAVAILABLE"
+
+
+def test_a_clip_that_is_fetched_while_its_job_is_deleted_is_not_kept(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event, video, env = recorded.event(15), recorded.env.video, recorded.env
+    live = video.pictures.live(env.user, recorded.job.uid, now=now())
+
+    def deletes(_user: str, uid: str, *, now: datetime) -> LiveStream | None:
+        video.jobs.cancel(env.user, uid, now=now)
+        video.jobs.forget([uid])
+        return live
+
+    monkeypatch.setattr(video.pictures, "live", deletes)
+    assert video.clips.keep_of_events(recorded.job.uid, now=recorded.begins + timedelta(seconds=15 + AFTER_S + 2)) == 1
+    assert not video.clips.rules.media.has(media_key("video", recorded.job.uid, event, "clip"))
 
 
 def test_the_clip_of_an_event_is_kept_when_the_recording_is_gone(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event, late, clips = recorded.event(15), recorded.event(SECONDS), recorded.env.video.clips
+    event, late, kept = recorded.event(15), recorded.event(SECONDS), recorded.env.video.clips
     place = f"{recorded.place}/rule-events/{event}"
     assert seconds_of(recorded.get(f"{place}/clip").content) == pytest.approx(10, abs=2.01)
     assert recorded.get(f"{recorded.place}/rule-events").json()["events"][-1]["links"]["clip"] == f"{place}/clip"
-    assert clips.keep_of_events(recorded.job.uid, now=recorded.begins + timedelta(seconds=15 + AFTER_S + 2)) == 1
-    assert clips.keep_of_events(recorded.job.uid, now=recorded.begins + timedelta(seconds=15 + AFTER_S + 2)) == 0
+    assert kept.keep_of_events(recorded.job.uid, now=recorded.begins + timedelta(seconds=15 + AFTER_S + 2)) == 1
+    assert kept.keep_of_events(recorded.job.uid, now=recorded.begins + timedelta(seconds=15 + AFTER_S + 2)) == 0
     monkeypatch.setattr(recorded.env.video.pictures, "live", lambda _user, _uid, *, now: None)
     assert seconds_of(recorded.get(f"{place}/clip").content) == pytest.approx(10, abs=2.01)
     assert recorded.get(f"{recorded.place}/rule-events/{late}/clip").status_code == 503
@@ -219,7 +287,13 @@ def test_the_page_shows_a_clip_or_that_there_is_none(recorded: Recorded) -> None
     assert "Nothing is recorded of this time, or no longer." in gone
     odd = recorded.get(f"{recorded.page}/recording", **recorded.span(0, 5000))
     assert odd.status_code == 422
-    assert "at most ten minutes later" in odd.text
+    assert "at most ten minutes after its start" in odd.text
+    odd = recorded.get(f"{recorded.page}/recording", since="yesterday")
+    assert odd.status_code == 422
+    assert "A time has a date" in odd.text
+    other = recorded.env.running()
+    chinese = recorded.env.client.get(f"/ui/video/{other.uid}/recording", headers={"Accept-Language": "zh-TW"}).text
+    assert "請提交指定錄影時數的工作" in chinese
 
 
 def test_by_command(
@@ -229,7 +303,7 @@ def test_by_command(
     assert typed(monkeypatch, "recording", uid) == Exit.OK
     assert to_text(recorded.begins) in capsys.readouterr().out
     span = recorded.span(5, 8)
-    for choice in (["--event", event], ["--last", 20], ["--since", span["since"], "--until", span["until"]]):
+    for choice in (["--event", event], ["--last", 600], ["--since", span["since"], "--until", span["until"]]):
         assert typed(monkeypatch, "clip", uid, *choice, "--out", out) == Exit.OK
         assert seconds_of(out.read_bytes()) > 2
         out.unlink()

@@ -68,7 +68,9 @@ def submit(
     record_h: Annotated[
         float | None,
         typer.Option(
-            "--record", metavar="HOURS", help="Keep the picture with its detections for so many hours; see `clip`."
+            "--record",
+            metavar="HOURS",
+            help="Hours of video with detections to keep on the node; see `clip`.",
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the job until it ends.")] = False,

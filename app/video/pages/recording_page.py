@@ -45,8 +45,8 @@ def recording(request: Request) -> Response:
     criteria, problem = PageQuery(), ""
     try:
         criteria = query(request, PageQuery)
-    except BadInput as error:
-        problem = error.message
+    except BadInput:
+        problem = "no_time"
     state, absent = _state(lambda: clips.state(user, job.uid, now=at))
     since, until, source = criteria.since, criteria.until, ""
     place = producer_of_job(job).place
@@ -81,11 +81,11 @@ def recording(request: Request) -> Response:
     )
 
 
-def _state(read: Callable[[], RecordingReport]) -> tuple[RecordingReport | None, str]:
+def _state(read: Callable[[], RecordingReport]) -> tuple[RecordingReport | None, ModelmillError | None]:
     try:
-        return read(), ""
+        return read(), None
     except ModelmillError as error:
-        return None, " ".join(part for part in (error.message, error.hint) if part)
+        return None, error
 
 
 def _newest_minute(state: RecordingReport | None) -> tuple[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import Any
 
 from app.kit.clock import from_text, to_text
 from app.kit.errors import BadRequest
@@ -21,16 +22,16 @@ from app.video.model.recording_limits import MAX_CLIP_S
 from app.video.service.pictures import LiveStream, Pictures
 from app.video.service.producers import KIND, producer_of_job
 
-if TYPE_CHECKING:
-    import httpx
-
 BEFORE_S, AFTER_S = 5.0, 5.0
 """Of the clip of an event."""
 KEPT_WITHIN_S = 60.0
 """The clip of an event is fetched within this time after it, each time that a snapshot of its job arrives."""
 AT_ONCE = 10
-CONNECT_S, READ_S = 3.0, 20.0
-MAX_CLIP_BYTES = 256 << 20
+CONNECT_S, READ_S, WHOLE_S = 3.0, 20.0, 120.0
+"""Seconds for connecting to a node, between two parts of its answer, and for the whole answer."""
+MAX_CLIP_BYTES, MAX_STATE_BYTES = 256 << 20, 64 << 10
+MAX_PROBLEM, MOST_CORES = 200, 1000.0
+"""Characters, and share of a core, that a node can report."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,10 @@ class Clips:
 
     def state(self, user: str, uid: str, *, now: datetime) -> RecordingReport:
         """Raises VideoJobNotFound, ClipNotFound (the job is not recorded, or has ended), RecordingUnavailable."""
-        with self._answer(self._runner(user, uid, now), "recording") as answer:
-            answer.read()
+        content = self._read(self._runner(user, uid, now), "recording", MAX_STATE_BYTES)
         try:
-            facts: dict[str, Any] = answer.json()
-            begins_at, ends_at = (_text(facts[name]) for name in ("begins_s", "ends_s"))
-            return RecordingReport(
-                begins_at, ends_at, int(facts["size_bytes"]), float(facts["core_share"]), str(facts["problem"])
-            )
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            return _report(json.loads(content))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise RecordingUnavailable(
                 "The job's process answers in a form that is not known.", hint="Look again soon."
             ) from error
@@ -147,6 +143,8 @@ class Clips:
                 clip = self._fetched(runner, *span_of(event))
                 self.rules.media.put(_key(uid, event.event_id), clip.content)
                 count += 1
+        if count:
+            self.pictures.forget_if_gone(uid)
         return count
 
     def _runner(self, user: str, uid: str, now: datetime) -> LiveStream:
@@ -161,20 +159,16 @@ class Clips:
 
     def _fetched(self, runner: LiveStream, since: datetime, until: datetime) -> Clip:
         span = {"begins_s": since.timestamp(), "ends_s": until.timestamp()}
-        with self._answer(runner, "clip", **span) as answer:
-            content = bytearray()
-            for chunk in answer.iter_bytes():
-                content += chunk
-                if len(content) > MAX_CLIP_BYTES:
-                    raise RecordingUnavailable("The clip is too large.", hint="Choose a shorter time.")
-            return Clip(bytes(content), answer.headers.get("content-type", media_type_of(content)))
+        content = self._read(runner, "clip", MAX_CLIP_BYTES, **span)
+        return Clip(content, media_type_of(content))
 
-    @contextmanager
-    def _answer(self, runner: LiveStream, path: str, **query: float) -> Iterator[httpx.Response]:
+    def _read(self, runner: LiveStream, path: str, most_bytes: int, **query: float) -> bytes:
+        """Nodes are not trusted to end their answers."""
         import httpx
 
         timeout = httpx.Timeout(CONNECT_S, read=READ_S)
-        headers = {"Authorization": f"Bearer {runner.secret}"}
+        headers = {"Authorization": f"Bearer {runner.secret}", "Accept-Encoding": "identity"}
+        content, until = bytearray(), monotonic() + WHOLE_S
         try:
             with (
                 httpx.Client(timeout=timeout, trust_env=False) as client,
@@ -186,17 +180,23 @@ class Clips:
                         hint="The page Recording of the job says how far back it goes.",
                     )
                 answer.raise_for_status()
-                yield answer
+                for chunk in answer.iter_raw():
+                    content += chunk
+                    if len(content) > most_bytes or monotonic() > until:
+                        raise RecordingUnavailable(
+                            "The answer of the node is too large, or takes too long.", hint="Choose a shorter time."
+                        )
         except httpx.HTTPError as error:
             raise RecordingUnavailable(
                 f"The job's process does not answer: {error or type(error).__name__}", hint="Look again soon."
             ) from error
+        return bytes(content)
 
 
 def check_recorded(job: VideoJob) -> None:
     """Raises ClipNotFound."""
     if job.dag.recording is None:
-        raise ClipNotFound("This job is not recorded.", hint="Submit it with a recording of so many hours.")
+        raise ClipNotFound("This job is not recorded.", hint="Submit a job with the hours to record.")
     if job.state is JobState.DONE:
         raise ClipNotFound("The job has ended, and its recording with it.", hint="Clips of events are kept.")
 
@@ -209,6 +209,15 @@ def span_of(event: RuleEvent) -> tuple[datetime, datetime]:
 
 def _key(uid: str, event_id: int) -> str:
     return media_key(KIND, uid, event_id, CLIP)
+
+
+def _report(facts: dict[str, Any]) -> RecordingReport:
+    """Raises ValueError, KeyError, TypeError, OverflowError."""
+    begins_at, ends_at = (_text(facts[name]) for name in ("begins_s", "ends_s"))
+    size_bytes, core_share = int(facts["size_bytes"]), float(facts["core_share"])
+    if not (0 <= size_bytes < 1 << 53 and 0 <= core_share < MOST_CORES):
+        raise ValueError("a figure is out of range")
+    return RecordingReport(begins_at, ends_at, size_bytes, core_share, str(facts["problem"])[:MAX_PROBLEM])
 
 
 def _text(seconds: float | None) -> str | None:

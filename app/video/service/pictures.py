@@ -88,11 +88,16 @@ class Pictures:
         self.on_snapshot(uid, picture, now)
         if job.dag.recording is not None:
             self.keep_clips(uid)
+        if self.forget_if_gone(uid):
+            raise job_not_found(uid)
+
+    def forget_if_gone(self, uid: str) -> bool:
+        """Returns whether a job was deleted meanwhile; what was stored of it since then goes, too."""
         with self.jobs.database.read() as conn:
             is_gone = store.get(conn, uid) is None
-        if is_gone:  # it was deleted meanwhile, and its pictures with it
+        if is_gone:
             self.snapshots.forget(uid)
-            raise job_not_found(uid)
+        return is_gone
 
     def snapshot(self, user: str, uid: str) -> bytes:
         """Raises NoPicture, VideoJobNotFound."""
