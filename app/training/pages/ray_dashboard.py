@@ -36,20 +36,15 @@ async def ray_dashboard(request: Request) -> Response:
     if not path:
         await dashboard.require(attempt)
     try:
-        file = await dashboard.file(attempt, path)
-        if file is not None:
-            return Response(
-                file.content, media_type=file.media_type, headers=headers | (STORED if path else NOT_STORED)
-            )
-        hidden = await run_in_threadpool(dashboard.hidden_variables, task)
-        answer = await dashboard.data(attempt, path, request.query_params, hidden, log)
+        file, caching = await dashboard.file(attempt, path), STORED if path else NOT_STORED
+        if file is None:
+            hidden = await run_in_threadpool(dashboard.hidden_variables, task)
+            file, caching = await dashboard.data(attempt, path, request.query_params, hidden, log), NOT_STORED
     except ModelmillError as error:
         if not path:
             raise
         return JSONResponse({"error": error.to_dict()}, error.status, headers=headers | NOT_STORED)
-    if isinstance(answer, bytes):
-        return Response(answer, media_type="text/plain; charset=utf-8", headers=headers | NOT_STORED)
-    return JSONResponse(answer, headers=headers | NOT_STORED)
+    return Response(file.content, media_type=file.media_type, headers=headers | caching)
 
 
 ROUTES = [Route("/ui/tasks/{task_id}/ray/{attempt_no:int}/{path:path}", ray_dashboard)]

@@ -3,6 +3,8 @@ only by GET, and only what `model.ray_dashboard` composes."""
 
 from __future__ import annotations
 
+import json
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +29,9 @@ from app.training.service.environments import Environments
 if TYPE_CHECKING:
     import httpx
 
-MOST_BYTES = 64 << 20
-"""Of an answer of Ray."""
+MOST_BYTES = 32 << 20
+"""Of an answer of Ray: that of ten thousand tasks takes about 12 MB."""
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 OK, REFUSED = 200, (401, 403)
 ReadLog = Callable[[int], Awaitable[bytes]]
 """The last lines of the job's log."""
@@ -36,7 +39,7 @@ ReadLog = Callable[[int], Awaitable[bytes]]
 
 @dataclass(frozen=True)
 class DashboardFile:
-    """A file of the dashboard itself."""
+    """A file of the dashboard, or the answer to one of its requests."""
 
     content: bytes
     media_type: str
@@ -84,8 +87,8 @@ class JobDashboard:
 
     async def data(
         self, attempt: Attempt, path: str, query: Mapping[str, str], hidden: list[str] | None, log: ReadLog
-    ) -> bytes | Any:
-        """What one of the dashboard's requests is answered: bytes of the log, or JSON of this job alone.
+    ) -> DashboardFile:
+        """What one of the dashboard's requests is answered: the log, or JSON of this job alone.
 
         Args:
             attempt: The submission.
@@ -101,40 +104,31 @@ class JobDashboard:
         job = await self._job(attempt, hidden)
         own = own_answer(path, job)
         if own is not None:
-            return own
+            return DashboardFile(_encoded(own), JSON)
         lines = driver_log_lines(path, query, job)
         if lines is not None:
-            return await log(lines)
+            return DashboardFile(await log(lines), TEXT)
         request = forwarded(path, query, job)
-        answer = None if request is None else await self._part(attempt, request, job)
-        if answer is None:
+        content = None if request is None else await self._part(attempt, request, job)
+        if content is None:
             raise DashboardMissing("This part of Ray's dashboard is not shown here.")
-        return answer
+        return DashboardFile(content, JSON)
 
     async def _job(self, attempt: Attempt, hidden: list[str] | None) -> DashboardJob:
-        document = await self._json(attempt, Forwarded(f"api/jobs/{attempt.submission_id}"))
+        document = await to_thread(_parsed, await self._get(attempt, f"api/jobs/{attempt.submission_id}"))
         if not isinstance(document, dict) or document.get("submission_id") != attempt.submission_id:
             raise DashboardMissing("Ray no longer knows this job.")
         return job_of(attempt.submission_id, document, hidden)
 
-    async def _part(self, attempt: Attempt, request: Forwarded, job: DashboardJob) -> Any:
+    async def _part(self, attempt: Attempt, request: Forwarded, job: DashboardJob) -> bytes | None:
+        """JSON; None: it is of another job. An answer may be of ten thousand rows: it is read in a thread."""
         try:
-            answer = await self._json(attempt, request)
+            answer = await to_thread(_parsed, await self._get(attempt, request.path, request.query))
         except RayUnreachable:
             if request.instead is None:
                 raise
-            return request.instead
-        try:
-            part = request.part(answer, job)
-        except (KeyError, TypeError, AttributeError):
-            raise RayUnreachable("Ray's dashboard answers in a form that is not known.") from None
-        return redacted(part, job.secrets)
-
-    async def _json(self, attempt: Attempt, request: Forwarded) -> Any:
-        try:
-            return read_json(await self._get(attempt, request.path, request.query))
-        except UnreadableJson:
-            raise RayUnreachable("Ray's dashboard answers with something else than JSON.") from None
+            return _encoded(request.instead)
+        return await to_thread(_part_of, answer, request, job)
 
     async def _get(self, attempt: Attempt, path: str, query: tuple[tuple[str, str], ...] = ()) -> bytes:
         import httpx
@@ -152,6 +146,25 @@ class JobDashboard:
         except httpx.HTTPError as error:
             raise RayUnreachable(f"Ray's dashboard does not answer: {error or type(error).__name__}.") from None
         return bytes(content)
+
+
+def _part_of(answer: Any, request: Forwarded, job: DashboardJob) -> bytes | None:
+    try:
+        part = request.part(answer, job)
+    except (KeyError, TypeError, AttributeError):
+        raise RayUnreachable("Ray's dashboard answers in a form that is not known.") from None
+    return None if part is None else _encoded(redacted(part, job.secrets))
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return read_json(content)
+    except UnreadableJson:
+        raise RayUnreachable("Ray's dashboard answers with something else than JSON.") from None
+
+
+def _encoded(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _check(status: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.training.errors import DashboardMissing, EnvironmentNotFound, RayUnreachable
+from app.training.service import job_dashboard
 from app.training.service.dashboards import Dashboard, Dashboards
 from app.training.service.job_dashboard import JobDashboard
 from tests.harness.http_server import served
@@ -25,7 +28,7 @@ async def no_log(_: int) -> bytes:
 
 
 def data(dashboard: JobDashboard, path: str) -> Any:
-    return asyncio.run(dashboard.data(ATTEMPT, path, {}, [], no_log))
+    return json.loads(asyncio.run(dashboard.data(ATTEMPT, path, {}, [], no_log)).content)
 
 
 def opened(address: str, token: str = TOKEN) -> JobDashboard:
@@ -84,6 +87,40 @@ def test_a_redirect_is_not_followed_and_nonsense_is_no_answer() -> None:
             data(opened(address), "logical/actors")
         assert data(opened(address), "api/data/datasets/02000000") == {"datasets": []}
     assert "/api/jobs/other" not in paths
+
+
+def test_an_answer_of_many_rows_is_read_beside_the_loop_that_serves_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"data": {"result": {"result": [{"job_id": JOB["job_id"], "name": "a" * 200}] * 5000}}}
+    documents, threads = {"jobs": JOB, "tasks": rows}, dict[str, threading.Thread]()
+
+    def noted(name: str) -> Callable[..., Any]:
+        function = getattr(job_dashboard, name)
+
+        def call(*arguments: Any) -> Any:
+            threads[name] = threading.current_thread()
+            return function(*arguments)
+
+        return call
+
+    def answering(handler: BaseHTTPRequestHandler, _: bytes) -> None:
+        kind = "jobs" if "jobs" in handler.path else "tasks"
+        answered(handler, 200, json.dumps(documents[kind]).encode())
+
+    for name in ("read_json", "redacted", "_encoded"):
+        monkeypatch.setattr(job_dashboard, name, noted(name))
+    with served(answering) as address:
+        answer = data(opened(address), "api/v0/tasks")
+    assert len(answer["data"]["result"]["result"]) == 5000
+    assert set(threads) == {"read_json", "redacted", "_encoded"}
+    assert threading.main_thread() not in threads.values()
+
+
+def test_what_is_no_json_is_said() -> None:
+    with (
+        served(lambda handler, _: answered(handler, 200, b"no JSON")) as address,
+        pytest.raises(RayUnreachable, match="something else than JSON"),
+    ):
+        data(opened(address), "logical/actors")
 
 
 def test_whose_environment_is_gone_has_secrets_that_are_not_known() -> None:
