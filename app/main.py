@@ -21,6 +21,7 @@ from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.container import Container, assemble, container_of
 from app.bootstrap.health import healthz, readyz
 from app.conversion.schemas import Health
+from app.demonstrations.service import DemoName
 from app.kit.capability import WebPart
 from app.kit.cli.command import complain, exit_code
 from app.kit.errors import ModelmillError
@@ -150,6 +151,7 @@ def _give(app: Starlette, container: Container) -> None:
         "training": container.training.options.is_on,
         "sftp": container.homes.sftp.is_on,
         "demonstrations": container.demonstrations.is_offered,
+        "training_setup": container.demonstrations.offers(DemoName.TRAINING),
     }
     features_of.put(app, frozenset(name for name, is_there in has.items() if is_there))
     entries = (entry for capability in CAPABILITIES for entry in capability.navigation)

@@ -160,13 +160,14 @@ class Demonstrations:
                 "This installation has accounts, so no node joins it by itself.",
                 hint="" if name is DemoName.TRAINING else hint,
             )
-        if not self._offers(name):
+        if not self.offers(name):
             raise DemonstrationRefused(
                 "This installation cannot start a Ray cluster by itself, or has one already.",
                 hint="`modelmill up --train` starts one.",
             )
 
-    def _offers(self, name: DemoName) -> bool:
+    def offers(self, name: DemoName) -> bool:
+        """Whether it can be started here."""
         return self.is_offered and (
             name is not DemoName.TRAINING or (self._run is not None and Lock.owner(self._run) is not None)
         )
@@ -180,10 +181,10 @@ class Demonstrations:
     def _view(self, name: DemoName) -> DemoView:
         run = self._runs.get(name)
         if run is None:
-            return DemoView(name, DemoState.OFF, is_offered=self._offers(name))
+            return DemoView(name, DemoState.OFF, is_offered=self.offers(name))
         state = run.state()
         lines = () if state is DemoState.OFF else tuple(tail(run.log, LINES).splitlines())
-        return DemoView(name, state, lines, self._offers(name))
+        return DemoView(name, state, lines, self.offers(name))
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

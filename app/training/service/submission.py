@@ -216,7 +216,7 @@ class TaskSubmission:
         if not self.options.is_on:
             raise TrainingOff(
                 "This installation trains nothing: it has no Ray cluster.",
-                hint="The operator names one with MODELMILL_RAY_ADDRESS.",
+                hint="The operator names one with MODELMILL_RAY_ADDRESS, or starts one with `modelmill up --train`.",
             )
 
     def _check(self, user: str, spec: TaskSpec, *, is_admin: bool) -> dict[str, Any]:

@@ -10,12 +10,14 @@ import pytest
 
 from app.accounts.model import Role
 from app.kit.clock import now, to_text
+from app.settings import Settings
+from app.standalone.data_folder import DataFolder, Lock
 from app.training.model import Node
 from app.training.service.cluster import ClusterPicture, ClusterView, FirstInLine
 from tests.harness.deployment import Deployment
 from tests.harness.page_text import polled, text_of
 from tests.harness.training.tasks import show_cluster
-from tests.harness.users import OURS, person
+from tests.harness.users import OURS, person, within
 
 
 def test_the_cluster_says_whose_each_gpu_is(web: httpx.Client, ids: dict[str, str]) -> None:
@@ -53,6 +55,19 @@ def test_where_training_is_off_an_administrator_is_told_how_to_switch_it_on(tmp_
                 nav = client.get("/ui/jobs").text
                 assert ('href="/ui/tasks"' in nav) is is_told and "/ui/cluster" not in nav
                 assert client.post("/ui/tasks/new", data={}, headers=OURS).status_code == 503
+
+
+def test_where_a_button_sets_training_up_the_page_leads_to_it(settings: Settings) -> None:
+    folder = DataFolder(settings.data_dir, settings.run)
+    folder.prepare()
+    lock = Lock(folder)  # as `modelmill up` holds it
+    with within(settings) as browser:
+        page = browser.get("/ui/tasks").text
+    lock.release()
+    assert 'href="/ui/demonstrations">Go to the demonstrations' in page and "ops/ray-local" not in page
+    with within(settings) as browser:
+        page = browser.get("/ui/tasks").text
+    assert "Go to the demonstrations" not in page and "ops/ray-local" in page
 
 
 WEST = '{"west": {"address": "http://127.0.0.1:2"}}'
