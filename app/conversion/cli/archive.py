@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.conversion.cli.service import FULL_ID, SEARCHED_AT_MOST, JobId
+from app.conversion.cli.service import FULL_ID, SEARCHED_AT_MOST, JobId, archive_of
 from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def list_archive(
     url: Url = None,
 ) -> None:
     """List completed jobs, the last completed one first."""
-    with _client(context, url) as client:
+    with archive_of(context, url) as client:
         filters = {"q": search, "tag": tag, "model": model, "since": since, "until": until, "snr_min_db": min_snr}
         rows = list(client.jobs(limit=limit, verdict=verdict.upper() if verdict else None, **filters))
     if as_json:
@@ -61,7 +61,7 @@ def list_archive(
 @commands.command()
 def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
     """Show a completed job."""
-    with _client(context, url) as client:
+    with archive_of(context, url) as client:
         archived = client.job(_id_of(client, job))
     if as_json:
         typer.echo(json.dumps(archived, indent=2))
@@ -86,7 +86,7 @@ def keep(
     url: Url = None,
 ) -> None:
     """Keep a job permanently."""
-    with _client(context, url) as client:
+    with archive_of(context, url) as client:
         job_id = _id_of(client, job)
         client.keep(job_id, is_kept=not off)
     typer.echo(f"Job {job_id} is kept{' no longer' if off else ''}.")
@@ -100,7 +100,7 @@ def remove(
     url: Url = None,
 ) -> None:
     """Delete a job and all its files permanently."""
-    with _client(context, url) as client:
+    with archive_of(context, url) as client:
         job_id = _id_of(client, job)
         if not yes:
             if not sys.stdin.isatty():
@@ -108,12 +108,6 @@ def remove(
             typer.confirm(f"Delete job {job_id} with all its files?", abort=True)
         client.remove(job_id)
     typer.echo(f"Job {job_id} is deleted.")
-
-
-def _client(context: typer.Context, url: str | None) -> ArchiveClient:
-    from app.conversion.client import ArchiveClient
-
-    return ArchiveClient(url_of(context, url), token=token())
 
 
 def _id_of(client: ArchiveClient, prefix: str) -> str:

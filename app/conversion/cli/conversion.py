@@ -13,14 +13,12 @@ from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
 from app.conversion.cli.sources import fetched_key, is_source, stem_of
-from app.conversion.cli.tables import candidates_table, facts_of_quality, quality_table
 from app.conversion.client import ConversionClient
 from app.conversion.errors import NoImages
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.errors import BadInput, ModelmillError, NotFound
 
-LOG_LINES = 15
 RESULT = "out.nef"
 INPUTS = ("model.onnx", "quant.zip")
 FLAGS = {
@@ -178,91 +176,6 @@ def fetch(
         }
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror or error}", hint="Choose another folder.") from error
-
-
-def show_warnings(console: Console, record: Record) -> None:
-    """What was found in the inputs when they were submitted, and decided by it."""
-    recognition = (record.get("intake") or {}).get("recognition") or {}
-    if recognition.get("is_taken"):
-        text = f"preprocessing: {recognition['summary']}. {recognition['reason']} --preprocess overrules it."
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-    for warning in (record.get("intake") or {}).get("warnings") or []:
-        console.print(f"warning: {warning['message']}", markup=False, highlight=False, soft_wrap=True)
-
-
-def show_quality(console: Console, report: Record) -> None:
-    if (report.get("quality") or {}).get("outputs"):
-        console.print(quality_table(report))
-    if (report.get("search") or {}).get("candidates"):
-        console.print(candidates_table(report))
-    for line in facts_of_quality(report):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def show_next(console: Console, actions: Sequence[Record], *, at_most: int = 1) -> None:
-    """What to do next, each with its price."""
-    for action in actions[:at_most]:
-        console.print(f"next: {action_line(action)}", markup=False, highlight=False, soft_wrap=True)
-
-
-def action_line(action: Record) -> str:
-    """ "Take int8 + 4 tensors in 16 bit: 21.8 dB. +4.6 dB, +6.1 kB, +0.30 ms"."""
-    price = [
-        f"{value:+{form}} {unit}"
-        for value, form, unit in (
-            (action["gain_db"], ".1f", "dB"),
-            (_thousands(action["size_delta_bytes"]), ",.1f", "kB"),
-            (action["latency_delta_ms"], ".2f", "ms"),
-        )
-        if value is not None
-    ]
-    return f"{action['text']} {', '.join(price)}".strip()
-
-
-def _thousands(value: int | None) -> float | None:
-    return None if value is None else value / 1000
-
-
-def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
-    """Why this conversion is not as good as min_snr_db; empty when it is.
-
-    Args:
-        report: The content of bie.json.
-    """
-    if (report.get("verdict") or {}).get("nothing_quantized"):
-        return "nothing was quantized, so there is no quality to speak of"
-    snr_db = record["stages"]["bie"]["summary"].get("snr_db")
-    if snr_db is None:
-        return "the signal-to-noise ratio of this conversion was not measured"
-    return "" if snr_db >= min_snr_db else f"the worst output has {snr_db:g} dB, less than the {min_snr_db:g} asked for"
-
-
-def show_failure(client: ConversionClient, record: Record, console: Console) -> None:
-    """Step, reason, hint and the end of that step's log."""
-    error = record["error"] or {"step": "", "reason": "unknown", "hint": ""}
-    step = str(error["step"]).lower()
-    console.print(f"FAILED at {step.upper()}: {error['reason']}", style="red", markup=False, soft_wrap=True)
-    if error.get("hint"):
-        console.print(f"  {error['hint']}", markup=False, soft_wrap=True)
-    lines = _log_end(client, record["job_id"], step)
-    if lines:
-        console.print(f"The end of {step}.log:")
-    for line in lines:
-        console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _log_end(client: ConversionClient, job_id: str, step: str) -> list[str]:
-    text, offset = b"", 0
-    try:
-        while True:
-            part = client.log(job_id, step, offset)
-            text = (text + part.text)[-16384:]
-            if not part.text:
-                break
-            offset = part.next_offset
-    except ModelmillError:
-        pass  # the log is a help, not the news
-    return text.decode(errors="replace").splitlines()[-LOG_LINES:]
 
 
 def require_file(path: Path, what: str) -> None:

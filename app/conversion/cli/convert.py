@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from app.conversion.cli.option_flags import numbers, options_of, preprocess_flags, seconds, steps_of
 from app.conversion.cli.service import client_of
 from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest
-from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
 PREPROCESS, QUANTIZE, TARGET = "Preprocessing (x = (pixel × scale − mean) / std)", "Quantization (host)", "Target"
@@ -181,7 +180,6 @@ def convert(
     from modelmill_client.inputs import REPORT_FOLDER
 
     from app.conversion.cli.conversion import ConversionOrder
-    from app.conversion.cli.convert import numbers, options_of, preprocess_flags, seconds, steps_of
 
     searched = "kneron" if toolchain == "kneron" else "quantization"
     flags = {
@@ -227,7 +225,8 @@ def convert(
 def _submit(client: Any, order: Any, as_json: bool) -> None:
     from rich.console import Console
 
-    from app.conversion.cli.conversion import show_warnings, submit
+    from app.conversion.cli.conversion import submit
+    from app.conversion.cli.job_report import show_warnings
     from app.conversion.cli.progress import ProgressLines
 
     console = Console(stderr=True)
@@ -239,11 +238,11 @@ def _submit(client: Any, order: Any, as_json: bool) -> None:
 def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_json: bool) -> None:
     from rich.console import Console
 
-    from app.conversion.cli import conversion
+    from app.conversion.cli import conversion, job_report
 
     console = Console(stderr=as_json)
     record = conversion.convert(client, order, console)
-    conversion.show_warnings(console, record)
+    job_report.show_warnings(console, record)
     if record["status"] != "COMPLETED":
         _failed(client, record, console, as_json)
     files = conversion.fetch(client, record, folder)
@@ -252,141 +251,20 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
         outcome = {"job": record, "files": {name: str(path) for name, path in files.items()}, "bie": report}
         typer.echo(json.dumps(outcome, indent=2))
     else:
-        conversion.show_quality(console, report)
-        conversion.show_next(console, client.actions(record["job_id"])["actions"])
+        job_report.show_quality(console, report)
+        job_report.show_next(console, client.actions(record["job_id"])["actions"])
         console.print(f"{conversion.RESULT} lies in {files[conversion.RESULT]}", markup=False, soft_wrap=True)
-    lack = "" if min_snr is None else conversion.lack_of_quality(record, report, min_snr)
+    lack = "" if min_snr is None else job_report.lack_of_quality(record, report, min_snr)
     if lack:
         Console(stderr=True).print(f"modelmill: {lack}", markup=False, highlight=False, soft_wrap=True)
         raise CommandFailed(Exit.BELOW)
 
 
 def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) -> None:
-    from app.conversion.cli.conversion import show_failure
+    from app.conversion.cli.job_report import show_failure
 
     show_failure(client, record, console)
     if as_json:
         typer.echo(json.dumps({"job": record, "files": {}}, indent=2))
     is_cancelled = (record["error"] or {}).get("code") == "CANCELLED"
     raise CommandFailed(Exit.CANCELLED if is_cancelled else Exit.FAILED)
-
-
-def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, Any]:
-    """The options as JSON: the file's, overlaid with the flags that were given.
-
-    Args:
-        flags: By dotted path, e.g. {"preprocess.color": "BGR"}.
-        shapes: Each "input=1,3,224,224".
-
-    Raises:
-        BadRequest: The options cannot be.
-    """
-    chosen = _from_file(file) if file else {}
-    for path, value in flags.items():
-        _put(chosen, path.split("."), value)
-    for text in shapes:
-        name, shape = _shape(text)
-        chosen.setdefault("input_shapes", {})[name] = shape
-    _check(chosen)
-    return chosen
-
-
-def numbers(text: str | None, flag: str) -> list[float] | None:
-    """'0.485,0.456,0.406' as numbers; one number is for all channels."""
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise BadRequest(f"{flag} {text!r} is no number", hint='Write "127" or "0.485,0.456,0.406".') from None
-
-
-def seconds(text: str | None) -> float | None:
-    """Of "90s", "10m" or "1h". Raises BadRequest."""
-    from app.conversion.goals import parse_budget
-
-    if text is None:
-        return None
-    try:
-        return parse_budget(text)
-    except ValueError as error:
-        raise BadRequest(f"--budget: {error}", hint="Write 90s, 10m or 1h.") from None
-
-
-def steps_of(text: str) -> list[dict[str, Any]]:
-    """The steps of a candidate of a report, "bie.json" or "bie.json:3". Raises BadRequest."""
-    name, _, number = text.rpartition(":")
-    path, id_ = (Path(name), number) if name and number.isdecimal() else (Path(text), "")
-    tried = _from_file(path, "--start").get("search", {}).get("candidates", [])
-    chosen = next((one for one in tried if (str(one["id"]) == id_ if id_ else one["is_taken"])), None)
-    if chosen is None or not chosen.get("steps"):
-        raise BadRequest(
-            f"--start {text}: the report has no such candidate",
-            hint="It is the bie.json of a job that has searched; its candidates have ids from 0 on.",
-        )
-    return list(chosen["steps"])
-
-
-def preprocess_flags(text: str | None) -> dict[str, Any]:
-    """A preset's values or a JSON object, as flags. Raises BadRequest."""
-    from app.conversion.presets import PREPROCESS as PRESETS
-
-    if text is None:
-        return {}
-    if text in PRESETS:
-        return {f"preprocess.{name}": value for name, value in PRESETS[text].items()}
-    try:
-        values = read_object(text)
-    except UnreadableJson:
-        raise BadRequest(
-            f"--preprocess {text!r} is neither a name nor a JSON object",
-            hint=f'The names are {", ".join(PRESETS)}; an object is such as {{"color": "BGR", "scale": 1}}.',
-        ) from None
-    return {f"preprocess.{name}": value for name, value in values.items()}
-
-
-def _shape(text: str) -> tuple[str, list[int]]:
-    name, _, sizes = text.rpartition("=")
-    try:
-        shape = [int(size) for size in sizes.replace("x", ",").split(",")]
-    except ValueError:
-        shape = []
-    if not name or not shape:
-        raise BadRequest(f"--shape {text!r} is no shape", hint='Write the name and all axes: "input=1,3,224,224".')
-    return name, shape
-
-
-def _from_file(path: Path, flag: str = "--options") -> dict[str, Any]:
-    try:
-        options = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadRequest(f"{flag} {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise BadRequest(f"{flag} {path} is no JSON: {error}") from error
-    if not isinstance(options, dict):
-        raise BadRequest(f"{flag} {path} must hold a JSON object")
-    return options
-
-
-def _put(target: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    for name in path[:-1]:
-        below = target.setdefault(name, {})
-        if not isinstance(below, dict):
-            raise BadRequest(f"option {name!r} must be an object")
-        target = below
-    target[path[-1]] = value
-
-
-def _check(chosen: dict[str, Any]) -> None:
-    from pydantic import ValidationError
-
-    from app.conversion.options import Options
-
-    try:
-        Options.model_validate_json(json.dumps(chosen))
-    except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, problem['loc'])) or 'options'}: {problem['msg'].removeprefix('Value error, ')}"
-            for problem in error.errors()
-        ]
-        raise BadRequest(f"these options cannot be: {'; '.join(problems)}") from error

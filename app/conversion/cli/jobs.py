@@ -67,7 +67,7 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
         return
     from rich.console import Console
 
-    from app.conversion.cli.conversion import show_quality
+    from app.conversion.cli.job_report import show_quality
     from app.conversion.cli.tables import stage_lines
 
     console = Console()
@@ -98,7 +98,7 @@ def logs(
 @commands.command()
 def actions(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
     """Show the next actions for a conversion with their cost, the best one first."""
-    from app.conversion.cli.conversion import action_line
+    from app.conversion.cli.job_report import action_line
 
     with client_of(context, url) as client:
         answer = client.actions(job_of(client, job)["job_id"])

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.conversion.cli.service import FULL_ID, JobId, client_of, job_of
+from app.conversion.cli.service import FULL_ID, JobId, archive_of, client_of, job_of
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def reproduce(
     """Convert the inputs of a job again with the same options and without the cache, and compare the results."""
     from app.conversion.reproduction import changed_versions, compare
 
-    with client_of(context, url) as client, _archive(context, url) as archive:
+    with client_of(context, url) as client, archive_of(context, url) as archive:
         before = _record(client, archive, job)
         after = _again(client, before, timeout)
         with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
@@ -58,12 +58,6 @@ def reproduce(
         _print(before, after, outputs, versions)
     if not all(output.is_same for output in outputs):
         raise CommandFailed(Exit.FAILED)
-
-
-def _archive(context: typer.Context, url: str | None) -> ArchiveClient:
-    from app.conversion.client import ArchiveClient
-
-    return ArchiveClient(url_of(context, url), token=token())
 
 
 def _record(client: ConversionClient, archive: ArchiveClient, job: str) -> Record:
@@ -100,7 +94,7 @@ def _again(client: ConversionClient, before: Record, timeout_s: float | None) ->
     """The new job at its end. Raises CommandFailed when it fails."""
     from rich.console import Console
 
-    from app.conversion.cli.conversion import show_failure
+    from app.conversion.cli.job_report import show_failure
 
     keys = [before["artifacts"][name]["key"] for name in INPUTS]
     name, tags = before["name"], (TAG,)

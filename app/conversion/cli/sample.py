@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.conversion.cli.conversion import ConversionOrder, convert, fetch, show_failure, show_quality
+from app.conversion.cli.conversion import ConversionOrder, convert, fetch
+from app.conversion.cli.job_report import show_failure, show_quality
 from app.conversion.client import ConversionClient
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError, NotFound

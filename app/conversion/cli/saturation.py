@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.conversion.cli.convert import preprocess_flags
+from app.conversion.cli.option_flags import preprocess_flags
 from app.kit.cli.service_options import AsJson
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _curve(model: Path, archive: Path, preprocess: str | None, threads: int) -> 
 
 
 def _options(preprocess: str | None, recognition: Any) -> Options:
-    from app.conversion.cli.convert import options_of
+    from app.conversion.cli.option_flags import options_of
     from app.conversion.options import Options
 
     chosen = options_of(None, {**preprocess_flags(preprocess), "quantization.method": "minmax"}, [])

@@ -11,7 +11,7 @@ from app.kit.cli.service_options import token, url_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
-    from app.conversion.client import ConversionClient
+    from app.conversion.client import ArchiveClient, ConversionClient
 
 FULL_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SEARCHED_AT_MOST = 1000
@@ -23,6 +23,12 @@ def client_of(context: typer.Context, url: str | None) -> ConversionClient:
     from app.conversion.client import ConversionClient
 
     return ConversionClient(url_of(context, url), token=token())
+
+
+def archive_of(context: typer.Context, url: str | None) -> ArchiveClient:
+    from app.conversion.client import ArchiveClient
+
+    return ArchiveClient(url_of(context, url), token=token())
 
 
 def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from app.conversion import object_keys
 from app.conversion.model import JobRecord, Stage
@@ -20,6 +18,7 @@ from app.conversion.service.quality.views import Quality
 from app.conversion.toolchains.base import OUTPUTS
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
+from app.kit.process.keyed_locks import KeyedLocks
 
 MAKE = "app.conversion.intake.answer_pictures:draw_answers"
 MEDIA_TYPE = "image/webp"
@@ -84,14 +83,7 @@ class Answers:
     pictures: tuple[AnsweredPicture, ...]
 
 
-class _Lock:
-    """A lock that a weak dictionary can hold."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-_at_work: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
+_at_work = KeyedLocks()
 """By job id: two concurrent requests for a page compute the answers once."""
 
 
@@ -119,7 +111,7 @@ def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answ
     matching = stored_answers(conversion, record)
     if matching is not None or not may_answer(record, quality):
         return matching
-    with _at_work.setdefault(record.job_id, _Lock()).lock:
+    with _at_work.of(record.job_id):
         names = [sample.name for sample in quality.worst_samples[:PICTURES_MOST]]
         return stored_answers(conversion, record) or _made(conversion, record, names)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from app.conversion import object_keys
 from app.conversion.model import JobRecord
@@ -14,20 +12,14 @@ from app.conversion.service import Conversion
 from app.conversion.service.quality.views import Quality
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
+from app.kit.process.keyed_locks import KeyedLocks
 
 MAKE = "app.conversion.intake.thumbnails:make_thumbnails"
 MEMORY_BYTES = 2 << 30
 MEDIA_TYPE = "image/webp"
 
 
-class _Lock:
-    """A lock that a weak dictionary can hold."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-_at_work: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
+_at_work = KeyedLocks()
 """By job id: a page asks for all pictures at once, and the first request makes them for all."""
 
 
@@ -40,7 +32,7 @@ def thumbnail(conversion: Conversion, record: JobRecord, quality: Quality, index
     stored = _stored(conversion, record, index)
     if stored is not None or not 0 <= index < len(quality.worst_samples) or _is_made(conversion, record):
         return stored
-    with _at_work.setdefault(record.job_id, _Lock()).lock:
+    with _at_work.of(record.job_id):
         if not _is_made(conversion, record):
             _make(conversion, record, [sample.name for sample in quality.worst_samples])
     return _stored(conversion, record, index)

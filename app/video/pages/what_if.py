@@ -25,6 +25,7 @@ from app.video.model.job import StageHost, VideoJob
 from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.pages import new_form, view_models
+from app.video.pages.job import job_of
 from app.video.pages.job_list import url_of
 from app.video.pages.new import kinds_of, nodes_of, only_video
 from app.video.scheduling.contract import NodeInfo
@@ -77,10 +78,6 @@ def of_any(request: Request) -> Response:
 @with_fields(MAX_BYTES, "A question")
 def ask_of_any(request: Request, sent: dict[str, str]) -> Response:
     return _answer(request, sent, None)
-
-
-def job_of(request: Request) -> VideoJob:
-    return video_of(request).jobs.get(user_of(request), request.path_params["uid"])
 
 
 def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> Response:

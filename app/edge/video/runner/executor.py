@@ -20,15 +20,8 @@ from app.edge.video.runner.frame_context import (
 )
 from app.edge.video.runner.frame_transport import KEPT_THERE, H264Uplinks, OutgoingPictures
 from app.edge.video.runner.resize import Size, resized
-from app.edge.video.runner.stage_client import (
-    HostAway,
-    HostNotReady,
-    StageAnswer,
-    StageClient,
-    StageFailed,
-    StageRoute,
-    StageRouter,
-)
+from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageAnswer, StageClient, StageFailed
+from app.edge.video.runner.stage_router import StageRoute, StageRouter
 from app.edge.video.stage_host.errors import NoDecoder
 from app.edge.video.stages.parameters import timeout_of
 from app.inference.errors import DamagedPicture

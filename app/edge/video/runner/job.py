@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from app.edge.video.runner.agent_client import AgentClient
+from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, needs_of
 from app.edge.video.runner.frame_transport import H264Uplinks
@@ -20,10 +22,11 @@ from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewSt
 from app.edge.video.runner.profiling import Profiler
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.recorder import Recorder
-from app.edge.video.runner.reporter import EVERY_S, AgentClient, CheckpointFile, PlanRequester, Reporter, plan_request
+from app.edge.video.runner.reporter import EVERY_S, PlanRequester, Reporter, plan_request
 from app.edge.video.runner.results import FrameResults
 from app.edge.video.runner.source_reader import AFTER_DAMAGE, Generator, JobSource, Outage, SourceReader
-from app.edge.video.runner.stage_client import PROBE_S, StageClient, StageRouter
+from app.edge.video.runner.stage_client import StageClient
+from app.edge.video.runner.stage_router import PROBE_S, StageRouter
 from app.edge.video.stages.registry import kinds as kinds_of_node
 from app.edge.video.work import LOOK_S, RunnerWork, WatchedWork
 from app.kit.network.tls import LOOK_S as LOOK_TLS_S

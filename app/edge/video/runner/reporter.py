@@ -12,113 +12,22 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import httpx
-
-from app.kit.files.whole_files import SHARED, write_whole
+from app.edge.video.runner.agent_client import AgentClient
+from app.edge.video.runner.checkpoint import CheckpointFile
 from app.video.model.dag import Dag
 from app.video.model.report import JobReport, PlanRequest, PlanResult
 
-NAME = "runner.json"
-logger = logging.getLogger(__name__)
-
-
-@dataclass
-class Checkpoint:
-    """The state of a runner that survives a restart."""
-
-    seq: int = 0
-    """The number of the last report."""
-    n_loop: int = 0
-    """The number of the last reported frame."""
-    asked: int = 0
-    """The number of requests for a plan."""
-    ending: str = ""
-    """The ending of a job that is over."""
-    reason: str = ""
-    """The reason of the ending."""
-
-
-class CheckpointFile:
-    """A small JSON file in the job's folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / NAME
-        self._lock = threading.Lock()
-        self.state = self._read()
-
-    def write(self) -> None:
-        """Writes the file. A failure is logged, and the job continues."""
-        with self._lock:
-            try:
-                write_whole(self._path, json.dumps(asdict(self.state)), mode=SHARED)
-            except OSError as error:
-                logger.warning("%s cannot be written: %s", self._path, error)
-
-    def _read(self) -> Checkpoint:
-        try:
-            data = json.loads(self._path.read_bytes())
-            return Checkpoint(
-                int(data["seq"]), int(data["n_loop"]), int(data["asked"]), str(data["ending"]), str(data["reason"])
-            )
-        except FileNotFoundError:
-            return Checkpoint()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s is damaged and begun anew: %s", self._path, error)
-            seconds = int(time.time())  # greater than all earlier numbers
-            return Checkpoint(seconds, seconds, seconds)
-
-
 EVERY_S = 1.0
 AT_LEAST_EVERY_S = 5.0
-TIMEOUT_S = 3.0
 MOST_RESULTS = 5000
 """Maximum number of unsent results; beyond it the oldest are lost."""
 IN_ONE = 500
 """Maximum number of results in a report."""
 MOST_CHARACTERS = 1 << 17
 """Maximum length of a report's results: half of what the web accepts, for another result of this length may follow."""
-
-
-class AgentClient:
-    """Sends to the agent of this node."""
-
-    def __init__(self, agent_url: str, uid: str) -> None:
-        self._url = agent_url.rstrip("/")
-        self._uid = uid
-        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
-        self._is_away = False
-
-    def send(self, path: str, body: bytes, content_type: str = "application/json") -> bool:
-        """Sends a report. Returns whether it has arrived; one that the agent refuses has arrived."""
-        if not self._url:
-            return True
-        try:
-            response = self._client.post(f"{self._url}{path}", content=body, headers={"content-type": content_type})
-        except httpx.HTTPError as error:
-            if not self._is_away:
-                logger.warning("The agent at %s is away: %s", self._url, error)
-            self._is_away = True
-            return False
-        if self._is_away:
-            logger.info("The agent at %s is back", self._url)
-        self._is_away = False
-        if response.is_error:
-            logger.warning("The agent has refused %s: %s %s", path, response.status_code, response.text[:200])
-        return response.status_code < 500
-
-    def ask(self, request: PlanRequest) -> bool:
-        return self.send("/node/get_plan", json.dumps(request).encode())
-
-    def show(self, jpeg: bytes) -> None:
-        self.send(f"/video/{quote(self._uid, safe='')}/picture", jpeg, "image/jpeg")
-
-    def close(self) -> None:
-        self._client.close()
+logger = logging.getLogger(__name__)
 
 
 class Reporter:

@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from app.conversion.cli import local_run
-from app.conversion.cli.conversion import lack_of_quality, packed
-from app.conversion.cli.convert import numbers, options_of, preprocess_flags, steps_of
+from app.conversion.cli.conversion import packed
+from app.conversion.cli.job_report import lack_of_quality
+from app.conversion.cli.option_flags import numbers, options_of, preprocess_flags, steps_of
 from app.conversion.cli.progress import ProgressLines, stage_text
 from app.conversion.cli.tables import facts_of_quality, plain, quality_table
 from app.conversion.errors import NoImages

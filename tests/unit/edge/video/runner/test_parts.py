@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Timing, needs_of
 from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.frame_workers import (
@@ -21,9 +22,9 @@ from app.edge.video.runner.frame_workers import (
 )
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
 from app.edge.video.runner.quality import f1, mae, pairs, scored
-from app.edge.video.runner.reporter import CheckpointFile, PlanRequester
+from app.edge.video.runner.reporter import PlanRequester
 from app.edge.video.runner.resize import fitted
-from app.edge.video.runner.stage_client import StageRouter
+from app.edge.video.runner.stage_router import StageRouter
 from app.edge.video.stages.registry import kinds
 from app.edge.video.work import NoWork, RunnerWork, WatchedWork
 from app.video.model.dag import Reference, read_dag

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from app.edge.video.runner.reporter import AgentClient, CheckpointFile, Reporter
+from app.edge.video.runner.agent_client import AgentClient
+from app.edge.video.runner.checkpoint import CheckpointFile
+from app.edge.video.runner.reporter import Reporter
 from app.video.service.reports import MOST_CHARACTERS, parse_report
 
 
