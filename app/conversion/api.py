@@ -43,7 +43,7 @@ _MULTIPART = {
                     "images": {
                         "type": "array",
                         "items": {"type": "string", "format": "binary"},
-                        "description": "a ZIP file, or several images, .npy or .npz files",
+                        "description": "a ZIP file, or several pictures, .npy or .npz files",
                     },
                 },
             }
@@ -59,7 +59,7 @@ OPERATIONS = Operations({**_STEP, **JOB_ID})
 @OPERATIONS.add(
     "POST",
     "/uploads",
-    "Upload a model, its reference images, or both",
+    "Upload a model, its reference pictures, or both",
     {201: schemas.UploadAnswer},
     more_errors=(415, 507),
     body=_MULTIPART,

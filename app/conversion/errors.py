@@ -112,7 +112,7 @@ class BadModelArchive(BadInput):
     code = "MODEL_BAD_ARCHIVE"
 
 
-# --- the reference images, at intake --------------------------------------------------------------
+# --- the reference pictures, at intake --------------------------------------------------------------
 class BadArchive(BadInput):
     """Not a zip, damaged, encrypted, or with entries that point outside (zip slip, symbolic links)."""
 

@@ -94,7 +94,7 @@ class FileReceiver:
         if field in self.names or not part.filename:
             raise BadRequest(
                 f"The field {field!r} must be a file and come once.",
-                hint="Send all images in a row; the files beside a model are `weights`.",
+                hint="Send all pictures in a row; the files beside a model are `weights`.",
             )
         self.field, self.names[field] = field, name
         self.handover = ThreadStream()

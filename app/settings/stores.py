@@ -87,11 +87,11 @@ class UploadSettings(SettingsGroup):
     max_model_bytes: int = Field(default=2 * GIB, gt=0)
     """Maximum size of an uploaded model."""
     max_images_bytes: int = Field(default=4 * GIB, gt=0)
-    """Maximum size of the uploaded reference images."""
+    """Maximum size of the uploaded reference pictures."""
     max_unpacked_bytes: int = Field(default=8 * GIB, gt=0)
-    """Maximum size of the unpacked reference images."""
+    """Maximum size of the unpacked reference pictures."""
     max_images: int = Field(default=5000, gt=0)
-    """Maximum number of reference images of a job."""
+    """Maximum number of reference pictures of a job."""
     checks_at_once: int = Field(default=4, gt=0)
     """Maximum number of concurrent file checks on the web server's host; further ones wait."""
     intake_memory_bytes: int = Field(default=4 * GIB, gt=0)

@@ -42,7 +42,7 @@ def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(deployment: Failin
     (error,) = deployment.failed(deployment.submit(bie="eat"))
     assert error["code"] == "STAGE_OUT_OF_MEMORY"
     assert "out of memory: it needs more than the 0.4 GiB a stage may use" in error["reason"]
-    assert "fewer or smaller reference images" in error["hint"]
+    assert "fewer or smaller reference pictures" in error["hint"]
     assert worker.is_alive()
 
 

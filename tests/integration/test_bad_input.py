@@ -181,7 +181,7 @@ def test_a_dynamic_shape_is_fine_once_the_user_gives_one_that_fits(api: Api) -> 
     assert job["status"] == "COMPLETED", job["error"]
 
 
-# --- the reference images -----------------------------------------------------------------------------
+# --- the reference pictures -----------------------------------------------------------------------------
 def hostile_zip(entry: zipfile.ZipInfo, data: bytes = b"x") -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -242,7 +242,12 @@ def test_the_viewer_serves_its_page_and_scripts_and_nothing_else_of_its_package(
 # --- comparison ---------------------------------------------------------------------------------------------
 def test_two_jobs_are_compared_under_a_permalink(http: httpx.Client, job_id: str, other_id: str) -> None:
     text = get(http, f"/ui/jobs/compare?a={job_id}&b={other_id}").text
-    for phrase in ("quantization.method", "quantization.per_channel", "The same model.", "The same reference images."):
+    for phrase in (
+        "quantization.method",
+        "quantization.per_channel",
+        "The same model.",
+        "The same reference pictures.",
+    ):
         assert phrase in text
     assert "preprocess.scale" not in text
     assert f"/ui/jobs/compare?a={other_id}&amp;b={job_id}" in text

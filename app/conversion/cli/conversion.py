@@ -215,7 +215,9 @@ def packed(images: Sequence[Path], report: Path | None = None) -> Iterator[Path]
 
     for path in images:
         if not path.exists():
-            raise NotFound(f"there is no {path}", hint="Images are a folder, a zip, pictures, .npy or .npz files.")
+            raise NotFound(
+                f"there is no {path}", hint="Reference samples are a folder, a zip, pictures, .npy or .npz files."
+            )
     try:
         with inputs.packed(images, tuple(KINDS), report) as archive:
             yield archive

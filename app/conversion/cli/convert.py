@@ -30,7 +30,7 @@ def convert(
         ),
     ],
     images: Annotated[
-        list[Path], typer.Argument(help="Reference samples: a folder, a ZIP file, images, .npy or .npz files.")
+        list[Path], typer.Argument(help="Reference samples: a folder, a ZIP file, pictures, .npy or .npz files.")
     ],
     out: Annotated[
         Path | None,
@@ -60,7 +60,7 @@ def convert(
         Optional,
         typer.Option(
             metavar="NAME|JSON",
-            help="Preprocessing of the images: unit, signed, imagenet, shift127, bytes_bgr, or the options as "
+            help="Preprocessing of the pictures: unit, signed, imagenet, shift127, bytes_bgr, or the options as "
             "JSON. Default: what is recognized from the family and the first layer of the model, if it is "
             "certain.",
             rich_help_panel=PREPROCESS,
@@ -78,7 +78,7 @@ def convert(
         Optional,
         typer.Option(
             metavar="stretch|letterbox",
-            help="How images are scaled to the input of the model.",
+            help="How pictures are scaled to the input of the model.",
             rich_help_panel=PREPROCESS,
         ),
     ] = None,
@@ -143,13 +143,13 @@ def convert(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Images that are not used to calibrate or to choose. The result of the search is also measured on"
+            help="Pictures that are not used to calibrate or to choose. The result of the search is also measured on"
             " them.",
             rich_help_panel=QUANTIZE,
         ),
     ] = None,
     allow_damaged: Annotated[
-        bool | None, typer.Option("--allow-damaged", help="Skip images that cannot be read.")
+        bool | None, typer.Option("--allow-damaged", help="Skip pictures that cannot be read.")
     ] = None,
     options: Annotated[
         Path | None,

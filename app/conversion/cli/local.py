@@ -13,7 +13,7 @@ from app.kit.errors import BadInput, BadRequest
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="An .onnx, .bie or .nef file, or a ZIP file of images.")],
+    file: Annotated[Path, typer.Argument(help="An .onnx, .bie or .nef file, or a ZIP file of pictures.")],
     chip: Annotated[
         str | None,
         typer.Option(
@@ -37,7 +37,7 @@ def inspect(
 
 def run(
     nef: Annotated[Path, typer.Argument(help="An out.nef of the toolchain host.")],
-    sample: Annotated[Path, typer.Argument(metavar="INPUT", help="An image, or an .npy or .npz file.")],
+    sample: Annotated[Path, typer.Argument(metavar="INPUT", help="A picture, or an .npy or .npz file.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.npz", help="File for the outputs.")] = None,
     as_json: AsJson = False,
 ) -> None:

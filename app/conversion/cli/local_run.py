@@ -56,7 +56,7 @@ def open_model(path: Path) -> HostModel:
 
 
 def run_all(model: HostModel, sample: Path) -> list[InferenceResult]:
-    """One result per sample of the file, prepared exactly as the reference images were."""
+    """One result per sample of the file, prepared exactly as the reference pictures were."""
     if not sample.is_file():
         raise NotFound(f"there is no file {sample}", hint="INPUT is a picture, a .npy or a .npz file.")
     inputs = [_Input(spec["name"], tuple(spec["shape"]), spec["dtype"]) for spec in model.inputs]

@@ -27,7 +27,7 @@ def convert_sample(url: str, folder: Path, console: Console, *, token: str = "")
             f"the bundled sample is not at {FOLDER}", hint="Start from a copy of the repository, or with --no-sample."
         )
     console.print(
-        "Converting the bundled sample: a classifier of handwritten digits, 100 reference images.", soft_wrap=True
+        "Converting the bundled sample: a classifier of handwritten digits, 100 reference pictures.", soft_wrap=True
     )
     with ConversionClient(url, token=token) as client:
         record = convert(client, ConversionOrder(str(MODEL), [IMAGES], name="digits", tags=("sample",)), console)
@@ -46,7 +46,7 @@ def _show_accuracy(console: Console, nef: Path) -> None:
 
     accuracy = compare_accuracy(MODEL, nef, LABELLED)
     console.print(
-        f"accuracy on {accuracy.samples} other images: {accuracy.fp32:.1%} fp32, {accuracy.int8:.1%} int8",
+        f"accuracy on {accuracy.samples} other pictures: {accuracy.fp32:.1%} fp32, {accuracy.int8:.1%} int8",
         highlight=False,
     )
 

@@ -22,7 +22,7 @@ IMAGES_MOST, UNPACKED_BYTES = 5000, 8 << 30
 
 def saturation(
     model: Annotated[Path, typer.Argument(help="The ONNX file.")],
-    images: Annotated[list[Path], typer.Argument(help="A folder, a ZIP file, images, .npy or .npz files.")],
+    images: Annotated[list[Path], typer.Argument(help="A folder, a ZIP file, pictures, .npy or .npz files.")],
     preprocess: Annotated[
         str | None,
         typer.Option(
@@ -32,7 +32,7 @@ def saturation(
     threads: Annotated[int, typer.Option(min=1, help="Number of CPU threads.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Show the SNR by the number of calibration images, measured on images that are not used to calibrate."""
+    """Show the SNR by the number of calibration pictures, measured on pictures that are not used to calibrate."""
     from app.conversion.cli.conversion import packed, require_file
 
     require_file(model, "model")

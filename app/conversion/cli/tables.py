@@ -80,10 +80,11 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         yield f"latency on this CPU: {latency['float']:g} ms float, {latency['int8']:g} ms int8"
     task = (report.get("judgement") or {}).get("task") or (report.get("quality") or {}).get("task") or {}
     if task.get("float_agreement") is not None:
-        yield f"answers: {task['kind']} {task['float_agreement']:.3f} of the float model's, {task['n']} images"
+        yield f"answers: {task['kind']} {task['float_agreement']:.3f} of the float model's, {task['n']} pictures"
     for row in report.get("labels") or ():
         place = "set no range" if row["are_unseen"] else "some set ranges"
-        yield f"{row['metric']}: {row['float']:.3f} float, {row['int8']:.3f} int8, {row['n']} labeled images ({place})"
+        values = f"{row['float']:.3f} float, {row['int8']:.3f} int8"
+        yield f"{row['metric']}: {values}, {row['n']} labeled pictures ({place})"
     calibration = report.get("calibration") or {}
     if calibration.get("samples"):
         yield f"calibrated on {calibration['samples']} samples by {calibration.get('method', 'the vendor')}"

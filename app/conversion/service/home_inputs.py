@@ -133,7 +133,7 @@ def _packed(folder: InputPath, max_samples: int) -> FileParts:
         if count > max_samples:
             raise TooManySamples(
                 f"The folder {folder.name} has more than the {max_samples} samples that are accepted here.",
-                hint="A hundred typical images are enough to calibrate: put some of them into a folder of their own.",
+                hint="A hundred typical pictures are enough to calibrate: put some of them into a folder of their own.",
             )
         yield FileStart(entry.name)
         yield from folder.tree.read(entry.path)

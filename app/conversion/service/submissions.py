@@ -179,7 +179,7 @@ class Submissions:
     def _check_inputs(self, submission: Submission) -> dict[str, Any]:
         """Checks the inputs in a child process, because a hostile file must not harm the web server."""
         settings = self.settings
-        hint = "Check the model with onnx.checker.check_model, and send fewer or smaller reference images."
+        hint = "Check the model with onnx.checker.check_model, and send fewer or smaller reference pictures."
         with self.intake.folder("intake-") as folder, aborts_refused("The inputs could not be checked", hint=hint):
             self.objects.get_file(submission.model_key, folder / object_keys.MODEL)
             self.objects.get_file(submission.quant_key, folder / object_keys.IMAGES)
@@ -233,7 +233,7 @@ def _with_recognized(submission: Submission, recognition: Mapping[str, Any] | No
 
 def _no_such_key(key: str) -> KeyNotFound:
     return KeyNotFound(
-        f"{key!r} is not the key of an uploaded model or of uploaded images.",
+        f"{key!r} is not the key of an uploaded model or of uploaded pictures.",
         hint="Use the model_key and quant_key that POST /uploads returned; uploads are kept for a day.",
     )
 

@@ -59,7 +59,7 @@ def _make(conversion: Conversion, record: JobRecord, names: list[str]) -> None:
     """All of them, and a note of it, so that samples without a picture are not tried again."""
     objects = conversion.jobs.objects
     with conversion.uploads.intake.folder("thumbs-") as folder, contextlib.suppress(ObjectMissing):
-        # They are missing when the reference images were deleted meanwhile.
+        # They are missing when the reference pictures were deleted meanwhile.
         objects.get_file(object_keys.input_(record.job_id, object_keys.IMAGES), folder / object_keys.IMAGES)
         places = _run(conversion, folder, names)
         for place in places:

@@ -170,8 +170,8 @@ class Uploads:
             return self.objects.put(object_keys.upload(upload_id, object_keys.IMAGES), _as_zip(parts), max_bytes=limit)
         except TooLarge as error:
             raise ImagesTooLarge(
-                f"The reference images are larger than the {limit} bytes that are accepted here.",
-                hint="A hundred typical images are enough to calibrate; send fewer or smaller ones.",
+                f"The reference pictures are larger than the {limit} bytes that are accepted here.",
+                hint="A hundred typical pictures are enough to calibrate; send fewer or smaller ones.",
             ) from error
 
     def presign(self, owner: str, names: Iterable[str]) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _as_zip(parts: FileParts) -> Iterator[bytes]:
     incoming = iter(parts)
     first = next(incoming, None)
     if not isinstance(first, FileStart):
-        raise NoImages("There are no reference images.", hint="Send one zip, or images, .npy or .npz files.")
+        raise NoImages("There are no reference pictures.", hint="Send one zip, or pictures, .npy or .npz files.")
     if not first.name.lower().endswith(".zip"):
         yield from zip_stream(_members(first, incoming))
         return

@@ -47,7 +47,7 @@ class Workspace:
 
     @property
     def images(self) -> Path | None:
-        """The packed reference images, for the stages that use them."""
+        """The packed reference pictures, for the stages that use them."""
         return None if self.stage is Stage.NEF else self.folder / SCRATCH / IMAGES_IN_SCRATCH
 
     @property
@@ -135,8 +135,8 @@ class Workspace:
     def _disk_full(self, error: ModelmillError | OSError) -> WorkDiskFull:
         return WorkDiskFull(
             f"no space left on the work disk of worker {self.record.current.worker}",
-            hint="Use fewer or smaller reference images, or ask the operator for more space under MODELMILL_WORK_DIR; "
-            "then submit the job again.",
+            hint="Use fewer or smaller reference pictures, or ask the operator for more space under "
+            "MODELMILL_WORK_DIR; then submit the job again.",
             detail={"cause": str(error)},
         )
 

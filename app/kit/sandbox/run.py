@@ -18,7 +18,7 @@ from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, St
 POLL_S = 0.25
 READ_BYTES = 1 << 16
 END_S = 10.0
-LESS_MEMORY = "Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit."
+LESS_MEMORY = "Use fewer or smaller reference pictures or fewer threads, or ask the operator for a higher limit."
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def judge(run: Run) -> Finished:
     if outcome["why"] == "timeout":
         raise StageTimedOut(
             f"timed out after {run.limits.time_s:g} s",
-            hint="Look for a loop without an end in the model; use fewer or smaller reference images, or ask the "
+            hint="Look for a loop without an end in the model; use fewer or smaller reference pictures, or ask the "
             "operator for a longer limit.",
         )
     if outcome["why"] == "memory" or "out_of_memory" in run.last:

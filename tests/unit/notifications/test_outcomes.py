@@ -82,7 +82,7 @@ def test_a_failure_is_told_in_the_readers_language() -> None:
         "name": "yolo",
         "code": "STAGE_OUT_OF_MEMORY",
         "reason": "It needed more than 2 GiB.",
-        "hint": "Use fewer or smaller reference images or fewer threads, or ask the operator for a higher limit.",
+        "hint": "Use fewer or smaller reference pictures or fewer threads, or ask the operator for a higher limit.",
     }
     _, reason, hint = message_text(EventKind.JOB_FAILED, failure, "zh-Hant").splitlines()
     assert reason == "原因：這個階段需要的記憶體超過上限。 It needed more than 2 GiB."

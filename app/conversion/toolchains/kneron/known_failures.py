@@ -30,7 +30,7 @@ class VendorFailure:
         object.__setattr__(self, "pattern", re.compile(self.text, re.IGNORECASE))
 
 
-MEMORY_HINT = "Use fewer reference images or fewer threads, or give the worker more memory."
+MEMORY_HINT = "Use fewer reference pictures or fewer threads, or give the worker more memory."
 OPERATOR_HINT = (
     "Cut the model before this node and compute the rest outside, replace the operator, or choose another chip; "
     "opt_matmul, replace_avgpool_with_conv and replace_dilated_conv rewrite some patterns."
@@ -125,7 +125,7 @@ TABLE = (
         "disk_full",
         r"No space left on device|Disk quota exceeded",
         "the disk ran full",
-        "Free space for scratch files (6 GB at least), or use fewer reference images.",
+        "Free space for scratch files (6 GB at least), or use fewer reference pictures.",
         "resources",
     ),
     VendorFailure(
@@ -185,7 +185,7 @@ TABLE = (
         "quantization_failed",
         r"Quantization model generation failed",
         "quantization failed",
-        "The log above the message names the cause; fewer images and threads or another range method may help.",
+        "The log above the message names the cause; fewer pictures and threads or another range method may help.",
         "toolchain",
         "general",
     ),

@@ -264,6 +264,8 @@ def from_signal(returncode: int) -> Diagnosis:
             "killed", f"the toolchain died with {name}, most likely out of memory", MEMORY_HINT, "resources", ()
         )
     if name == "SIGXCPU":
-        return Diagnosis("cpu_limit", "the toolchain used up its processor time", "Use fewer images.", "resources", ())
+        return Diagnosis(
+            "cpu_limit", "the toolchain used up its processor time", "Use fewer pictures.", "resources", ()
+        )
     hint = "Try again with one thread; if it stays, try another toolchain version or report the model to the vendor."
     return Diagnosis("crashed", f"the toolchain crashed ({name})", hint, "toolchain", ())

@@ -85,8 +85,10 @@ def pseudo(
         int, typer.Option(min=1, max=65535, help="Port of the tracker of the cloud, which is the web server, too.")
     ] = 5001,
     edge_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the agent of the edge node.")] = 5002,
-    picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the web server for images.")] = 5100,
-    edge_picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the edge node for images.")] = 5101,
+    picture_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the web server for pictures.")] = 5100,
+    edge_picture_port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of the edge node for pictures.")
+    ] = 5101,
     service_port: Annotated[
         int, typer.Option(min=1, max=65535, help="First port of the stages; the first one is that of the cloud.")
     ] = 5500,

@@ -44,10 +44,12 @@ def packed(images: Sequence[Path], kinds: Sequence[str] = (), report: Path | Non
     reporting = [] if report is None else [report]
     for path in [*images, *reporting]:
         if not path.exists():
-            raise NoImages(f"there is no {path}", hint="Images are a folder, a zip, pictures, .npy or .npz files.")
+            raise NoImages(
+                f"there is no {path}", hint="Reference samples are a folder, a zip, pictures, .npy or .npz files."
+            )
     if report is not None and any(path.suffix.lower() == ".zip" for path in images):
         raise NoImages(
-            "images to report on cannot be put into a zip",
+            "pictures to report on cannot be put into a zip",
             hint="Give the folder it was made of, or put them into a folder of it and name that in the options.",
         )
     if len(images) == 1 and images[0].is_file() and report is None:

@@ -271,7 +271,7 @@ def test_a_report_without_quality_is_no_trouble():
     assert list(facts_of_quality({})) == []
     row = {"metric": "top-1", "float": 0.95, "int8": 0.9, "n": 20, "are_unseen": True}
     [fact] = facts_of_quality({"labels": [row]})
-    assert fact == "top-1: 0.950 float, 0.900 int8, 20 labeled images (set no range)"
+    assert fact == "top-1: 0.950 float, 0.900 int8, 20 labeled pictures (set no range)"
 
 
 def test_the_verdict_says_that_nothing_was_quantized():

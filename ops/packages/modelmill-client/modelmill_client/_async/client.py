@@ -68,7 +68,7 @@ class AsyncModelmill:
         options: Mapping[str, Any] | None = None,
         no_cache: bool = False,
     ) -> AsyncJob:
-        """Upload a model with its reference images, and start its conversion.
+        """Upload a model with its reference pictures, and start its conversion.
 
         Args:
             model: An ONNX file; weights that lie beside it under its name go with it.
