@@ -137,7 +137,8 @@ def named(graph: bytes, place: str) -> bytes:
     return bytes(model.SerializeToString())
 
 
-@pytest.mark.parametrize("models", [2, pytest.param(5, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive  # the form becomes one without a browser
+@pytest.mark.parametrize("models", [2, 5])
 def test_models_times_two_presets_become_a_sweep_with_its_plot(
     page: Page, service: Deployment, tmp_path: Path, models: int
 ) -> None:

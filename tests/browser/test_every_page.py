@@ -115,6 +115,19 @@ PAGES = {
 }
 UNKNOWN = ("unknown job", "unknown page")
 ALIKE = {
+    "list without a match",
+    "list after a reset",
+    "new from a job",
+    "video job again",
+    "cuts of a DAG",
+    "ended video job",
+    "rules of a service",
+    "sinks of a service",
+    "end of a service",
+    "end of a video job",
+    "end of a stage",
+    "end of a model",
+    "end of a node",
     "list that is filtered",
     "archive without a match",
     "comparison of three",

@@ -12,6 +12,7 @@ from tests.browser.conftest import OpenContext
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.browser.page_rules import CONTRAST, assert_fits_a_phone, axe_issues
 from tests.harness.deployment import Deployment
+from tests.harness.variants import exhaustive
 
 SHOWS = {
     "Layers": re.compile("Accumulated SNR"),
@@ -87,7 +88,7 @@ def test_the_pictures_are_drawn_over_with_what_both_models_say(page: Page, finis
     expect(page).to_have_url(re.compile("picture=1"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["dark", *exhaustive("light")])
 def test_the_words_on_a_stage_that_runs_are_easy_to_read(open_context: OpenContext, finished: str, scheme: Any) -> None:
     """It runs for too short a time to be caught: the stages of an ended job are made to look as if."""
     page = open_context(color_scheme=scheme).new_page()
@@ -138,7 +139,7 @@ def searched(service: Deployment) -> str:
     return str(job["job_id"])
 
 
-@pytest.mark.parametrize("job", ["finished", "failed", "searched"])
+@pytest.mark.parametrize("job", ["searched", *exhaustive("finished", "failed")])
 def test_the_page_is_short_on_a_phone(open_context: OpenContext, request: pytest.FixtureRequest, job: str) -> None:
     page = open_context(viewport={"width": 375, "height": 800}).new_page()
     page.goto(f"/ui/jobs/{request.getfixturevalue(job)}")

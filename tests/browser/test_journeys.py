@@ -72,6 +72,7 @@ def test_a_first_visitor_has_a_nef_by_the_keyboard_alone(first_visit: Page) -> N
     downloaded(page, lambda: page.keyboard.press("Enter"))
 
 
+@pytest.mark.exhaustive  # the words on such a job are judged elsewhere
 def test_axe_finds_nothing_while_a_job_is_on_its_way(page: Page, own_deployment: Deployment, api: Api) -> None:
     with own_deployment.paused(own_deployment.processes[2]):
         job_id = api.start(small_model(), pngs(3))

@@ -6,9 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenContext
+from tests.harness.variants import exhaustive
 
 
-@pytest.mark.parametrize("path", ["/ui/jobs?q=one", "/ui/jobs/new", "/ui/system", "/ui/jobs/{finished}"])
+@pytest.mark.parametrize("path", ["/ui/jobs?q=one", *exhaustive("/ui/jobs/new", "/ui/system", "/ui/jobs/{finished}")])
 def test_switching_the_language_keeps_the_page_and_survives_a_reload(page: Page, finished: str, path: str) -> None:
     path = path.format(finished=finished)
     page.goto(path)

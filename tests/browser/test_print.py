@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenContext
 from tests.harness.browser.page_rules import CONTRAST, OTHER_OF_COLORS, axe_issues
+from tests.harness.variants import exhaustive
 
 PRESSED = ".sidebar, .footer, .btn, .job-tabs, .choice, input:not([type=hidden]), select"
 """What is of no use on paper."""
@@ -35,7 +36,7 @@ def assert_is_paper(page: Page) -> None:
     assert page.evaluate("document.scrollingElement.scrollWidth") <= A4_PX["width"]
 
 
-@pytest.mark.parametrize("path", ["", "?tab=layers", "?tab=outputs", "?tab=options", "/quality"])
+@pytest.mark.parametrize("path", ["", *exhaustive("?tab=layers", "?tab=outputs", "?tab=options", "/quality")])
 def test_a_job_is_printed_without_what_can_be_pressed(paper: Page, finished: str, path: str) -> None:
     paper.goto(f"/ui/jobs/{finished}{path}")
     expect(paper.get_by_role("heading", level=1)).to_be_visible()

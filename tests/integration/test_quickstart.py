@@ -19,6 +19,7 @@ import pytest
 import redis
 
 from app.kit.backoff import GrowingPause
+from tests.harness.command_line import run
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.processes import send, stop
@@ -38,8 +39,12 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def modelmill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return run(*arguments, environment=environment())
+
+
+def up_in_vain(*flags: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [MODELMILL, *map(str, arguments)], capture_output=True, text=True, env=environment(), check=False
+        [MODELMILL, "up", *map(str, flags)], capture_output=True, text=True, env=environment(), check=False
     )
 
 
@@ -215,6 +220,7 @@ def test_a_killed_worker_comes_back_and_works(stack, tmp_path):
     assert stack.pids("modelmill worker-0") == after
 
 
+@pytest.mark.exhaustive  # tests of the embedded parts show what follows
 def test_the_process_that_all_are_forked_from_may_be_killed(stack, tmp_path):
     """What runs runs on; what ends afterwards is forked from another one."""
     [parent] = stack.pids("modelmill preloaded")
@@ -256,7 +262,7 @@ def test_who_signs_nothing_does_not_hold_the_key(stack):
 
 
 def test_a_second_one_in_the_same_folder_is_told_of_the_first(stack):
-    second = modelmill("up", "--port", "0", "--data-dir", stack.data_dir)
+    second = up_in_vain("--port", "0", "--data-dir", stack.data_dir)
 
     assert second.returncode == 2
     assert f"already runs in {stack.data_dir} (process {stack.process.pid}, {stack.url})" in second.stderr
@@ -267,7 +273,7 @@ def test_a_second_one_in_the_same_folder_is_told_of_the_first(stack):
 def test_a_taken_port_is_one_clear_sentence(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        done = modelmill("up", "--port", str(port), "--data-dir", tmp_path)
+        done = up_in_vain("--port", str(port), "--data-dir", tmp_path)
 
     assert done.returncode == 2
     assert f"port {port} on 127.0.0.1 is taken" in done.stderr
@@ -276,7 +282,7 @@ def test_a_taken_port_is_one_clear_sentence(tmp_path):
 
 def test_a_data_folder_that_cannot_be_written_is_one_clear_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    done = modelmill("up", "--port", "0", "--data-dir", tmp_path / "file" / "data")
+    done = up_in_vain("--port", "0", "--data-dir", tmp_path / "file" / "data")
 
     assert done.returncode == 2
     assert "cannot be written" in done.stderr

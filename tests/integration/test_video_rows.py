@@ -97,6 +97,7 @@ def test_a_node_that_was_there_before_the_web_runs_the_requirements_job_with_the
     assert status[f"{ADDRESSES[EDGE]}:{cluster.agents[EDGE].port}"]["job_uid_list"] == [uid]
 
 
+@pytest.mark.exhaustive  # the runner's own tests show it
 def test_siblings_get_the_same_bytes_at_the_same_time_and_the_merge_waits_for_both(cluster: VideoCluster) -> None:
     uid = cluster.submit(FORKED, policy="fixed")
     until(lambda: cluster.frames(uid))
@@ -113,6 +114,7 @@ def test_siblings_get_the_same_bytes_at_the_same_time_and_the_merge_waits_for_bo
     )
 
 
+@pytest.mark.exhaustive  # those of the host show it
 def test_three_jobs_share_one_process_evenly_and_a_fourth_whose_stage_raises_ends_alone(cluster: VideoCluster) -> None:
     (process,) = cluster.workers(EDGE, "app.edge.video.stage_host.host")
     uids = [cluster.submit(one_stage("pausing"), **FAST) for _ in range(3)]
@@ -129,6 +131,7 @@ def test_three_jobs_share_one_process_evenly_and_a_fourth_whose_stage_raises_end
     assert cluster.workers(EDGE, "app.edge.video.stage_host.host") == [process]
 
 
+@pytest.mark.exhaustive  # the runner's own tests show it
 def test_the_delay_that_is_told_is_what_the_stage_takes(cluster: VideoCluster) -> None:
     uid = cluster.submit(one_stage("pausing"), policy="fixed")
     until(lambda: cluster.frames(uid))
@@ -227,6 +230,7 @@ def test_the_resource_picture_of_a_calm_machine_is_what_it_measures_itself(clust
     until(lambda: max(abs(each - psutil.cpu_percent(0.5) / 100) for each in figures()), lambda off: off < 0.25)
 
 
+@pytest.mark.exhaustive  # the runner's own tests turn each of them
 def test_each_knob_of_a_plan_by_hand_moves_what_it_should(cluster: VideoCluster, seen: str) -> None:
     uid = seen
     here, there = ({"face_detection": (2, node), "sizes": (0, node)} for node in (EDGE, CLOUD))
@@ -257,6 +261,7 @@ def of_each_frame(frames: dict[str, Any]) -> tuple[int, int] | None:
     return round(frames["skipped"] / frames["frames"]), round(frames["tracked"] / frames["frames"])
 
 
+@pytest.mark.exhaustive  # those of the host and of the runner show it
 def test_big_middle_and_small_run_where_the_plan_says(cluster: VideoCluster, seen: str, shared_data: Path) -> None:
     """That each computes what its own file computes is shown by the tests of the host of stages."""
     uid = seen
@@ -431,6 +436,7 @@ def test_a_converted_model_finds_on_edge_and_cloud_what_the_original_finds(
 
 
 # --- what goes away and comes back ------------------------------------------------------------------------
+@pytest.mark.exhaustive  # the runner's own tests show it
 def test_a_lost_cloud_is_stood_in_for_and_gets_its_stages_back(cluster: VideoCluster) -> None:
     uid = cluster.submit(SEEN, policy="cloud_only")
     until(lambda: len(cluster.calls(CLOUD, uid)) > 10)

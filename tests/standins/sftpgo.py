@@ -21,6 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from tests.harness.web import Server
+
 USERNAME = re.compile(r"^[a-zA-Z0-9\-_.~]+$")
 PERMISSIONS = {
     "*", "list", "download", "upload", "overwrite", "delete", "delete_files", "delete_dirs", "rename", "rename_files",
@@ -43,7 +45,7 @@ class SftpgoStandin:
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
+        self._server = Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
         self._thread.start()
         while not self._server.started:

@@ -22,6 +22,7 @@ from app.nodes.model import NodeReport, Operation, Order, WorkerReport, WorkKey
 from tests.harness.agent.program import KIND
 from tests.harness.ports import free_port
 from tests.harness.until import until
+from tests.harness.web import Server
 
 TOKEN = "mn_edge0_" + "5" * 64
 REPEAT_S = 0.1
@@ -124,7 +125,7 @@ class ScriptedWeb:
             timeout_graceful_shutdown=1,
             ws="websockets-sansio",
         )
-        self._server = uvicorn.Server(config)
+        self._server = Server(config)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
         until(lambda: self._server and self._server.started)

@@ -73,7 +73,8 @@ class Viewers:
 
     async def _watch_all(self) -> None:
         limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(timeout=httpx.Timeout(30, read=None), limits=limits) as client:
+        # Without a time-out: anyio forgets, and does not close, what is connected in the moment in which it is up.
+        async with httpx.AsyncClient(timeout=None, limits=limits) as client:
             await asyncio.gather(*(self._watch(client, viewer) for viewer in self.crowd))
 
     async def _watch(self, client: httpx.AsyncClient, viewer: Viewer) -> None:

@@ -39,6 +39,7 @@ from app.video.model.kinds import Stage
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
 from app.video.model.stage_call import H264, KEPT, RAW, KeyframeNeeded, unpacked
 from tests.harness.video.dags import REQUIREMENT
+from tests.harness.web import Server
 
 SECRET = "the secret of a job"
 UID = "GLOBAL_ID_1.SUB_ID_1"
@@ -90,7 +91,7 @@ class Served:
         self._thread: threading.Thread | None = None
 
     def serve(self, app: Starlette) -> None:
-        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+        self._server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self._thread.start()
 

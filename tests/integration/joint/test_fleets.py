@@ -136,8 +136,11 @@ def test_one_document_runs_on_every_node_of_its_labels(deployment: JointDeployme
     until(lambda: not deployment.http.get("/neptune/nodes/cam2").json()["workers"])
 
 
+@pytest.mark.exhaustive  # the units of the roll-out show each step
 def test_a_new_model_comes_in_waves_and_a_wrong_one_is_taken_back(deployment: JointDeployment) -> None:
-    """On the nodes of the test before."""
+    set_tag(deployment, 1)
+    for node in EDGES[:2]:
+        label(deployment, node, BERLIN)
     deployment.apply(fleet(deployment, {"rollout": QUICK}))
     deployment.when("fleet", lambda r: r["rollout"] and r["rollout"]["state"] == "complete" and versions(r) == [1, 1])
 

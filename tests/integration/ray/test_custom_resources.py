@@ -24,6 +24,7 @@ def linked(ray_cluster: RayCluster) -> Iterator[str]:
     gateway.close()
 
 
+@pytest.mark.exhaustive  # a job of the gateway does
 def test_programs_and_groups_of_verl_lie_on_the_nodes_that_have_them(trainer: Trainer, linked: str) -> None:
     """Of verl's it is the stand-in, which takes its groups as verl does, and imports what it is told as verl does."""
     code = trainer.add_program("typed", "")

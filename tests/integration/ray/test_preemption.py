@@ -39,6 +39,7 @@ def preempting(tmp_path: Path, ray_cluster: RayCluster) -> Iterator[Trainer]:
         made.close()
 
 
+@pytest.mark.exhaustive  # the scheduler's own tests show it
 def test_a_running_task_gives_way_and_goes_on_after_the_urgent_one(preempting: Trainer) -> None:
     trainer, code = preempting, preempting.add_program("counter", COUNTER)
     data = "/private/common/datasets/train.parquet"

@@ -12,9 +12,12 @@ import pytest
 from app.training.errors import RayRefused
 from app.training.gateway import RayStatus, Submission
 from app.training.gateway.ray_gateway import RayGateway
+from app.training.model.capacity import ACCELERATOR
+from app.training.workloads.programs import ANY_OF_TYPE
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.training.ray_jobs import ON_WORKER, ended, new_id, reaching, submitted, workers
 from tests.harness.until import until
+from tests.harness.variants import exhaustive
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 PPO = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node={gpus} +standin.hold_s={hold_s}"
@@ -34,12 +37,14 @@ def free(gateway: RayGateway) -> list[tuple[float, float]]:
     return [(node.free_gpus, node.free_cpus) for node in workers(gateway)]
 
 
-def test_a_job_runs_to_its_end_on_a_worker_with_its_variables(gateway):
-    submission_id = submitted(gateway, 'echo "it says $WORD"', env={"WORD": "hello"}, metadata={"task": "t"})
+def test_a_job_runs_to_its_end_on_the_worker_that_has_its_resources_with_its_variables(gateway):
+    resources = {**ON_WORKER, "nvlink": 1, f"{ACCELERATOR}A100": ANY_OF_TYPE}
+    env = {"WORD": "hello"}
+    submission_id = submitted(gateway, 'echo "it says $WORD"', env=env, metadata={"task": "t"}, resources=resources)
     job = ended(gateway, submission_id)
 
     assert (job.status, job.exit_code, job.error_type) == (RayStatus.SUCCEEDED, 0, "")
-    assert job.driver_node_id in {node.node_id for node in workers(gateway)}
+    assert [job.driver_node_id] == [node.node_id for node in workers(gateway) if "A100" in node.accelerators]
     assert job.started_ms is not None
     assert job.ended_ms is not None
     assert job.ended_ms >= job.started_ms
@@ -65,9 +70,8 @@ def test_of_a_job_that_nobody_submitted_nothing_is_known_and_it_can_be_stopped(g
 @pytest.mark.parametrize(
     ("entrypoint", "codes"),
     [
-        ("exit 3", {3}),
-        pytest.param("no-such-program", {127}, marks=pytest.mark.exhaustive),
         ("kill -9 $$", {-9, 137}),
+        *exhaustive(("exit 3", {3}), ("no-such-program", {127})),
     ],
     ids=str,
 )
@@ -147,6 +151,7 @@ def test_a_placement_group_tells_whose_it_is_and_what_it_has_where(gateway):
     until(gateway.placement_groups, lambda groups: not groups)
 
 
+@pytest.mark.exhaustive  # one that is placed is tried above
 def test_a_placement_group_that_waits_is_nowhere(gateway):
     submission_id = submitted(gateway, PPO.format(gpus=9, hold_s=1).replace("main_ppo", "sft_trainer_ray"))
     [group] = until(gateway.placement_groups)
@@ -159,6 +164,7 @@ def test_a_placement_group_that_waits_is_nowhere(gateway):
     until(gateway.placement_groups, lambda groups: not groups)
 
 
+@pytest.mark.exhaustive
 def test_too_few_gpus_is_an_error_that_noise_pushes_out_of_the_message_but_not_out_of_the_log(gateway):
     job = ended(gateway, submitted(gateway, PPO.format(gpus=9, hold_s=1) + " +standin.noise=40"))
     message = "Total available GPUs 8.0 is less than total desired GPUs 9"

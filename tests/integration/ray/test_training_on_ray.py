@@ -90,6 +90,7 @@ def test_a_task_runs_on_a_worker_and_is_followed_to_its_end(trainer: Trainer, ga
     assert steps == ["SUBMITTING", "SUBMITTED", "RUNNING", "SUCCEEDED"]
 
 
+@pytest.mark.exhaustive  # the page of a sweep shows it, too
 def test_a_sweep_finds_the_best_of_its_tasks(trainer: Trainer) -> None:
     program = trainer.add_program("swept", LEARNER)
     body = {"workload": "script", "code_path": program, "name": "rates", "vary": {"args": [["3"], ["1"], ["2"]]}}
@@ -166,13 +167,10 @@ def test_the_demonstration_trains_by_a_button_and_shows_its_curve(trainer: Train
     assert 'data-title="loss"' in page and 'data-title="accuracy"' in page
 
 
+@pytest.mark.exhaustive  # each kind is told from its log by itself, too
 @pytest.mark.parametrize(
     ("how", "kind"),
-    [
-        pytest.param("user", "USER_ERROR", marks=pytest.mark.exhaustive),
-        pytest.param("runtime", "RUNTIME_ERROR", marks=pytest.mark.exhaustive),
-        ("oom", "OUT_OF_MEMORY"),
-    ],
+    [("user", "USER_ERROR"), ("runtime", "RUNTIME_ERROR"), ("oom", "OUT_OF_MEMORY")],
 )
 def test_a_failure_of_the_program_is_named_and_not_tried_again(trainer: Trainer, how: str, kind: str) -> None:
     task = trainer.reaches(trainer.submit(fail=how, hold_s=0), *ENDED)
@@ -182,6 +180,7 @@ def test_a_failure_of_the_program_is_named_and_not_tried_again(trainer: Trainer,
 
 
 # --- the line ---------------------------------------------------------------------------------------
+@pytest.mark.exhaustive
 def test_a_busy_cluster_lets_tasks_wait_in_their_order_and_what_is_cancelled_makes_room_for_them(
     trainer: Trainer, gateway: RayGateway
 ) -> None:
@@ -210,6 +209,7 @@ def test_a_busy_cluster_lets_tasks_wait_in_their_order_and_what_is_cancelled_mak
     assert gateway.job(f"{unwanted}--a01") is None
 
 
+@pytest.mark.exhaustive  # those of the gangs show it
 def test_whole_slots_are_needed_and_not_just_enough_gpus_in_all(trainer: Trainer, gateway: RayGateway) -> None:
     apart = trainer.submit(gpus=8, nodes=1, backfill=True)
     together = trainer.submit(gpus=4, nodes=2, workload="grpo")
@@ -247,6 +247,7 @@ def test_a_lost_race_for_gpus_is_tried_again(trainer: Trainer, gateway: RayGatew
 
 
 # --- faults of ours ---------------------------------------------------------------------------------
+@pytest.mark.exhaustive  # whenever it dies: tests/property
 def test_a_killed_scheduler_takes_its_running_task_up_again(trainer: Trainer) -> None:
     """One GPU is left on each node while it runs: the others wait."""
     code_path = trainer.add_program("short", "")

@@ -25,6 +25,7 @@ from app.nodes.model import Side
 from app.nodes.service import Nodes
 from app.nodes.wire import Heartbeat, dump_frame, report_frame
 from tests.harness.ports import free_port
+from tests.harness.web import Server
 
 HELLO = dump_frame(report_frame(Heartbeat("1", "", order_seqs={})))
 
@@ -54,7 +55,7 @@ def link(database: Database) -> Iterator[Link]:
     app.state.container = SimpleNamespace(nodes=nodes)
     app.state.hub = ChangeHub("redis://nowhere")
     port = free_port()
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", lifespan="off"))
+    server = Server(uvicorn.Config(app, port=port, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
