@@ -10,12 +10,16 @@ from app.edge.agent.driver import WorkloadDriver
 from app.edge.agent.options import AgentOptions
 
 
-def drivers(cameras: Cameras) -> Sequence[WorkloadDriver]:
-    """The workloads that every node of this product can run."""
+def drivers(cameras: Cameras, media_server: str = "") -> Sequence[WorkloadDriver]:
+    """The workloads that every node of this product can run.
+
+    Args:
+        media_server: the URL below which pictures are broadcast; empty: none.
+    """
     from app.edge.joint.driver import JointDriver
     from app.edge.video.drivers import JobDriver, StageHostDriver
 
-    return (JointDriver(cameras), JobDriver(cameras), StageHostDriver())
+    return (JointDriver(cameras), JobDriver(cameras, media_server), StageHostDriver())
 
 
 def run_node(options: AgentOptions) -> None:
@@ -23,4 +27,4 @@ def run_node(options: AgentOptions) -> None:
     from app.edge.agent.program import run_agent
 
     cameras = Cameras(options.videos, options.sources)
-    asyncio.run(run_agent(options, drivers(cameras), cameras))
+    asyncio.run(run_agent(options, drivers(cameras, options.media_server), cameras))

@@ -57,6 +57,15 @@ def node(
             "node lists them.",
         ),
     ] = "",
+    media_server: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="RTSP server, such as MediaMTX, to which video jobs may push their pictures, such as "
+            "rtsp://user:password@127.0.0.1:8554/modelmill.",
+            envvar="MODELMILL_NODE_MEDIA_SERVER",
+        ),
+    ] = "",
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Environment variable that is passed to the workers. Can be repeated."),
@@ -123,6 +132,7 @@ def node(
         cpus=given.cpu_numbers(cpus),
         sources=tuple(map(given.source, source or ())),
         discover=given.interface(discover),
+        media_server=given.media_server(media_server),
         passed=tuple(env or ()),
         videos=tuple(map(video_of, video or ())),
         provider=provider,

@@ -61,7 +61,9 @@ def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
         body.realtime,
         name=body.name,
     )
-    return _submitted(request, submission, body.stages, gate=body.gate, recording=body.recording)
+    return _submitted(
+        request, submission, body.stages, gate=body.gate, recording=body.recording, broadcast=body.broadcast
+    )
 
 
 @OPERATIONS.add(
@@ -237,7 +239,7 @@ def with_dag(
 
     Args:
         stages: names of the catalog; None: the submission has a DAG.
-        parts: gate and recording, which are put into the DAG; None: it stays as it is.
+        parts: gate, recording and broadcast, which are put into the DAG; None: it stays as it is.
 
     Raises:
         BadRequest: Both are given, or neither.

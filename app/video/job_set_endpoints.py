@@ -45,7 +45,7 @@ def create_job_set(request: Request, body: schemas.NewJobSet) -> Response:
         body.realtime,
         name=body.name,
     )
-    dag = with_dag(request, submission, body.stages, gate=body.gate, recording=body.recording)
+    dag = with_dag(request, submission, body.stages, gate=body.gate, recording=body.recording, broadcast=body.broadcast)
     submission = replace(submission, dag=dag)
     made = video_of(request).sets.create(user_of(request), body.node_selector, submission, now=now())
     return json_answer(answer_of_set(made, ()), 201, {"Location": f"{SETS}/{made.set_id}"})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.video import schemas
-from app.video.model.job import VideoJob
+from app.video.model.job import JobState, VideoJob
 from app.video.model.kinds import GENERATORS, RENDERED, STAGE_SPEC, Stage, StageKind, StageSpec
 from app.video.scheduling.predictor import Prediction
 from app.video.service import DecisionRecord, JobEvent, NodeVideos, SeriesPoint
@@ -35,6 +35,7 @@ def whole(job: VideoJob) -> schemas.JobAnswer:
         constraint=job.constraint.to_json(),
         plan=job.plan.to_json() if job.plan else None,
         plan_result=dict(job.plan_result),
+        broadcast=_broadcast(job) if job.broadcast else None,
     )
 
 
@@ -106,6 +107,11 @@ def _facts(job: VideoJob) -> dict[str, Any]:
             "page": f"/ui/video/{job.uid}",
         },
     }
+
+
+def _broadcast(job: VideoJob) -> schemas.BroadcastAnswer:
+    is_sending = job.broadcast["is_sending"] and job.state is not JobState.DONE
+    return schemas.BroadcastAnswer(**{**job.broadcast, "is_sending": is_sending})
 
 
 def _kind(kind: StageKind) -> schemas.KindAnswer:

@@ -49,6 +49,8 @@ class NewJob(Strict):
     """dag.gate: {region: "x1,y1,x2,y2", motion, still_s}."""
     recording: Json | None = None
     """dag.recording: {hours, megabytes, fps, width}: keep its drawn picture on the node."""
+    broadcast: Json | None = None
+    """dag.broadcast: {path, fps, width}: push its drawn picture to the node's media server."""
     constraint: Json | None = None
     """{delay: s or [lo, hi], accuracy or acc_level}."""
     policy: Text = ""
@@ -69,6 +71,7 @@ class NewJobSet(Strict):
     stages: StageNames | None = None
     gate: Json | None = None
     recording: Json | None = None
+    broadcast: Json | None = None
     constraint: Json | None = None
     policy: Text = ""
     restart_policy: RestartPolicy = RestartPolicy.NEVER
@@ -191,6 +194,20 @@ class JobsAnswer(BaseModel):
     next_cursor: str | None
 
 
+class BroadcastAnswer(BaseModel):
+    url: str
+    """Where viewers find it, without user and password."""
+    is_sending: bool
+    frames: int
+    """Sent since the start of the job's process."""
+    connections: int
+    """Made since the start of the job's process."""
+    core_share: float
+    """Share of one core that drawing and encoding take."""
+    problem: str
+    """The last problem; while nothing is sent, the reason. Empty: there was none."""
+
+
 class JobAnswer(JobSummary):
     dag: Json
     stages: list[Json]
@@ -200,6 +217,8 @@ class JobAnswer(JobSummary):
     realtime: bool
     plan: Json | None
     plan_result: Json
+    broadcast: BroadcastAnswer | None
+    """Null: its picture is not broadcast, or nothing was reported yet."""
 
 
 class ResultsAnswer(BaseModel):
@@ -240,6 +259,8 @@ class NodeVideosAnswer(BaseModel):
     is_online: bool
     last_seen_at: str | None
     videos: dict[str, dict[str, str]]
+    media_server: str
+    """URL below which it broadcasts pictures; empty: it has none."""
 
 
 class NodesAnswer(BaseModel):

@@ -1,4 +1,5 @@
-"""An RTSP server of GStreamer with one camera, `/cam`: H.264, a moving ball.
+"""An RTSP server of GStreamer with one camera, `/cam`: H.264, a moving ball; and, as a media server, with one path to
+which others may push, `/in/door`, and which is played at `/out/door`.
 
 Run by Debian's Python, which has GStreamer's bindings: nothing of the repository is there, nor its packages.
 """
@@ -22,6 +23,12 @@ PIPELINE = (
     " ! rtph264pay name=pay0 pt=96 config-interval=1 {sound} )"
 )
 SOUND = "audiotestsrc is-live=true ! alawenc ! rtppcmapay name=pay1 pt=8"
+
+
+RTP = "application/x-rtp,media=video,clock-rate=90000,encoding-name=H264,payload=96"
+PARSED = "h264parse config-interval=-1 ! rtph264pay pt=96 config-interval=-1"
+TAKEN = "( rtph264depay name=depay0 ! {parsed} ! udpsink host=127.0.0.1 port={port} sync=false async=false )"
+PLAYED = '( udpsrc address=127.0.0.1 port={port} caps="{rtp}" ! rtph264depay ! {parsed} name=pay0 )'
 
 
 class Factory(GstRtspServer.RTSPMediaFactory):
@@ -65,6 +72,17 @@ def demand_password(server: GstRtspServer.RTSPServer, factory: Factory, credenti
     factory.set_permissions(permissions)
 
 
+def relayed(udp_port: int) -> dict[str, GstRtspServer.RTSPMediaFactory]:
+    """By path: one that takes a pushed stream, and one that plays it, with a local port between them."""
+    taken, played = GstRtspServer.RTSPMediaFactory(), GstRtspServer.RTSPMediaFactory()
+    taken.set_launch(TAKEN.format(parsed=PARSED, port=udp_port))
+    taken.set_transport_mode(GstRtspServer.RTSPTransportMode.RECORD)
+    taken.set_latency(0)
+    played.set_launch(PLAYED.format(parsed=PARSED, port=udp_port, rtp=RTP))
+    played.set_shared(True)
+    return {"/in/door": taken, "/out/door": played}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("port")
@@ -76,6 +94,7 @@ def main() -> None:
     parser.add_argument("--udp", action="store_true")
     parser.add_argument("--tcp", action="store_true")
     parser.add_argument("--sound", action="store_true")
+    parser.add_argument("--relay", type=int, metavar="UDP_PORT")
     options = parser.parse_args()
     Gst.init(None)
     server = GstRtspServer.RTSPServer()
@@ -89,6 +108,11 @@ def main() -> None:
     if options.credentials:
         demand_password(server, factory, options.credentials, options.scheme)
     server.get_mount_points().add_factory("/cam", factory)
+    for path, relay in (relayed(options.relay) if options.relay else {}).items():
+        server.get_mount_points().add_factory(path, relay)
+        if options.credentials:
+            relay.set_permissions(factory.get_permissions())
+    server.get_thread_pool().set_max_threads(-1)  # a viewer's first request waits for what another connection sends
     GLib.unix_signal_add(GLib.PRIORITY_DEFAULT, signal.SIGUSR1, factory.cover_lens)
     if not server.attach(None):
         raise SystemExit(f"The port {options.port} cannot be had.")

@@ -21,7 +21,7 @@ import gi
 gi.require_version("GstRtspServer", "1.0")
 from gi.repository import Gst
 Gst.init(None)
-assert all(map(Gst.ElementFactory.find, ("videotestsrc", "x264enc", "rtph264pay")))
+assert all(map(Gst.ElementFactory.find, ("videotestsrc", "x264enc", "rtph264pay", "h264parse")))
 """
 
 

@@ -320,3 +320,18 @@ def test_the_first_plan_is_for_the_rate_and_size_that_the_node_says_its_video_ha
         info = env.video.resources.info(job, env.now)
         question = planning_input(kept, info, [], env.jobs.catalogue.kinds(), env.now)
         assert question.generator_output == (known or None)
+
+
+def test_a_broadcast_needs_a_media_server_and_a_path_of_its_own_on_its_node(env: Env) -> None:
+    door = dag() | {"broadcast": {"path": "door"}}
+    first = env.submit(dag=door)
+    with pytest.raises(Conflict, match="'door' already"):
+        env.submit(dag=door)
+    env.submit(dag=dag() | {"broadcast": {}})
+    env.submit(dag=dag() | {"broadcast": {}})
+    env.jobs.cancel(USER, first.uid, now=env.now)
+    assert env.submit(dag=door).dag.broadcast == first.dag.broadcast
+    env.media_server = ""
+    env.report()
+    with pytest.raises(BadDag, match="has no media server"):
+        env.submit(dag=dag() | {"broadcast": {}})

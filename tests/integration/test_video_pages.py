@@ -24,6 +24,7 @@ from app.kit.web.sse import change_frames
 from app.video import store
 from app.video.cli.tables import job_lines
 from app.video.errors import VideoJobNotFound
+from app.video.model.broadcast import Broadcast
 from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
 from app.video.scheduling.registry import policies
 from tests.harness.page_text import text_of
@@ -693,6 +694,28 @@ def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_t
     told = browser.get(f"/user/sync_job_result/{job.uid}").json()
     assert (told["flags"], told["no_signal_since"]) == (["no_signal"], since)
     assert f"no signal since {since}" in "\n".join(job_lines(shown))
+
+
+def test_the_broadcast_of_a_job_is_on_its_page_in_the_list_by_the_api_and_in_the_form(browser: Browser) -> None:
+    browser.running()
+    new = browser.send("/ui/video/new", {**FORM, "broadcast_path": "yard/door"})
+    uid = new.headers["location"].rpartition("/")[2].partition("?")[0]
+    assert browser.video.jobs.get(USER, uid).dag.broadcast == Broadcast("yard/door")
+    assert values_of(browser.get(f"/ui/video/new?from={uid}").text)["broadcast_path"] == "yard/door"
+    wrong = browser.send("/ui/video/new", {**FORM, "broadcast_path": "../door"})
+    assert "Letters, digits" in html.unescape(wrong.text)
+    url, problem = "rtsp://10.0.0.9:8554/yard/door", "Server returned 401 Unauthorized"
+    state = {"url": url, "is_sending": False, "frames": 70, "connections": 2, "core_share": 0.031, "problem": problem}
+    report: Any = {"job_uid": uid, "seq": 1, "results": [], "flags": ["no_broadcast"], "broadcast": state}
+    browser.video.reports.take(report, node=EDGE, now=now())
+    page = text_of(browser.get(f"/ui/video/{uid}").text)
+    for text in (url, problem, "not sending", "70", "3.1 %"):
+        assert text in page, text
+    assert "not broadcast" in text_of(browser.get("/ui/video").text)
+    shown = browser.get(f"/api/v2/video/jobs/{uid}").json()
+    assert shown["broadcast"] == state
+    line = f"{url}: not sending; 70 frames, 2 connections, 3% of a core; last problem: {problem}"
+    assert line in "\n".join(job_lines(shown))
 
 
 def test_what_speaks_against_a_video_stands_on_every_page_that_names_it(browser: Browser) -> None:

@@ -12,6 +12,7 @@ from app.kit.clock import to_text
 from app.kit.errors import BadRequest
 from app.kit.queue.broker import connect_to_look
 from app.kit.redis.time_series import TimeSeries
+from app.video import responses
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, Ending, JobState
 from app.video.service.reports import SERIES
@@ -199,3 +200,19 @@ def test_a_job_without_a_signal_says_since_when_until_there_are_pictures_again(e
     assert (stored.state, stored.flags, stored.no_signal_since) == (JobState.DONE, (), None), (
         "an ended job waits for none"
     )
+
+
+def test_what_a_runner_says_of_its_broadcast_is_shown_until_it_says_another_thing(env: Env) -> None:
+    job, state = env.running(), {"url": "rtsp://10.0.0.9:8554/door", "is_sending": True, "frames": 5, "connections": 1}
+    sending = {**state, "core_share": 0.02, "problem": ""}
+    take(env, job.uid, 1, broadcast=sending)
+    take(env, job.uid, 2)
+    assert env.job(job.uid).broadcast == sending
+    take(env, job.uid, 3, flags=["no_broadcast"], broadcast={**sending, "is_sending": False, "problem": "Broken pipe"})
+    assert env.job(job.uid).broadcast["problem"] == "Broken pipe"
+    assert env.job(job.uid).flags == ("no_broadcast",)
+    with pytest.raises(BadRequest, match=r"broadcast\.frames"):
+        take(env, job.uid, 4, broadcast={**sending, "frames": "many"})
+    take(env, job.uid, 5, broadcast=sending, ending="finished")
+    answer = responses.whole(env.job(job.uid)).broadcast
+    assert answer is not None and not answer.is_sending, "a job that has ended sends nothing"

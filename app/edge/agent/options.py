@@ -46,6 +46,8 @@ class AgentOptions:
     """Folders, files and URL patterns that services may open, see app.inference.sources.allow_list."""
     discover: str = ""
     """This machine's address on the network where cameras are discovered; empty: no discovery."""
+    media_server: str = ""
+    """The URL below which video jobs broadcast their pictures, perhaps with user and password; empty: none."""
     passed: tuple[str, ...] = ()
     """Names of further environment variables that workers inherit."""
     cpus: frozenset[int] = frozenset()
@@ -124,6 +126,25 @@ def source(text: str) -> str:
     if not text.strip():
         raise BadInput("an empty text offers no source", hint="It should look like /cameras or rtsp://10.0.0.*/*.")
     return text.strip() if "://" in text else str(Path(text.strip()).expanduser().absolute())
+
+
+def media_server(text: str) -> str:
+    """Reads an RTSP URL, without a slash at its end; empty: none.
+
+    Raises:
+        BadInput: It is not one.
+    """
+    url = text.strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme == "rtsp" and bool(parts.hostname) and not parts.query and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    if url and not (is_url and url.isprintable()):
+        raise BadInput(
+            "this is no address of a media server", hint="It should look like rtsp://127.0.0.1:8554/modelmill."
+        )
+    return url
 
 
 def interface(text: str) -> str:

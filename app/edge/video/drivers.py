@@ -20,7 +20,7 @@ from app.inference.sources.allow_list import SourceNotOffered
 from app.inference.sources.factory import is_stream, is_there, shown
 from app.inference.sources.facts import SourceFacts, facts_of
 from app.kit.errors import BadInput, ModelmillError
-from app.kit.network.addresses import reachable_url
+from app.kit.network.addresses import reachable_url, without_credentials
 from app.nodes.cameras import Camera
 from app.nodes.model import Order
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent, StageHost
@@ -35,9 +35,14 @@ OF_SERVICES_CHANGING = ("stages", "peers")
 class JobDriver:
     kind = JOBS
 
-    def __init__(self, cameras: Cameras) -> None:
-        """cameras: of this node. Raises BadInput, see Videos."""
-        self.cameras = cameras
+    def __init__(self, cameras: Cameras, media_server: str = "") -> None:
+        """Raises BadInput, see Videos.
+
+        Args:
+            cameras: of this node.
+            media_server: the URL below which pictures are broadcast, perhaps with user and password; empty: none.
+        """
+        self.cameras, self._media_server = cameras, media_server
         self.videos = Videos(cameras)
         self.videos.told()  # logs what is wrong with one from the start
         self._runners: dict[str, driver_routes.RunnerAddress] = {}
@@ -54,12 +59,12 @@ class JobDriver:
         content = _read(JobContent.from_json, order)
         source = self._source(content.video_id)
         self._prepare(content, source, place)
-        lasting = {"source": source, "agent_url": place.agent_url, **_without(order.content, OF_JOBS_CHANGING)}
+        here = {"source": source, "agent_url": place.agent_url, "media_server": self._media_server}
         return ProcessSpec(
             [sys.executable, "-m", RUNNER],
             {VARIABLE: str(place.folder / WORK)},
             health_url=f"{reachable_url(place.host, place.port)}/healthz",
-            depends_on=lasting,
+            depends_on={**here, **_without(order.content, OF_JOBS_CHANGING)},
         )
 
     def _source(self, video_id: str) -> str:
@@ -91,6 +96,7 @@ class JobDriver:
             agent_url=place.agent_url,
             node=place.node,
             tls=_files(place),
+            media_server=self._media_server,
         )
         work.write(place.folder / WORK)
         self._runners[content.uid] = driver_routes.RunnerAddress(reachable_url(place.host, place.port), content.secret)
@@ -99,8 +105,9 @@ class JobDriver:
         return driver_routes.of_jobs(agent, self._runners.get)
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
-        videos = self.videos.told()
-        return {"address": agent.own_address, "videos": videos} if videos else {}
+        videos, server = self.videos.told(), without_credentials(self._media_server)
+        offers = {"address": agent.own_address, "videos": videos} if videos else {}
+        return {**offers, "media_server": server} if videos and server else offers
 
 
 class StageHostDriver:

@@ -47,6 +47,8 @@ class RunnerWork:
     node: str
     tls: tuple[str, ...] = ()
     """Paths of the key, the certificate and the authorities of this node; empty: it has no certificate."""
+    media_server: str = ""
+    """The URL below which pictures are broadcast; empty: the node has none."""
 
     def write(self, path: Path) -> None:
         data = {**vars(self), "content": self.content.to_json(), "folder": str(self.folder)}
@@ -61,7 +63,8 @@ class RunnerWork:
         """
         with _reading(path, "runner") as data:
             content = JobContent.from_json(data["content"])
-            return RunnerWork(content, str(data["source"]), *_surroundings(data), tls=tuple(data["tls"]))
+            surroundings, tls = _surroundings(data), tuple(data["tls"])
+            return RunnerWork(content, str(data["source"]), *surroundings, tls=tls, media_server=data["media_server"])
 
 
 @dataclass(frozen=True)

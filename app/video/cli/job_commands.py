@@ -73,6 +73,12 @@ def submit(
             help="Hours of video with detections to keep on the node; see `clip`.",
         ),
     ] = None,
+    broadcast: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH", help="Push the picture with its detections to the node's media server, under this path."
+        ),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the job until it ends.")] = False,
     as_json: AsJson = False,
     url: Url = None,
@@ -92,6 +98,7 @@ def submit(
     gate = {**({"motion": motion} if motion else {}), **({"region": region} if region else {})}
     job |= {"gate": gate} if gate else {}
     job |= {"recording": {**(job.get("recording") or {}), "hours": record_h}} if record_h else {}
+    job |= {"broadcast": {**(job.get("broadcast") or {}), "path": broadcast}} if broadcast else {}
     missing = [name for name in ("node", "video_id") if name not in job]
     if missing or not ({"dag", "stages"} & set(job)):
         raise BadRequest(

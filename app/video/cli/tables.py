@@ -54,6 +54,8 @@ def job_lines(record: Json) -> Iterator[str]:
     if record["ended_at"]:
         yield f"ended       {record['ended_at']}"
     yield f"frames      {record['n_loop']}"
+    if record["broadcast"]:
+        yield f"broadcast   {broadcast_of(record['broadcast'])}"
     yield from plan_lines(record["plan"])
     yield from result_lines(record["plan_result"])
 
@@ -184,6 +186,14 @@ def state_of(record: Json) -> str:
 def flags_of(record: Json) -> list[str]:
     since = f" since {record['no_signal_since']}" if record.get("no_signal_since") else ""
     return [f"no signal{since}" if flag == "no_signal" else flag for flag in record["flags"]]
+
+
+def broadcast_of(state: Json) -> str:
+    is_sending = "sending" if state["is_sending"] else "not sending"
+    counts = f"{state['frames']} frames, {state['connections']} connections, {state['core_share']:.0%} of a core"
+    return f"{state['url']}: {is_sending}; {counts}" + (
+        f"; last problem: {state['problem']}" if state["problem"] else ""
+    )
 
 
 def flow_of(dag: Json) -> str:

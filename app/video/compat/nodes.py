@@ -62,6 +62,7 @@ class ResultsReport(Lenient):
     plan_result: Json | None = None
     flags: Annotated[list[StrictStr], Field(max_length=10)] | None = None
     silent_s: Annotated[float, Field(ge=0)] | None = None
+    broadcast: Json | None = None
     ending: StrictStr | None = None
     reason: StrictStr | None = None
     profile: Annotated[list[Json], Field(max_length=1000)] | None = None

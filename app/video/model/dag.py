@@ -9,13 +9,14 @@ from typing import Any
 
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.region import read_region
+from app.video.model.broadcast import Broadcast, read_broadcast
 from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
 from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
 from app.video.model.reader import NAME, shown
 from app.video.model.recording_limits import Recording, read_recording
 
-KEYS = ("generator", "flow", "input", "stages", "gate", "recording")
+KEYS = ("generator", "flow", "input", "stages", "gate", "recording", "broadcast")
 GATE = ("region", "motion", "still_s")
 MAX_STILL_S = 86_400.0
 MAX_FIELDS = 32
@@ -52,6 +53,8 @@ class Dag:
     gate: FrameGate = EVERY_FRAME
     recording: Recording | None = None
     """None: its drawn picture is not recorded."""
+    broadcast: Broadcast | None = None
+    """None: its drawn picture is not broadcast."""
 
     def to_json(self) -> dict[str, Any]:
         """In the requirement's format: {generator, flow, input} and, if the job has any, stages."""
@@ -72,6 +75,8 @@ class Dag:
             written["gate"] = _gate_to_json(self.gate)
         if self.recording is not None:
             written["recording"] = self.recording.to_json()
+        if self.broadcast is not None:
+            written["broadcast"] = self.broadcast.to_json()
         return written
 
     def ancestors(self) -> dict[str, frozenset[str]]:
@@ -83,10 +88,10 @@ def read_dag(data: object) -> Dag:
     """Parses the DAG of a job.
 
     Args:
-        data: {generator, flow, input, stages, gate, recording}. flow: [generator, stage, …], where each waits for the
-            one before, or {stage: [stage or generator, …]}. stages, which may be missing: {name: {kind, models: [name |
-            [name, …], …], parameters}}. gate, which may be missing: {region: "x1,y1,x2,y2", motion: 0..1, still_s}.
-            recording, which may be missing: see read_recording.
+        data: {generator, flow, input, stages, gate, recording, broadcast}. flow: [generator, stage, …], where each
+            waits for the one before, or {stage: [stage or generator, …]}. The others may be missing. stages: {name:
+            {kind, models: [name | [name, …], …], parameters}}. gate: {region: "x1,y1,x2,y2", motion: 0..1, still_s}.
+            recording, broadcast: see read_recording, read_broadcast.
 
     Raises:
         BadDag: It has another form: an unknown generator, a flow without it, a stage twice, a cycle, a reference
@@ -107,7 +112,8 @@ def read_dag(data: object) -> Dag:
     }
     own, gate = _own_stages(document.get("stages"), stages), _gate(document.get("gate"), generator)
     recording = read_recording(document.get("recording"), _READER)
-    return Dag(generator, stages, before, inputs, flow, own, gate, recording)
+    broadcast = read_broadcast(document.get("broadcast"), _READER)
+    return Dag(generator, stages, before, inputs, flow, own, gate, recording, broadcast)
 
 
 def _inputs(

@@ -92,7 +92,7 @@ class VideoJob:
     """Number of the newest result."""
     flags: tuple[str, ...] = ()
     """offline: its node is silent; degraded: a stage runs elsewhere than planned; no_signal: its source delivers no
-    pictures."""
+    pictures; no_broadcast: its picture is not broadcast although it should be."""
     no_signal_since: str | None = None
     reported_at: str | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
@@ -105,6 +105,8 @@ class VideoJob:
     """Its user's name for it."""
     set_id: str = ""
     """The job set that it was submitted for; empty: none."""
+    broadcast: Mapping[str, Any] = field(default_factory=dict)
+    """See BroadcastState; empty: nothing was reported."""
 
     @property
     def title(self) -> str:

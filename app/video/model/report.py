@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from app.inference.prediction import ModelCard
 from app.kit.text.json_form import JsonDocument
+from app.video.model.broadcast import BroadcastState
 
 
 class PlanResult(TypedDict):
@@ -84,6 +85,7 @@ class JobReport(TypedDict):
     flags: NotRequired[list[str]]
     silent_s: NotRequired[float]
     """Since the source delivered its last picture; absent while pictures arrive."""
+    broadcast: NotRequired[BroadcastState]
     ending: NotRequired[str]
     reason: NotRequired[str]
     profile: NotRequired[list[dict[str, Any]]]

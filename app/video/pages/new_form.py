@@ -12,6 +12,7 @@ from app.inference.region import read_region
 from app.kit.errors import ModelmillError
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.editor import Problems
+from app.video.model.broadcast import PATH, Broadcast
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag_wiring import StageInput, dag_of, wire_inputs
 from app.video.model.job import Mode, RestartPolicy
@@ -40,6 +41,7 @@ DEFAULTS: Mapping[str, str] = {
     "region": "",
     "motion": "",
     "record_hours": "",
+    "broadcast_path": "",
     "mode": Mode.RUN.value,
 }
 FIELD_OF = {
@@ -110,13 +112,19 @@ def body_of(form: JobForm) -> dict[str, Any]:
         **({"name": values["name"]} if values["name"] else {}),
         "node_addr": node,
         "video_id": video,
-        "dag": dag_of(values["generator"], form.stages, form.inputs) | gate_of(values) | recording_of(values),
+        "dag": dag_of(values["generator"], form.stages, form.inputs) | parts_of(values),
         "user_constraint": constraint,
         "policy": values["policy"],
         "restart_policy": values["restart_policy"],
         "realtime": bool(values["realtime"]),
         "mode": values["mode"],
     }
+
+
+def parts_of(values: Mapping[str, str]) -> dict[str, Any]:
+    """What the DAG has beside its stages."""
+    path = values["broadcast_path"]
+    return gate_of(values) | recording_of(values) | ({"broadcast": {"path": path}} if path else {})
 
 
 def gate_of(values: Mapping[str, str]) -> dict[str, Any]:
@@ -160,6 +168,8 @@ def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
         for name, most in (("motion", 100), ("record_hours", MAX_HOURS))
         if values[name] and not _is_number(values[name], most)
     }
+    if values["broadcast_path"] and PATH.fullmatch(values["broadcast_path"]) is None:
+        problems["broadcast_path"] = ""
     try:
         read_region(values["region"] or "0,0,1,1")
     except ValueError:
@@ -248,9 +258,11 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
         lo, hi = _delay(constraint.get("delay", DEFAULT_DELAY_S))
         taken = {f"in.{stage}.{field}": str(where) for stage in given for field, where in given[stage].items()}
         gate = dag.get("gate") or {}
-        recording = dag.get("recording") or {}
+        recording, broadcast = dag.get("recording") or {}, dag.get("broadcast")
         is_plain = gate.get("still_s", STILL_S) == STILL_S and not (dag.get("stages") or {*given} - {*stages, RENDER})
         is_plain = is_plain and {**recording, "hours": 1.0} in ({"hours": 1.0}, Recording(1.0).to_json())
+        is_usual = broadcast is None or {**broadcast, "path": ""} in ({"path": ""}, Broadcast().to_json())
+        is_plain = is_plain and is_usual and (broadcast is None or bool(broadcast["path"]))
         if not is_plain or not all(isinstance(name, str) and "," not in name for name in stages):
             return None
         return {
@@ -270,6 +282,7 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
             "region": str(gate.get("region") or ""),
             "motion": f"{gate['motion'] * 100:g}" if gate.get("motion") else "",
             "record_hours": f"{recording['hours']:g}" if recording else "",
+            "broadcast_path": str(broadcast["path"]) if broadcast else "",
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         return None

@@ -20,6 +20,7 @@ from app.video.model.dag import check_types, read_dag
 from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.scheduling.contract import DEFAULT
 from app.video.scheduling.registry import policy_of
+from app.video.service.broadcasts import check_media_server, check_path
 from app.video.service.catalogue import Catalogue
 from app.video.service.counters import ENDED
 from app.video.service.resources import NodeVideos, Resources
@@ -93,8 +94,10 @@ class Jobs:
         """
         video = self.video_of(owner, submission.node, submission.video_id, now)
         job = replace(self.validated(owner, submission, video.node, now), set_id=set_id)
+        check_media_server(job, video)
         try:
             with self.database.write() as conn:
+                check_path(conn, job)
                 if store.count_unended(conn, owner) >= self.max_per_user:
                     raise TooMany(
                         f"You have {self.max_per_user} video jobs that have not ended.",

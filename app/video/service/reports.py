@@ -20,6 +20,7 @@ from app.results.model.frame_result import FrameRecord, moment_of
 from app.results.model.rule_evaluation import size_in
 from app.results.service import Rules
 from app.video import store
+from app.video.model.broadcast import read_state
 from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
 from app.video.model.reader import Reader
 from app.video.model.report import JobReport, Measurement
@@ -62,6 +63,7 @@ class ParsedReport:
     plan_result: Mapping[str, Any] | None
     flags: Sequence[str] | None
     silent_s: float | None
+    broadcast: Mapping[str, Any] | None
     ending: Ending | None
     reason: str
     profile: Sequence[Measurement]
@@ -159,6 +161,8 @@ class Reports:
         if report.plan_result is not None:
             columns["plan_result"] = report.plan_result
         columns["no_signal_since"] = _silent_since(job, report, now)
+        if report.broadcast is not None:
+            columns["broadcast"] = report.broadcast
         if report.progress is not None:
             columns["progress"] = report.progress
         store.change(conn, job.uid, **columns)
@@ -211,7 +215,7 @@ def parse_report(data: object, at: str) -> ParsedReport:
     uid = _READER.text(report.get("job_uid"), "job_uid")
     seq = _READER.integer(report.get("seq"), "seq", least=0, most=1 << 30)
     plan_result, flags, progress = report.get("plan_result"), report.get("flags"), report.get("progress")
-    ending, silent_s = report.get("ending"), report.get("silent_s")
+    ending, silent_s, broadcast = report.get("ending"), report.get("silent_s"), report.get("broadcast")
     return ParsedReport(
         uid,
         seq,
@@ -219,6 +223,7 @@ def parse_report(data: object, at: str) -> ParsedReport:
         read_plan_result(plan_result) if plan_result is not None else None,
         [_READER.name(flag, "flags") for flag in _listed(report, "flags", 16)] if flags is not None else None,
         min(MOST_SILENT_S, max(0.0, _READER.number(silent_s, "silent_s"))) if silent_s is not None else None,
+        read_state(broadcast, _READER) if broadcast is not None else None,
         Ending(_READER.choice(ending, "ending", tuple(Ending))) if ending else None,
         _text(report, "reason"),
         [_measurement(entry, f"profile[{i}]", at) for i, entry in enumerate(_listed(report, "profile", MOST_ROWS))],

@@ -35,6 +35,8 @@ class NodeVideos:
     last_seen_at: str | None
     videos: Mapping[str, Mapping[str, str]]
     """id → {type, name}, and where the node knows them: size (as 270x480), fps and problem (why it cannot be used)."""
+    media_server: str = ""
+    """The URL below which it broadcasts pictures, without user and password; empty: it has none."""
 
 
 class Resources:
@@ -170,6 +172,7 @@ def videos_of(node: Node, now: datetime) -> NodeVideos:
             )
             if isinstance(video, Mapping)
         },
+        str(offer.get("media_server", "")),
     )
 
 

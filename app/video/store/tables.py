@@ -57,6 +57,7 @@ jobs = sa.Table(
     sa.Column("results", sa.Text, nullable=False),
     sa.Column("n_loop", sa.Integer, nullable=False),
     sa.Column("flags", sa.Text, nullable=False),
+    sa.Column("broadcast", sa.Text, nullable=False, server_default="{}"),
     sa.Column("no_signal_since", TIME),
     sa.Column("progress", sa.Float, nullable=False),
     sa.Column("report_seq", sa.Integer, nullable=False),
@@ -146,7 +147,8 @@ measurements = sa.Table(
 
 
 JSON = frozenset(
-    {"dag", "stages", "user_constraint", "plan", "plan_result", "generator_output", "results", "flags", "memory"}
+    {"dag", "stages", "user_constraint", "plan", "plan_result", "generator_output", "results", "flags", "broadcast"}
+    | {"memory"}
 )
 """Columns that hold texts of JSON."""
 
@@ -192,6 +194,7 @@ def job_of_row(row: Any) -> StoredJob:
         plan_result=read(row.plan_result),
         results=tuple(read(row.results)),
         flags=tuple(read(row.flags)),
+        broadcast=read(row.broadcast),
         memory=read(row.memory),
     )
     return from_row(StoredJob, row, job=job, is_open=bool(row.is_open), generator_output=read(row.generator_output))
@@ -215,5 +218,6 @@ def columns_of(stored: StoredJob) -> dict[str, Any]:
         generator_output=json_text(stored.generator_output),
         results=json_text(list(job.results)),
         flags=json_text(list(job.flags)),
+        broadcast=json_text(dict(job.broadcast)),
         memory=json_text(job.memory),
     )

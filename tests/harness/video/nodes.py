@@ -24,7 +24,7 @@ from app.video.scheduling.policy_messages import Decision, PlanningInput
 from app.video.service import Controller, Jobs, Planner, Reports, Submission, Video
 from app.video.service.producers import producer_of_job
 from tests.harness.api import small_model
-from tests.harness.video.records import ADDRESSES, AGENT_PORT, MODELS, VIDEOS, dag
+from tests.harness.video.records import ADDRESSES, AGENT_PORT, MEDIA_SERVER, MODELS, VIDEOS, dag
 
 USER = "local"
 NODES = {"edge0": Side.EDGE, "edge1": Side.EDGE, "cloud0": Side.CLOUD}
@@ -67,6 +67,7 @@ class Env:
         self.video.jobs.request_plan = self.video.planning.send = lambda uid, why: self.sent.append((uid, why))
         self.known: dict[str, dict[WorkKey, Order]] = {name: {} for name in NODES}
         self.away = set[str]()
+        self.media_server = MEDIA_SERVER
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
         for name, side in NODES.items():
@@ -157,7 +158,8 @@ class Env:
             else:
                 known[order.key] = order
             nodes.acknowledge(name, [order.seq])
-        offers = {JOBS: {"address": f"{ADDRESS[name]}:{AGENT_PORT}", "videos": VIDEOS}} if name == "edge0" else {}
+        offer = {"address": f"{ADDRESS[name]}:{AGENT_PORT}", "videos": VIDEOS, "media_server": self.media_server}
+        offers = {JOBS: offer} if name == "edge0" else {}
         workers = tuple(self._worker(name, order) for order in known.values())
         report = NodeReport(cpu=0.25, memory=0.5, cores=4, accelerators=("KL720",), offers=offers, workers=workers)
         nodes.report(name, report, address=ADDRESS[name], version="1", now=self.now)

@@ -31,6 +31,7 @@ VIDEOS = {
     "0": {"type": "traffic flow", "name": "traffic-720p.mp4"},
     "1": {"type": "people indoor", "name": "classroom-270p.mp4"},
 }
+MEDIA_SERVER = "rtsp://192.168.56.102:8554/jobs"
 MODELS = {
     "face_detection": (("face_rfb_640",), ("face_rfb_320",), ("face_slim_320",)),
     "face_alignment": (("headpose_fsanet_1x1",),),
@@ -70,7 +71,8 @@ def video_nodes(nodes: Nodes, *, now: datetime, jobs: Sequence[str] = ()) -> Non
     for name, side in ((EDGE, Side.EDGE), (CLOUD, Side.CLOUD)):
         with suppress(NodeExists):
             nodes.register(name, side, now=now)
-        offers = {JOBS: {"address": f"{ADDRESSES[name]}:{AGENT_PORT}", "videos": VIDEOS}} if name == EDGE else {}
+        offer = {"address": f"{ADDRESSES[name]}:{AGENT_PORT}", "videos": VIDEOS, "media_server": MEDIA_SERVER}
+        offers = {JOBS: offer} if name == EDGE else {}
         runners = [_runner(uid, number) for number, uid in enumerate(jobs)] if name == EDGE else []
         report = NodeReport(
             cpu=0.35,

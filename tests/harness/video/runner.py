@@ -309,6 +309,7 @@ class Deployment:
     folder: Path
     agent: StubAgent
     hosts: list[StubHost]
+    media_server: str = ""
     runner: JobRunner | None = None
     work: RunnerWork | None = None
     _live: list[Served] = field(default_factory=list)
@@ -335,6 +336,7 @@ class Deployment:
         """A job that processes each frame, as fast as it can be, asks for no other plan meanwhile, however slow the
         machine is: what is counted is counted anew with each demand."""
         self.work = RunnerWork(content, str(source), "127.0.0.1", 0, self.folder, self.agent.url, "edge-1")
+        self.work = replace(self.work, media_server=self.media_server)
         path = self.folder / "work.json"
         self.work.write(path)
         self.runner = JobRunner(RunnerWork.read(path), path)

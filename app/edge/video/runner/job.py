@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from app.edge.video.runner.agent_client import AgentClient
+from app.edge.video.runner.broadcaster import Broadcaster
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, needs_of
 from app.edge.video.runner.frame_transport import H264Uplinks
 from app.edge.video.runner.frame_workers import FailureBudget, FrameQueue, FrameResult, FrameWorkers
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
-from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewStream, drawn
+from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewScene, PreviewStream, drawn
 from app.edge.video.runner.profiling import Profiler
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.recorder import Recorder
@@ -94,12 +95,16 @@ class JobRunner:
 
         # results
         self.live = PreviewStream()
-        limits = content.dag.recording if content.mode is Mode.RUN else None
-        self.recorder = (
-            Recorder(limits, work.folder, partial(drawn, needs), self._reporter.note) if limits is not None else None
+        draw, note, is_run = partial(drawn, needs), self._reporter.note, content.mode is Mode.RUN
+        limits, broadcast = content.dag.recording, content.dag.broadcast
+        self.recorder = Recorder(limits, work.folder, draw, note) if limits is not None and is_run else None
+        self.broadcaster = (
+            Broadcaster(broadcast, work.media_server, content.uid, draw, note)
+            if broadcast is not None and is_run
+            else None
         )
-        on_scene = self.recorder.show if self.recorder is not None else lambda _: None
-        self.renderer = PreviewRenderer(needs, self.live, self._agent.show, on_scene)
+        self._outputs = [output for output in (self.recorder, self.broadcaster) if output is not None]
+        self.renderer = PreviewRenderer(needs, self.live, self._agent.show, self._show)
         self._sampler = ReferenceSampler(self._executor, self.metrics.compared, self._is_busy)
         self._results = FrameResults(
             needs,
@@ -155,8 +160,8 @@ class JobRunner:
             threading.Thread(target=self._profile, name="profile", daemon=True).start()
         else:
             self._apply(self.work, is_first=True)
-            if self.recorder is not None:
-                self.recorder.start()
+            for output in self._outputs:
+                output.start()
             self._workers.start()
             self._sampler.start()
             threading.Thread(target=self._read, name="source", daemon=True).start()
@@ -172,8 +177,8 @@ class JobRunner:
         for thread in self._periodic:
             thread.close()
         self.renderer.close()
-        if self.recorder is not None:
-            self.recorder.close()
+        for output in self._outputs:
+            output.close()
         self._report()
         self._executor.close()
         self._client.close()
@@ -193,11 +198,13 @@ class JobRunner:
         }
 
     def flags(self) -> list[str]:
-        """Returns `degraded` if a stage is not on its planned host, `no_signal` if the source gives no pictures."""
+        """Returns `degraded` if a stage is not on its planned host, `no_signal` if the source gives no pictures,
+        `no_broadcast` if its picture is not broadcast although it should be."""
         places = self.plan.flow_mapping.values() if self.plan else ()
         routes = [self._router.route(place) for place in places]
         is_degraded = any(route is None or not route.is_planned for route in routes)
-        return [*(["degraded"] if is_degraded else []), *self._outage.flags]
+        unsent = self.broadcaster.flags if self.broadcaster is not None else []
+        return [*(["degraded"] if is_degraded else []), *self._outage.flags, *unsent]
 
     # work and plan
 
@@ -316,10 +323,15 @@ class JobRunner:
     def _left_out(self) -> FrameCounts:
         return FrameCounts(self._generator.skipped, self.queue.dropped, self._generator.still)
 
+    def _show(self, scene: PreviewScene) -> None:
+        for output in self._outputs:
+            output.show(scene)
+
     # reports and the end
 
     def _report(self) -> None:
-        self._reporter.step(self.flags(), self._outage.silent_s)
+        broadcast = self.broadcaster.state() if self.broadcaster is not None else None
+        self._reporter.step(self.flags(), self._outage.silent_s, broadcast)
 
     def _end(self, ending: Ending, reason: str) -> None:
         """Ends the job. The first reason counts."""

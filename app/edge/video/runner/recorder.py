@@ -1,8 +1,7 @@
 """Records the drawn picture of a job into a ring of video segments on the node.
 
-The recorder has a thread of its own and looks at the newest scene only, so it never delays a frame. It takes at most
-MOST_OF_A_CORE: where drawing and encoding cost more, it records fewer frames per second. A full disk or a missing
-encoder is noted in the job's events, and the job continues.
+It takes at most MOST_OF_A_CORE: where drawing and encoding cost more, it records fewer frames per second. A full disk
+or a missing encoder is noted in the job's events, and the job continues.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from app.edge.video.runner.preview import PreviewScene, SceneThread
-from app.edge.video.runner.resize import Size, resized, size_of
+from app.edge.video.runner.paced_thread import PacedThread
+from app.edge.video.runner.preview import PreviewScene
+from app.edge.video.runner.resize import Size, even_size, resized, size_of
 from app.edge.video.runner.video_segments import (
     SegmentRing,
     SegmentWriter,
@@ -35,7 +35,6 @@ SEGMENT_S = 10.0
 GAP_S = 5.0
 """Seconds without a picture after which a segment ends."""
 MOST_OF_A_CORE = 0.1
-SMOOTHED = 0.05
 NO_ENCODER = "PyAV is not installed on the node, or has no encoder for H.264 or VP8"
 DISK_FULL = "the disk of the node is full"
 logger = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ class RecordingState:
         return asdict(self)
 
 
-class Recorder(SceneThread):
+class Recorder(PacedThread):
     """Records scenes.
 
     Args:
@@ -78,22 +77,20 @@ class Recorder(SceneThread):
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__("recorder")
-        self._limits, self._draw, self._note, self._clock = limits, draw, note, clock
+        super().__init__("recorder", fps=limits.fps, most_of_a_core=MOST_OF_A_CORE, clock=clock)
+        self._limits, self._draw, self._note = limits, draw, note
         self._ring = SegmentRing(folder / FOLDER, limits)
         self._format: VideoFormat | None = available_format()
         self._writer: SegmentWriter | None = None
         self._size: Size | None = None
         self._problem = ""
-        self._share = 0.0
-        self._newest: tuple[PreviewScene, float] | None = None
         self._writing = threading.Lock()
 
-    def show(self, scene: PreviewScene) -> None:
-        """Offers a scene, and returns at once."""
-        with self._changed:
-            self._newest = scene, self._clock()
-            self._changed.notify_all()
+    def start(self) -> None:
+        if self._format is None:
+            self._fail(NO_ENCODER)
+        else:
+            super().start()
 
     def state(self) -> RecordingState:
         with self._writing:
@@ -132,24 +129,11 @@ class Recorder(SceneThread):
         with self._writing:
             self._finish_segment()
 
-    def _run(self) -> None:
-        if self._format is None:
-            self._fail(NO_ENCODER)
-            return
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_over or self._newest is not None)
-                if self._is_over or self._newest is None:
-                    return
-                (scene, at_s), self._newest = self._newest, None
-            began_s, spent_s = time.monotonic(), time.thread_time()
+    def _take(self, scene: PreviewScene, at_s: float) -> float:
+        if self._format is not None:
             with self._writing:
                 self._record(scene, at_s, self._format)
-            spent_s = time.thread_time() - spent_s
-            pause_s = pause_after(spent_s, time.monotonic() - began_s, self._limits.fps)
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_over, timeout=pause_s)
-            self._share += SMOOTHED * (spent_s / (time.monotonic() - began_s) - self._share)
+        return 0.0
 
     def _record(self, scene: PreviewScene, at_s: float, format: VideoFormat) -> None:
         try:
@@ -157,7 +141,7 @@ class Recorder(SceneThread):
             if writer and not (writer.begins_s <= at_s < writer.begins_s + SEGMENT_S and at_s - writer.ends_s < GAP_S):
                 self._finish_segment()
             picture = self._draw(scene)
-            size = self._size = self._size or _recorded_size(size_of(picture), self._limits.width)
+            size = self._size = self._size or even_size(size_of(picture), self._limits.width)
             if self._writer is None:
                 self._writer = SegmentWriter(format, size, at_s)
             self._writer.add(resized(picture, size), at_s)
@@ -185,20 +169,3 @@ class Recorder(SceneThread):
         if problem != self._problem:
             self._problem = problem
             self._note(f"Nothing is recorded: {problem}. The job goes on.")
-
-
-def pause_after(spent_s: float, took_s: float, fps: float) -> float:
-    """Returns the seconds before the next frame.
-
-    Args:
-        spent_s: computing time of this frame.
-        took_s: seconds since its begin.
-        fps: the most frames per second.
-    """
-    return max(0.0, max(1 / fps, spent_s / MOST_OF_A_CORE) - took_s)
-
-
-def _recorded_size(source: Size, most_width: int) -> Size:
-    """Returns the size of the recorded picture: even sides, as H.264 requires."""
-    ratio = min(1.0, most_width / source[0])
-    return tuple(max(2, round(side * ratio) // 2 * 2) for side in source)  # type: ignore[return-value]

@@ -16,6 +16,7 @@ from typing import Any
 
 from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
+from app.video.model.broadcast import BroadcastState
 from app.video.model.dag import Dag
 from app.video.model.report import JobReport, PlanRequest, PlanResult
 
@@ -83,18 +84,19 @@ class Reporter:
         with self._lock:
             self._ending = (ending, reason)
 
-    def step(self, flags: Sequence[str], silent_s: float | None) -> bool:
+    def step(self, flags: Sequence[str], silent_s: float | None, broadcast: BroadcastState | None = None) -> bool:
         """Sends new results and events.
 
         Args:
             flags: the current flags of the job.
             silent_s: seconds since the source's last picture; None: pictures arrive.
+            broadcast: the state of the broadcast; None: there is none.
 
         Returns:
             Whether everything is sent. False: the agent is unreachable, or there is more to send at once.
         """
         if self._unsent is None:
-            self._unsent = self._composed(flags, silent_s)
+            self._unsent = self._composed(flags, silent_s, broadcast)
         if self._unsent is None:
             return True
         if not self._agent.send("/node/sync_job_result", self._unsent):
@@ -102,7 +104,7 @@ class Reporter:
         self._unsent = None
         return not self._results and not self._notes and self._ending is None
 
-    def _composed(self, flags: Sequence[str], silent_s: float | None) -> bytes | None:
+    def _composed(self, flags: Sequence[str], silent_s: float | None, broadcast: BroadcastState | None) -> bytes | None:
         with self._lock:
             if not self._has_changed(flags):
                 return None
@@ -112,6 +114,8 @@ class Reporter:
             if report["results"]:
                 state.n_loop = max(state.n_loop, int(report["results"][-1]["n_loop"]))
             self._add(report, silent_s)
+            if broadcast is not None:
+                report["broadcast"] = broadcast
         self._last_flags, self._last_at = flags, self._clock()
         self._checkpoint.write()
         return json.dumps(report).encode()

@@ -62,23 +62,22 @@ def available_format() -> VideoFormat | None:
     return None
 
 
-class SegmentWriter:
-    """Encodes pictures of one size into a video in memory. Only one thread may use it."""
+class VideoWriter:
+    """Encodes pictures of one size into a container. Only one thread may use it."""
 
-    def __init__(self, format: VideoFormat, size: Size, begins_s: float) -> None:
+    def __init__(self, container: Any, format: VideoFormat, size: Size, begins_s: float) -> None:
         """
         Args:
+            container: of PyAV, open for writing, without streams.
             format: of the video.
             size: of its pictures, both sides even.
             begins_s: the time of its first picture.
         """
-        import av
-
         self.begins_s = self.ends_s = begins_s
         self.size = size
+        self.frames = 0
         self._key_at_s = begins_s
-        self._buffer = io.BytesIO()
-        self._container = av.open(self._buffer, "w", format=format.container)
+        self._container = container
         stream: Any = self._container.add_stream(format.encoder, rate=30, options=dict(format.options))
         self._stream = stream
         self._stream.width, self._stream.height = size
@@ -98,12 +97,30 @@ class SegmentWriter:
             frame.pict_type = av.video.frame.PictureType.I
             self._key_at_s = at_s + KEYFRAME_EVERY_S
         self._container.mux(self._stream.encode(frame))
+        self.frames += 1
         self.ends_s = max(self.ends_s, at_s)
+
+    def finish(self) -> None:
+        """Writes what is left, and closes the container. Raises av.FFmpegError."""
+        try:
+            self._container.mux(self._stream.encode(None))
+        finally:
+            self._container.close()
+
+
+class SegmentWriter(VideoWriter):
+    """Encodes pictures of one size into a video in memory."""
+
+    def __init__(self, format: VideoFormat, size: Size, begins_s: float) -> None:
+        """Arguments as of VideoWriter."""
+        import av
+
+        self._buffer = io.BytesIO()
+        super().__init__(av.open(self._buffer, "w", format=format.container), format, size, begins_s)
 
     def close(self) -> bytes:
         """Returns the whole video. Raises av.FFmpegError."""
-        self._container.mux(self._stream.encode(None))
-        self._container.close()
+        self.finish()
         return self._buffer.getvalue()
 
 

@@ -11,6 +11,7 @@ import pytest
 from app.inference.frame_gate import FrameGate
 from app.inference.region import Region
 from app.video.errors import BadDag
+from app.video.model.broadcast import Broadcast
 from app.video.model.dag import Dag, Reference, check_types, read_dag
 from app.video.model.flow import MAX_STAGES
 from app.video.model.kinds import Type
@@ -362,3 +363,28 @@ def test_clips_have_no_motion_gate() -> None:
     graph = a_graph({"a": ["ClipGenerator"]}) | {"generator": "ClipGenerator", "gate": {"motion": 0.1}}
     graph["input"] = json.loads(json.dumps(graph["input"]).replace("SingleFrameGenerator", "ClipGenerator"))
     assert "ClipGenerator" in refused(graph).message
+
+
+def test_the_broadcast_of_a_dag_is_read_with_its_defaults_and_written() -> None:
+    dag = read_dag(a_dag() | {"broadcast": {"path": "yard/door"}})
+    assert dag.broadcast == Broadcast("yard/door", 10.0, 640)
+    assert read_dag(dag.to_json()) == dag
+    assert read_dag(a_dag() | {"broadcast": {}}).broadcast == Broadcast()
+
+
+@pytest.mark.parametrize(
+    ("broadcast", "place"),
+    [
+        ({"path": "../door"}, "path"),
+        ({"path": "/door"}, "path"),
+        ({"path": "door?a=b"}, "path"),
+        ({"path": "d" * 101}, "path"),
+        ({"fps": 60}, "fps"),
+        ({"width": 8000}, "width"),
+        ({"url": "rtsp://elsewhere.example/door"}, "url"),
+        ("door", ""),
+    ],
+    ids=str,
+)
+def test_another_broadcast_is_refused_with_its_place(broadcast: object, place: str) -> None:
+    assert refused(a_dag() | {"broadcast": broadcast}).detail["place"] == f"dag.broadcast{place and '.' + place}"

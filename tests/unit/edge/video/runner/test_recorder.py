@@ -15,8 +15,9 @@ import pytest
 
 from app.edge.video.runner import recorder as recording
 from app.edge.video.runner import video_segments
+from app.edge.video.runner.paced_thread import pause_after
 from app.edge.video.runner.preview import PreviewScene
-from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Recorder, pause_after
+from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Recorder
 from app.edge.video.runner.video_segments import FORMATS, Segment, SegmentRing, SegmentWriter, VideoFormat, clip_of
 from app.inference.prediction import Picture
 from app.video.model.recording_limits import Recording
@@ -237,7 +238,7 @@ def test_without_an_encoder_the_job_goes_on_and_says_why(tmp_path: Path, monkeyp
     ("spent_s", "took_s", "pause_s"), [(0.001, 0.01, 0.19), (0.03, 0.05, 0.25), (0.03, 1.0, 0.0)], ids=str
 )
 def test_of_a_core_a_tenth_is_taken_at_most(spent_s: float, took_s: float, pause_s: float) -> None:
-    assert pause_after(spent_s, took_s, fps=5) == pytest.approx(pause_s)
+    assert pause_after(spent_s, took_s, fps=5, most_of_a_core=0.1) == pytest.approx(pause_s)
 
 
 def test_a_file_with_another_name_is_no_segment(tmp_path: Path) -> None:

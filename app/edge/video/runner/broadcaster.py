@@ -1,0 +1,121 @@
+"""Pushes the drawn picture of a job to the media server of its node, as H.264 over RTSP.
+
+It takes at most MOST_OF_A_CORE, connects again after growing pauses for as long as the job runs, and notes in the job's
+events and reports what is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from urllib.parse import quote
+
+from app.edge.video.runner.paced_thread import PacedThread
+from app.edge.video.runner.preview import PreviewScene
+from app.edge.video.runner.resize import even_size, resized, size_of
+from app.edge.video.runner.rtsp_push import PushFailed, RtspPush
+from app.inference.prediction import Picture
+from app.kit.backoff import GrowingPause
+from app.kit.network.addresses import without_credentials
+from app.video.model.broadcast import Broadcast, BroadcastState
+
+FLAG = "no_broadcast"
+MOST_OF_A_CORE = 0.25
+PAUSE = GrowingPause(1.0, 30.0)
+"""Seconds between attempts to connect."""
+AGAIN_S = 1.0
+"""Seconds without a new frame after which the last one is sent again: media servers drop a silent stream."""
+NO_SERVER = "the node has no media server; its agent is given one with --media-server"
+logger = logging.getLogger(__name__)
+
+
+class Broadcaster(PacedThread):
+    """Broadcasts scenes."""
+
+    def __init__(
+        self,
+        broadcast: Broadcast,
+        server: str,
+        uid: str,
+        draw: Callable[[PreviewScene], Picture],
+        note: Callable[[str], None],
+    ) -> None:
+        """
+        Args:
+            broadcast: its settings.
+            server: the media server's URL, perhaps with user and password; empty: there is none.
+            uid: of the job, the path of a broadcast without one.
+            draw: returns the picture of a scene.
+            note: called with the begin and the end of a problem, for the job's events.
+        """
+        super().__init__("broadcast", fps=broadcast.fps, most_of_a_core=MOST_OF_A_CORE, again_s=AGAIN_S)
+        self._width, self._draw, self._note = broadcast.width, draw, note
+        self._url = f"{server.rstrip('/')}/{quote(broadcast.path or uid)}" if server else ""
+        self._push: RtspPush | None = None
+        self._frames = self._connections = 0
+        self._problem, self._is_failing = "", False
+        self._pause_s = self._retry_at_s = 0.0
+
+    def start(self) -> None:
+        if self._url:
+            super().start()
+        else:
+            self._fail(NO_SERVER)
+
+    @property
+    def flags(self) -> list[str]:
+        return [FLAG] if self._is_failing else []
+
+    def state(self) -> BroadcastState:
+        return BroadcastState(
+            url=without_credentials(self._url),
+            is_sending=self._push is not None and self._frames > 0 and not self._is_failing,
+            frames=self._frames,
+            connections=self._connections,
+            core_share=round(self._share, 4),
+            problem=self._problem,
+        )
+
+    def close(self) -> None:
+        super().close()
+        self._disconnect()
+
+    def _take(self, scene: PreviewScene, at_s: float) -> float:
+        if time.monotonic() < self._retry_at_s:
+            return 0.0
+        try:
+            return self._send(scene, at_s)
+        except PushFailed as error:
+            self._fail(str(error))
+        except Exception as error:
+            logger.exception("Frame %s cannot be broadcast", scene.number)
+            self._fail(type(error).__name__)
+        self._disconnect()
+        self._pause_s = PAUSE.after(self._pause_s)
+        self._retry_at_s = time.monotonic() + self._pause_s
+        return 0.0
+
+    def _send(self, scene: PreviewScene, at_s: float) -> float:
+        picture = self._draw(scene)
+        push, is_new = self._push, self._push is None
+        if push is None:
+            push = self._push = RtspPush(self._url, even_size(size_of(picture), self._width))
+        spent_s = push.send(resized(picture, push.size), at_s)
+        self._frames += 1
+        self._connections += is_new
+        self._pause_s = 0.0
+        if self._is_failing:
+            self._is_failing = False
+            self._note("It is broadcast again.")
+        return spent_s
+
+    def _disconnect(self) -> None:
+        push, self._push = self._push, None
+        if push is not None:
+            push.close()
+
+    def _fail(self, problem: str) -> None:
+        if not self._is_failing or problem != self._problem:
+            self._problem, self._is_failing = problem, True
+            self._note(f"It is not broadcast: {problem}. The job goes on.")
