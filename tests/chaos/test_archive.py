@@ -25,7 +25,7 @@ ABSENT, WHOLE = False, True
         pytest.param("before-advance.nef", ABSENT, id="before the report is taken in", marks=exhaustive),
         pytest.param("before-archive", ABSENT, id="before it is described"),
         pytest.param("after-archive", WHOLE, id="after it was described"),
-        pytest.param("before-settle", WHOLE, id="after it was said to have completed"),
+        pytest.param("before-settle", WHOLE, id="after it was said to have completed", marks=exhaustive),
         pytest.param("after-advance.nef", WHOLE, id="after the report was taken in", marks=exhaustive),
     ],
 )

@@ -34,7 +34,9 @@ def store_disk(deployment: FailingDeployment) -> Iterator[Path]:
     ("word", "cause"),
     [
         pytest.param("fill", "No space left on device", id="the toolchain says so"),
-        pytest.param("fill-quietly", "ended with exit code 1", id="the toolchain says nothing"),
+        pytest.param(
+            "fill-quietly", "ended with exit code 1", id="the toolchain says nothing", marks=pytest.mark.exhaustive
+        ),
         pytest.param(f"talk:{2 * DISK_MIB * MIB}", "No space left on device", id="its log does it"),
     ],
 )

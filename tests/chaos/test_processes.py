@@ -14,6 +14,7 @@ from tests.harness.faults.deployment import OWNER, FaultDeployment, Job, WorkerP
 from tests.harness.faults.invariants import ONCE, assert_recovered
 from tests.harness.processes import commands_below
 from tests.harness.until import until
+from tests.harness.variants import exhaustive
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,10 @@ def servers(worker: WorkerProcess) -> list[list[str]]:
 
 # --- a stage's worker -------------------------------------------------------------------------------
 @pytest.mark.usefixtures("commands")
-@pytest.mark.parametrize("kill", [WorkerProcess.kill_child, WorkerProcess.kill], ids=["child", "master and child"])
+@pytest.mark.parametrize(
+    "kill",
+    [*exhaustive(WorkerProcess.kill_child, ids="child"), pytest.param(WorkerProcess.kill, id="master and child")],
+)
 def test_the_job_of_a_killed_worker_fails_as_worker_lost_and_is_never_run_again(
     deployment: FaultDeployment, kill: Callable[[WorkerProcess], None]
 ) -> None:
@@ -192,7 +196,7 @@ def test_a_job_in_the_hands_of_a_worker_told_to_end_is_not_lost(deployment: Faul
 
 
 # --- the scheduler ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("moment", ["before-advance", "after-advance", "after-taken-in"])
+@pytest.mark.parametrize("moment", ["after-advance", *exhaustive("before-advance", "after-taken-in")])
 def test_jobs_whose_scheduler_was_killed_go_on_with_the_next_and_no_stage_runs_twice(
     deployment: FaultDeployment, moment: str
 ) -> None:

@@ -26,7 +26,7 @@ from tests.harness.faults.stages import NOTES
 from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-JOBS = [20, pytest.param(200, marks=pytest.mark.exhaustive)]
+JOBS = [20, 200]
 UNDER_WAY = 16
 """So many jobs are in the line at once, for the faults to find some in every place."""
 BIE = 2
@@ -156,6 +156,7 @@ def wide(tmp_path: Path) -> Iterator[SupervisedDeployment]:
         made.valkey.process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.exhaustive  # each fault by itself is in the files beside this one
 @pytest.mark.parametrize("jobs", JOBS)
 def test_many_jobs_under_random_faults(
     wide: SupervisedDeployment, capsys: pytest.CaptureFixture[str], jobs: int

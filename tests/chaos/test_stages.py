@@ -43,9 +43,8 @@ MOMENTS = [
 ]
 
 
-TAKEN, RUNNING, UPLOADED, SENT = MOMENTS
-CORNERS = {*((Stage.BIE, moment.name) for moment in MOMENTS), *((stage, RUNNING.name) for stage in Stage)}
-CORNERS |= {(Stage.ONNX, TAKEN.name), (Stage.NEF, SENT.name)}
+TAKEN, _, _, SENT = MOMENTS
+CORNERS = {*((Stage.BIE, moment.name) for moment in MOMENTS), (Stage.ONNX, TAKEN.name), (Stage.NEF, SENT.name)}
 """The line's first deed and its last, and all moments of the stage in between: every stage is run by the same code."""
 
 

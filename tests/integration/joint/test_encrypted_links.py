@@ -129,6 +129,7 @@ def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deplo
     assert http.delete(own).status_code == 204
 
 
+@pytest.mark.exhaustive  # the units of the agent show it
 def test_a_node_that_is_registered_again_gets_a_new_certificate_and_works_on(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:

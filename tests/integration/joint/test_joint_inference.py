@@ -166,6 +166,7 @@ def test_unfit_algorithms_parameters_and_data_fail_it_and_a_silent_threshold_war
     deployment.remove("algo")
 
 
+@pytest.mark.exhaustive  # the agent's own tests show it
 def test_a_killed_worker_comes_back(deployment: JointDeployment, standing: str) -> None:
     first = worker(deployment.service(standing), "edge")
     os.kill(first["pid"], signal.SIGKILL)
@@ -242,6 +243,7 @@ def test_agents_and_web_may_be_killed_in_turn_and_nothing_is_lost(
     assert {role: worker(record, role)["pid"] for role in pids} == pids
 
 
+@pytest.mark.exhaustive  # the agent's own tests show it
 def test_a_service_deleted_while_its_node_is_away_ends_there_when_it_is_back(deployment: JointDeployment) -> None:
     deployment.apply(digits_service("late"))
     pid = worker(deployment.reaches("late", "Serving"), "edge")["pid"]
@@ -358,6 +360,7 @@ def test_a_stalled_big_model_does_not_hold_up_what_the_edge_sees(
     deployment.remove("stream")
 
 
+@pytest.mark.exhaustive  # the agent's own tests show it
 def test_a_worker_that_is_to_live_once_stays_ended(deployment: JointDeployment) -> None:
     deployment.apply(digits_service("once", parameters={"restart_policy": "never"}))
     pid = worker(deployment.reaches("once", "Serving"), "edge")["pid"]
@@ -368,6 +371,7 @@ def test_a_worker_that_is_to_live_once_stays_ended(deployment: JointDeployment) 
     deployment.remove("once")
 
 
+@pytest.mark.exhaustive  # the store makes those that come at once
 def test_services_that_are_made_at_once_are_all_there_and_all_go(deployment: JointDeployment) -> None:
     """A thousand are listed and paged in test_joint_interfaces."""
 

@@ -195,6 +195,7 @@ def watched(deployment: JointDeployment, name: str) -> Iterator[list[dict[str, A
     assert not thread.is_alive()
 
 
+@pytest.mark.exhaustive  # one is born and dies next door
 def test_it_is_pending_until_both_serve_then_running_and_leaves_nothing_when_it_goes(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
@@ -313,6 +314,7 @@ def test_an_order_by_hand_is_one_row_that_changes_and_goes(deployment: JointDepl
 
 
 # --- bad input and faults ---------------------------------------------------------------------------------
+@pytest.mark.exhaustive  # the units of the edge show it
 def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
@@ -331,6 +333,7 @@ def test_a_big_model_that_answers_garbage_leaves_every_answer_to_the_edge(
     deployment.remove("garbage")
 
 
+@pytest.mark.exhaustive  # the units of the edge show it
 def test_damaged_pictures_are_refused_and_damaged_frames_left_out_and_counted(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
@@ -378,6 +381,7 @@ def test_an_algorithm_of_ones_own_decides_in_the_worker(deployment: JointDeploym
     deployment.remove("own")
 
 
+@pytest.mark.exhaustive  # the units of the edge show it
 def test_no_more_goes_up_than_the_budget_allows(deployment: JointDeployment, digits: list[bytes]) -> None:
     frames = deployment.deployment.folder / "budget"
     frames.mkdir()
@@ -416,6 +420,7 @@ def kneron_job(deployment: JointDeployment, name: str, onnx: bytes) -> None:
         container.close()
 
 
+@pytest.mark.exhaustive  # the host of stages runs one, too
 def test_what_this_product_converted_runs_at_the_edge_and_the_page_says_on_what(
     deployment: JointDeployment, converting: None, digits: list[bytes], shared_data: Path
 ) -> None:
