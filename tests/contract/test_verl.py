@@ -4,17 +4,17 @@ the real verl publishes: Hydra composes it, and nothing mandatory is missing."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import tomllib
 
 import pytest
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
-from pydantic_core import PydanticCustomError
+from omegaconf import OmegaConf
 
 from app.training.model import Algorithm, Rollout, Workload
 from app.training.spec import TaskSpec
-from app.training.spec.overrides import check_key, is_allowed
+from app.training.spec.verl_settings import TABLE
 from tests.harness.training.verl import CONFIG, composed, config_of, missing
+from tests.harness.training.verl_settings import OLDER, is_open, leaves, settings_of_tasks
 from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in, shown, words
 
 pytestmark = pytest.mark.skipif(not CONFIG.is_dir(), reason="verl's configuration is not there: ops/test fetches it")
@@ -42,7 +42,7 @@ def _estimator(spec: TaskSpec) -> str:
     return "grpo" if spec.algorithm in (None, Algorithm.DAPO) else str(spec.algorithm)
 
 
-@pytest.mark.parametrize("version", ["0.7.1", "0.8.0"])
+@pytest.mark.parametrize("version", OLDER)
 def test_older_versions_know_every_setting_too_and_miss_none(version: str) -> None:
     config = config_of(version)
     if not config.is_dir():
@@ -51,6 +51,12 @@ def test_older_versions_know_every_setting_too_and_miss_none(version: str) -> No
     assert len(written) == 8
     for spec in [*written, *(spec for _, spec in shown() if spec.reward_model)]:
         assert missing(composed(words(spec), config)) == set()
+
+
+def test_the_table_of_settings_that_a_task_may_change_is_that_of_the_supported_versions() -> None:
+    if not all(config_of(version).is_dir() for version in OLDER):
+        pytest.skip("the configurations of older versions are not there: ops/test fetches them")
+    assert tomllib.loads(TABLE.read_text()) == settings_of_tasks()
 
 
 def test_something_is_documented() -> None:
@@ -82,27 +88,9 @@ def test_the_real_configuration_refuses_what_it_does_not_know() -> None:
 
 @pytest.mark.parametrize("workload", VERL)
 def test_of_verls_own_settings_none_that_names_files_addresses_or_code_is_a_tasks_to_change(workload: Workload) -> None:
-    names = set(_leaves(composed(words(filled_in(workload, FORM)))))
-    taken = {name for name in names if _is_taken(name, workload)}
+    names = set(leaves(composed(words(filled_in(workload, FORM)))))
+    taken = {name for name in names if is_open(name, workload)}
     assert {"data.train_batch_size", "trainer.resume_mode"} <= taken
     risky = re.compile(r"path|dir$|file|cmd|class|_fn$|ur[il]$|target$|custom|hook|module$|lib$|host|address|trust")
     assert [name for name in sorted(taken) if risky.search(name.rpartition(".")[2])] == []
     assert len(taken) < len(names)
-
-
-def _leaves(node: DictConfig, at: str = "") -> Iterator[str]:
-    for name in node:
-        below = node._get_node(name)
-        place = f"{at}.{name}" if at else str(name)
-        if isinstance(below, DictConfig) and len(below):
-            yield from _leaves(below, place)
-        else:
-            yield place
-
-
-def _is_taken(name: str, workload: Workload) -> bool:
-    try:
-        check_key(name)
-    except PydanticCustomError:
-        return False
-    return is_allowed(name, workload)

@@ -172,6 +172,7 @@ BAD = [
     (SFT.encode() + b"surprise: 1\n", 422, "TASK_SPEC_INVALID", "surprise"),
     (SFT.replace("nnodes: 2", "nnodes: 0").encode(), 422, "TASK_SPEC_INVALID", "nnodes"),
     (SFT.replace("nnodes: 2", "nnodes: many").encode(), 422, "TASK_SPEC_INVALID", "nnodes"),
+    (SFT.encode() + b"overrides: {optim.lrr: 1}\n", 422, "TASK_SPEC_INVALID", "overrides"),
     (SFT.replace("/private/common/datasets/train", "/etc/passwd").encode(), 422, "PATH_REFUSED", "train_file"),
     (SFT.replace("common/datasets/train", "users/bob/datasets/t").encode(), 422, "PATH_REFUSED", "train_file"),
     (SFT.replace("datasets/val", "datasets/none").encode(), 422, "PATH_REFUSED", "val_file"),

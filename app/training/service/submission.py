@@ -27,6 +27,7 @@ from app.training.service.options import TrainingOptions
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
 from app.training.spec.document import bad
 from app.training.spec.sweeps import SweepDocument
+from app.training.spec.verl_settings import check_settings
 from app.training.store import NewTask, StoredSweep, TaskIdTaken
 from app.training.workloads import demand_of
 
@@ -227,6 +228,7 @@ class TaskSubmission:
         demand = demand_of(spec)
         if demand.resources:
             check_resources(demand, self.nodes(given["cluster"]), self.options.awaited_resources)
+        check_settings(spec)
         check_paths(self.homes.rules, user, spec)
         resume_path(self.database, self.homes, user, spec)
         if spec.convert is not None:

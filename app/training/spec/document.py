@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ _OTHER_NAMES = {
     "pictures": "images",
 }
 """Other names of fields that do not look similar."""
+_PYDANTICS = "Input should be "
 _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid string"
 
 
@@ -50,7 +52,11 @@ def _sentence(problem: Problem, data: Mapping[str, Any]) -> str:
     at, sentence = str(problem["at"]), str(problem["problem"])
     if sentence == _UNKNOWN:
         return _unknown(at)
-    return _no_text(at, data) if sentence == _NO_TEXT else sentence
+    if sentence == _NO_TEXT:
+        return _no_text(at, data)
+    sentence = sentence.replace(_PYDANTICS, "it must be ", 1)
+    near = difflib.get_close_matches(str(_at(at, data)), re.findall(r"'([^']+)'", sentence), n=1)
+    return f"{sentence}: did you mean {near[0]}?" if near else sentence
 
 
 def _unknown(at: str) -> str:
@@ -62,12 +68,17 @@ def _unknown(at: str) -> str:
 
 
 def _no_text(at: str, data: Mapping[str, Any]) -> str:
-    value: Any = data
-    for part in at.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+    value = _at(at, data)
     if isinstance(value, bool | int | float):
         return f'it must be a text: write it in quotes, like "{str(value).lower()}"'
     return "it must be a text; leave the field out if there is none" if value is None else "it must be a text"
+
+
+def _at(at: str, data: Mapping[str, Any]) -> Any:
+    value: Any = data
+    for part in at.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 MAX_SPEC_BYTES = 64 * 1024

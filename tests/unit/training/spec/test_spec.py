@@ -259,6 +259,11 @@ def test_a_misspelt_field_is_told_first_with_the_one_that_was_meant(line: str, a
     assert "train_file" in listed
 
 
+def test_a_value_that_is_none_of_a_fields_is_told_with_the_one_that_was_meant() -> None:
+    (sentence,) = problems(f"{PPO}rollout: vlm").values()
+    assert sentence == "it must be 'vllm', 'sglang' or 'trtllm': did you mean vllm?"
+
+
 def test_a_field_like_no_other_is_only_said_to_be_none() -> None:
     assert problems(f"{PPO}zzz: 1") == {"zzz": "there is no such field"}
 
