@@ -57,7 +57,17 @@ def plain_goal(text: str) -> str:
 class QuantizationStep(Frozen):
     """A part of how a candidate of a search was made, as its report has it."""
 
-    kind: Literal["range", "equalization", "weight_rounding", "bias_correction", "int16", "float"]
+    kind: Literal[
+        "range",
+        "equalization",
+        "smoothing",
+        "channel_splitting",
+        "weight_rounding",
+        "bias_correction",
+        "boundary",
+        "int16",
+        "float",
+    ]
     method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99"] = ""
     """Method of calibrating a range."""
     tensors: tuple[Annotated[str, Field(max_length=500)], ...] = Field(default=(), max_length=20_000)

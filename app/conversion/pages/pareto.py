@@ -34,8 +34,8 @@ class PlotPoint:
     name: str
     x: float
     y: float
-    label: str
-    """Its description, with its numbers."""
+    figures: str
+    """What it came to."""
     kind: str
     """taken, front or other."""
 
@@ -119,7 +119,7 @@ def _plot(
     x_scale = _scale([x for _, x, _ in known], LEFT, WIDTH - RIGHT)
     y_scale = _scale([*(y for _, _, y in known), rule_db], HEIGHT - BOTTOM, TOP)
     points = tuple(
-        PlotPoint(one.id, one.name, x_scale(x), y_scale(y), _label(one), _kind(one, front)) for one, x, y in known
+        PlotPoint(one.id, one.name, x_scale(x), y_scale(y), _figures(one), _kind(one, front)) for one, x, y in known
     )
     return TradePlot(
         axis,
@@ -155,9 +155,8 @@ def _kind(candidate: Candidate, front: frozenset[int]) -> str:
     return "front" if candidate.id in front else "other"
 
 
-def _label(candidate: Candidate) -> str:
-    parts = [candidate.name]
-    parts += [] if candidate.snr_db is None else [f"{candidate.snr_db:.1f} dB"]
+def _figures(candidate: Candidate) -> str:
+    parts = [] if candidate.snr_db is None else [f"{candidate.snr_db:.1f} dB"]
     parts += [] if candidate.size_bytes is None else [file_size(candidate.size_bytes)]
     parts += [] if candidate.latency_ms is None else [_milliseconds(candidate.latency_ms)]
     return " · ".join(parts)

@@ -19,7 +19,7 @@ def test_each_measured_candidate_is_a_point_and_the_one_taken_stands_out() -> No
     assert [plot.axis for plot in view.plots] == ["size", "latency"]
     assert {point.id: point.kind for point in view.plots[0].points} == {0: "front", 1: "taken", 2: "front", 3: "other"}
     assert view.front == {0, 1, 2} and (view.elapsed_s, view.ended_by) == (41.2, "reached")
-    assert "22.0 dB" in view.plots[0].points[1].label and "100 KiB" in view.plots[0].points[1].label
+    assert "22.0 dB" in view.plots[0].points[1].figures and "100 KiB" in view.plots[0].points[1].figures
 
 
 def test_higher_is_better_and_right_is_dearer_and_all_lie_inside() -> None:

@@ -34,6 +34,8 @@ class Basis:
     plan: QuantizationPlan
     statistics: ActivationStatistics
     template: Template
+    changed: frozenset[str] = frozenset()
+    """Tensors that the last rewrite of the model gave other values."""
     _ranges: dict[tuple[str, str, tuple[int, ...]], Range] = field(default_factory=dict)
 
     def precision(self, choice: Choice, parts: Sequence[int]) -> Precision:
@@ -44,8 +46,8 @@ class Basis:
         """
         ranges = self.ranges(choice, parts)
         if choice.is_wide_float:
-            return Precision(ranges, exact=choice.wide | choice.wide_weights)
-        return Precision(ranges, choice.wide, choice.wide_weights)
+            return Precision(ranges, exact=choice.wide_tensors)
+        return Precision(ranges, choice.wide, choice.wide_weights, choice.tail)
 
     def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
         """Returns ranges by activation. Those in 16 bits include the extremes, since they have levels to spare."""

@@ -71,12 +71,13 @@ def _of_channels(values: Array) -> Array:
     return means
 
 
-def corrections(shifts: Sequence[Shift], wide: frozenset[str], wide_weights: frozenset[str]) -> dict[str, Array]:
-    """Returns what to add to each bias, by its name, if these activations and weights are in 16 bits."""
+def corrections(shifts: Sequence[Shift], not_rounded: frozenset[str]) -> dict[str, Array]:
+    """Returns what to add to each bias, by its name, if these activations and weights are not in 8 bits."""
     added = {}
     for shift in shifts:
         bias = shift.bias
-        total = shift.by_input * (bias.activation not in wide) + shift.by_weights * (bias.weight not in wide_weights)
+        total = shift.by_input * (bias.activation not in not_rounded)
+        total = total + shift.by_weights * (bias.weight not in not_rounded)
         if np.isfinite(total).all():
             added[bias.name] = total.astype(np.float32)
     return added

@@ -10,6 +10,8 @@ from math import inf
 TIMES, TIMES_OF_LARGE, LARGE_BYTES, SECONDS_LEAST = 14, 4, 50 << 20, 30.0
 """Length of a search as a multiple of the CPU time for calibrating and judging the first candidate (about 0.4 of a
 plain conversion), for models up to LARGE_BYTES and above; and its least length in seconds of CPU time."""
+SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
+"""Shares of the budget at which measuring single tensors, and the search, end."""
 BETTER_SHARE = 0.5
 """Share of the budget in which a better candidate at the same cost is searched once one reaches the goal."""
 

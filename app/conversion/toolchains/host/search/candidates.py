@@ -11,10 +11,19 @@ from app.conversion.toolchains.host.search.judge import Score
 
 WORTH_DB = 1.0
 """While no candidate reaches the goal, moving more tensors to 16 bits has to gain at least this much, in dB."""
-CUT_DB, EQUALIZED_DB = 1.5, 3.0
-"""Ranges that cut extremes, and equalized channels, gain less on other scenes than on the given pictures. A candidate
+CUT_DB, REWRITTEN_DB = 1.5, 3.0
+"""Ranges that cut extremes, and rewritten models, gain less on other scenes than on the given pictures. A candidate
 without them that reaches the goal is better unless they gain at least this much, in dB. Below the vendor's 20 dB every
 gain counts."""
+LARGER_DB = 0.5
+"""What smoothing and splitting have to gain in any case, in dB, since they may add nodes or channels."""
+Rewrite = Literal["equalization", "smoothing", "channel_splitting"]
+Rewrites = tuple[Rewrite, ...]
+REWRITE_NAMES: dict[Rewrite, str] = {
+    "equalization": "equalized",
+    "smoothing": "smoothed",
+    "channel_splitting": "wide channels split",
+}
 VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "below_goal_unseen", "dearer", "worse"]
 
 
@@ -28,7 +37,8 @@ class Choice:
         wide: Activations in 16 bits.
         wide_weights: Weights in 16 bits.
         is_wide_float: What would be in 16 bits stays in float.
-        is_equalized: Channels between layers were brought to like ranges before.
+        rewrites: How the float model was rewritten before, in this order; it computes the same.
+        tail: Activations and weights of the last layers, which stay in float like the post-processing after them.
         is_rounded: Weights in 8 bits are rounded by second order, not to nearest.
         is_corrected: Biases take back what rounding does to the means.
         is_float: Nothing is quantized, and nothing else holds.
@@ -38,7 +48,8 @@ class Choice:
     methods: tuple[tuple[str, str], ...] = ()
     wide: frozenset[str] = frozenset()
     wide_weights: frozenset[str] = frozenset()
-    is_equalized: bool = False
+    rewrites: Rewrites = ()
+    tail: frozenset[str] = frozenset()
     is_rounded: bool = False
     is_corrected: bool = False
     is_float: bool = False
@@ -47,15 +58,21 @@ class Choice:
     @property
     def wide_tensors(self) -> frozenset[str]:
         """Activations and weights that are not in 8 bits."""
-        return self.wide | self.wide_weights
+        return self.wide | self.wide_weights | self.tail
 
     @property
     def tensors_16(self) -> int:
-        return len(self.wide) + len(self.wide_weights)
+        """Number of tensors that are not in 8 bits."""
+        return len(self.wide) + len(self.wide_weights) + len(self.tail)
+
+    @property
+    def slack_db(self) -> float:
+        """What its rewrites have to gain in any case."""
+        return LARGER_DB * len({"smoothing", "channel_splitting"} & {*self.rewrites})
 
     @property
     def in_8_bits(self) -> Choice:
-        return replace(self, wide=frozenset(), wide_weights=frozenset(), is_wide_float=False)
+        return replace(self, wide=frozenset(), wide_weights=frozenset(), tail=frozenset(), is_wide_float=False)
 
     @property
     def name(self) -> str:
@@ -64,9 +81,12 @@ class Choice:
         text = f"int8 {self.method}"
         if self.methods:
             text += f", {len(self.methods)} ranges of their own"
-        text += ", equalized" * self.is_equalized + ", weights rounded by second order" * self.is_rounded
+        text += "".join(f", {REWRITE_NAMES[kind]}" for kind in self.rewrites)
+        text += ", weights rounded by second order" * self.is_rounded
         text += ", biases corrected" * self.is_corrected
-        if self.tensors_16:
+        if self.tail:
+            text += f", {_counted(len(self.tail), 'tensor')} of the last layers in float"
+        if self.wide or self.wide_weights:
             parts = [_counted(len(self.wide), "activation"), _counted(len(self.wide_weights), "weight")]
             text += f", {' and '.join(filter(None, parts))} in {self.wide_kind}"
         return text
@@ -83,13 +103,11 @@ class Choice:
         for method in sorted({method for _, method in self.methods}):
             tensors = [tensor for tensor, own in self.methods if own == method]
             made.append({"kind": "range", "method": method, "tensors": tensors})
-        kinds = {
-            "equalization": self.is_equalized,
-            "weight_rounding": self.is_rounded,
-            "bias_correction": self.is_corrected,
-        }
-        made += [{"kind": kind, "method": "", "tensors": []} for kind, is_done in kinds.items() if is_done]
-        if self.tensors_16:
+        kinds = [*self.rewrites, *["weight_rounding"] * self.is_rounded, *["bias_correction"] * self.is_corrected]
+        made += [{"kind": kind, "method": "", "tensors": []} for kind in kinds]
+        if self.tail:
+            made.append({"kind": "boundary", "method": "", "tensors": sorted(self.tail)})
+        if self.wide or self.wide_weights:
             made.append({"kind": self.wide_kind, "method": "", "tensors": sorted(self.wide | self.wide_weights)})
         return made
 
@@ -125,8 +143,9 @@ class TriedCandidate:
     def order(self) -> tuple[int, float]:
         """Sort key: the cheaper and then the better come first."""
         cuts = self.choice.method != "minmax" or bool(self.choice.methods)
-        slack_db = CUT_DB * cuts + EQUALIZED_DB * self.choice.is_equalized
-        return self.choice.tensors_16, slack_db * (self.score.mean_db >= SNR_DB_MIN) - self.score.mean_db
+        slack_db = CUT_DB * cuts + REWRITTEN_DB * bool(self.choice.rewrites)
+        slack_db = max(slack_db * (self.score.mean_db >= SNR_DB_MIN), self.choice.slack_db)
+        return self.choice.tensors_16, slack_db - self.score.mean_db
 
     @property
     def summary(self) -> str:

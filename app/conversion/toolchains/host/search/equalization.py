@@ -8,7 +8,6 @@ all channels of the activation, but the weights differ more; a judge decides whi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from app.conversion.toolchains.host.inputs import Array
+from app.conversion.toolchains.host.search.constants import Constants, attribute
+from app.conversion.toolchains.host.search.rewrite import Rewritten
 
 EQUIVARIANT = frozenset({"Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"})
 """f(s x) = s f(x) for s > 0, channel by channel."""
@@ -31,17 +32,7 @@ ChannelLimits = Callable[[str], "Array | None"]
 """Returns the largest magnitude of each channel of a tensor; None if unknown."""
 
 
-@dataclass(frozen=True)
-class Equalized:
-    """An equivalent copy of a model (onnx.ModelProto), the tensors that are scaled in it, and the added inputs of
-    gates."""
-
-    model: Any
-    tensors: tuple[str, ...]
-    gate_inputs: frozenset[str]
-
-
-def equalized(model: Any, limits_of: ChannelLimits) -> Equalized:
+def equalized(model: Any, limits_of: ChannelLimits) -> Rewritten:
     """Returns a model with equalized channels, without any tensors if there is nothing to equalize."""
     import onnx
 
@@ -56,7 +47,7 @@ def equalized(model: Any, limits_of: ChannelLimits) -> Equalized:
         limits = limits_of(between.widest) if between is not None else None
         if between is not None and limits is not None and weights.equalize(node, between, limits):
             scaled += between.tensors
-    return Equalized(copy, tuple(scaled), frozenset(weights.gate_inputs))
+    return Rewritten(copy, frozenset(scaled), not weights.gate_inputs, frozenset(weights.gate_inputs))
 
 
 @dataclass
@@ -75,24 +66,13 @@ class _Between:
     gates: list[Any] = field(default_factory=list)
 
 
-class _Weights:
-    """Reads and scales the constants of a graph."""
+class _Weights(Constants):
+    """Scales the constants of a graph."""
 
     def __init__(self, graph: Any) -> None:
-        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
-        self._uses = Counter(name for node in graph.node for name in node.input)
-        self._outputs = {output.name for output in graph.output}
-        self._graph = graph
+        super().__init__(graph)
         self._channels = {v.name: _channels(v) for v in graph.value_info}
         self.gate_inputs: list[str] = []
-        self._readers: dict[str, list[Any]] = {}
-        for node in graph.node:
-            for name in node.input:
-                self._readers.setdefault(name, []).append(node)
-
-    def is_own(self, name: str) -> bool:
-        """Returns whether it is a float32 constant that only one layer reads."""
-        return name in self._tensors and self._tensors[name].data_type == 1 and self._uses[name] == 1
 
     def between(self, node: Any) -> _Between | None:
         """Returns the path after a node; None if anything but convolutions reads it at the end."""
@@ -100,8 +80,8 @@ class _Weights:
         while waiting:
             tensor, place, own = waiting.pop()
             way.tensors.append(tensor)
-            readers = self._readers.get(tensor, [])
-            if tensor in self._outputs or not readers:
+            readers = self.readers(tensor)
+            if tensor in self.outputs or not readers:
                 return None
             if (gate := self._gate(readers, tensor)) is not None:
                 way.gates.append(gate[0])
@@ -126,19 +106,19 @@ class _Weights:
         if len(readers) != 2 or len(gates) != 1 or len(products) != 1:
             return None
         gated = gates[0].output[0]
-        is_alone = self._uses[gated] == 1 and gated not in self._outputs
+        is_alone = self.uses(gated) == 1 and gated not in self.outputs
         return (gates[0], products[0]) if is_alone and {tensor, gated} == set(products[0].input) else None
 
     def _before(self, reader: Any, tensor: str) -> int | None:
         """Returns how many channels a Concat has before those of a tensor; None if it is no such Concat."""
-        if reader.op_type != "Concat" or _attribute(reader, "axis") != 1 or list(reader.input).count(tensor) != 1:
+        if reader.op_type != "Concat" or attribute(reader, "axis") != 1 or list(reader.input).count(tensor) != 1:
             return None
         channels = [self._channels.get(name, 0) for name in reader.input[: list(reader.input).index(tensor)]]
         return sum(channels) if all(channels) else None
 
     def equalize(self, node: Any, between: _Between, limits: Array) -> bool:
         """Scale the layer and its readers; returns False if nothing would be gained."""
-        if limits.ndim != 1 or limits.size < 2 or limits.size != self._tensors[node.input[1]].dims[0]:
+        if limits.ndim != 1 or limits.size < 2 or limits.size != self.shape(node.input[1])[0]:
             return False
         reach = np.maximum.reduce([self._reach(reader, limits.size, place) for reader, place in between.readers])
         factors = _factors(limits, reach)
@@ -149,13 +129,13 @@ class _Weights:
         for reader, place in between.readers:
             self._scale_inputs(reader, factors, place)
         for gate in between.gates:
-            self._return_input(gate, factors, self._tensors[node.input[1]].dims)
+            self._return_input(gate, factors, self.shape(node.input[1]))
         return True
 
     def _reach(self, reader: Any, channels: int, place: int) -> Array:
         """Returns the largest weight of each of the layer's channels; zeros for a depthwise reader, where each channel
         has a separate scale."""
-        values = self._array(reader.input[1])
+        values = self.array(reader.input[1])
         if _groups(reader) == 1:
             own = values[:, place : place + channels]
             most: Array = np.abs(own).max(axis=(0, *range(2, values.ndim)))
@@ -163,42 +143,26 @@ class _Weights:
         return np.zeros(channels, np.float32)
 
     def _scale_inputs(self, reader: Any, factors: Array, place: int) -> None:
-        values, groups = self._array(reader.input[1]), _groups(reader)
+        values, groups = self.array(reader.input[1]), _groups(reader)
         every = np.ones(groups * values.shape[1])
         every[place : place + factors.size] = factors
         by_group = every.reshape(groups, 1, values.shape[1])
         rows = np.repeat(by_group, values.shape[0] // groups, axis=1).reshape(values.shape[:2])
-        self._write(reader.input[1], values * rows.reshape(*rows.shape, *[1] * (values.ndim - 2)))
+        self.write(reader.input[1], values * rows.reshape(*rows.shape, *[1] * (values.ndim - 2)))
 
     def _return_input(self, gate: Any, factors: Array, weight_shape: Sequence[int]) -> None:
         """Insert the Mul before a gate that undoes the scaling of its input."""
-        from onnx import helper, numpy_helper
+        from onnx import helper
 
         tensor, name = gate.input[0], f"{gate.name}{GATE_INPUT}"
         values = factors.astype(np.float32).reshape(1, -1, *[1] * (len(weight_shape) - 2))
-        self._graph.initializer.append(numpy_helper.from_array(values, f"{name}_factors"))
-        place = next(number for number, node in enumerate(self._graph.node) if node is gate or node.name == gate.name)
-        self._graph.node.insert(place, helper.make_node("Mul", [tensor, f"{name}_factors"], [name], name))
-        self._graph.node[place + 1].input[0] = name
-        for known in [value for value in self._graph.value_info if value.name == tensor]:
-            self._graph.value_info.add().CopyFrom(known)
-            self._graph.value_info[-1].name = name
+        gate.input[0] = name
+        self.insert(helper.make_node("Mul", [tensor, f"{name}_factors"], [name], name), values, gate)
         self.gate_inputs.append(name)
 
     def _scale(self, name: str, factors: Array) -> None:
-        values = self._array(name)
-        self._write(name, values * factors.reshape(-1, *[1] * (values.ndim - 1)))
-
-    def _array(self, name: str) -> Array:
-        from onnx import numpy_helper
-
-        values: Array = numpy_helper.to_array(self._tensors[name])
-        return values
-
-    def _write(self, name: str, values: Array) -> None:
-        from onnx import numpy_helper
-
-        self._tensors[name].CopyFrom(numpy_helper.from_array(values.astype(np.float32), name))
+        values = self.array(name)
+        self.write(name, values * factors.reshape(-1, *[1] * (values.ndim - 1)))
 
 
 def _factors(limits: Array, reach: Array) -> Array:
@@ -217,12 +181,12 @@ def _factors(limits: Array, reach: Array) -> Array:
 
 
 def _groups(node: Any) -> int:
-    return int(_attribute(node, "group", 1))
+    return int(attribute(node, "group", 1))
 
 
 def _is_equivariant(node: Any) -> bool:
     if node.op_type == "Resize":
-        return bool(_attribute(node, "coordinate_transformation_mode") != b"tf_crop_and_resize")
+        return bool(attribute(node, "coordinate_transformation_mode") != b"tf_crop_and_resize")
     return node.op_type in EQUIVARIANT and len(node.output) == 1
 
 
@@ -230,9 +194,3 @@ def _channels(value: Any) -> int:
     """Returns 0 if unknown."""
     dims = value.type.tensor_type.shape.dim
     return int(dims[1].dim_value) if len(dims) > 1 else 0
-
-
-def _attribute(node: Any, name: str, default: Any = None) -> Any:
-    from onnx import helper
-
-    return next((helper.get_attribute_value(one) for one in node.attribute if one.name == name), default)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import get_args
 
 from app.conversion.options import QuantizationStep
-from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice
+from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrite, Rewrites
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.kit.sandbox.errors import StageFailed
 
 NAMED = 5
+
+
+def rewrites_of(steps: Sequence[QuantizationStep]) -> Rewrites:
+    """Returns how the float model is rewritten, in the order of the steps."""
+    return tuple(dict.fromkeys(kind for step in steps for kind in get_args(Rewrite) if kind == step.kind))
 
 
 def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], weights: Collection[str]) -> Choice:
@@ -25,11 +31,12 @@ def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], w
     """
     kinds = {step.kind for step in steps}
     wide = {tensor for step in steps if step.kind in ("int16", "float") for tensor in step.tensors}
+    tail = {tensor for step in steps if step.kind == "boundary" for tensor in step.tensors}
     if "float" in kinds and not wide:
         return IN_FLOAT
     ranges = [step for step in steps if step.kind == "range"]
     methods = tuple((tensor, step.method) for step in ranges for tensor in step.tensors)
-    unknown = sorted((wide - {*activations, *weights}) | ({tensor for tensor, _ in methods} - {*activations}))
+    unknown = sorted(((wide | tail) - {*activations, *weights}) | ({tensor for tensor, _ in methods} - {*activations}))
     if unknown:
         raise StageFailed(
             f"the steps name tensors that this model does not have: {', '.join(unknown[:NAMED])}",
@@ -41,7 +48,8 @@ def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], w
         methods,
         frozenset(wide & {*activations}),
         frozenset(wide & {*weights} - {*activations}),
-        is_equalized="equalization" in kinds,
+        rewrites=rewrites_of(steps),
+        tail=frozenset(tail),
         is_rounded="weight_rounding" in kinds,
         is_corrected="bias_correction" in kinds,
         is_wide_float="float" in kinds,

@@ -1,7 +1,8 @@
 """The search itself, in the order of cost: ranges for all activations by one method, channels equalized, weights
-rounded by second order, the best range for each activation, biases corrected, and 16 bits, or float, for as few tensors
-as hold the goal. Each step is kept only where it was measured better on pictures that set none of its ranges. What
-holds the goal ends it; in 8 bits, where more is had for nothing, the better is looked for a while longer.
+rounded by second order, the best range for each activation, wide channels smoothed or split, biases corrected, and the
+last layers in float and 16 bits, or float, for as few tensors as hold the goal. Each step is kept only where it was
+measured better on pictures that set none of its ranges. What holds the goal ends it; in 8 bits, where more is had for
+nothing, the better is looked for a while longer.
 """
 
 from __future__ import annotations
@@ -14,51 +15,37 @@ from typing import Any
 from app.conversion.goals import DEFAULT_BUDGET_S, Goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress
-from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
-from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.acceptance import (
     holds,
     level_db,
 )
 from app.conversion.toolchains.host.search.basis import basis_of
-from app.conversion.toolchains.host.search.budget import Budget
+from app.conversion.toolchains.host.search.budget import SEARCH_SHARE, Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
-from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, TriedCandidate
+from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import FirstBad, first_bad
-from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture, Score
-from app.conversion.toolchains.host.search.mixed_precision import widened
+from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.ranges import METHODS
-from app.conversion.toolchains.host.search.recipe import choice_of
+from app.conversion.toolchains.host.search.recipe import choice_of, rewrites_of
 from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.shortfall import Shortfall, shortfall
 from app.conversion.toolchains.host.search.split import split_of
-from app.conversion.toolchains.host.search.template import Template
+from app.conversion.toolchains.host.search.tensor_search import TensorSearch
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
-from app.inference.errors import UnsupportedOperator
 from app.kit.sandbox.errors import StageFailed
 
 FIRST_METHODS = METHODS[:4]
 """Tried for all activations at once, first the one that a plain conversion takes; the others only for single ones."""
-SENSITIVITY_PICTURES = 4
-HARDEST = 2
-"""How often a picture that alone keeps a candidate from the goal counts among them."""
-TASK_DB = 3.0
-"""Where SNR is the goal, the task is measured of candidates that are no more than this below it."""
-SENSITIVITY_SHARE, SEARCH_SHARE = 0.6, 0.9
-"""Of the budget, at which each part of the search ends."""
-
 ENOUGH_DB = 50.0
 """A candidate in 8 bits that holds the goal with so much is as good as any."""
 MARGINS_DB = (3.0, 6.0, 12.0, 24.0)
 """By how much candidates have to exceed the goal where the pictures that report miss it, one after the other."""
-FLOAT_SHARE = 0.5
-"""Of the tensors, at most, that are left in float to hold a goal."""
+FURTHER_REWRITES: Rewrites = ("smoothing", "channel_splitting")
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
 
 
@@ -119,7 +106,7 @@ class _Search:
         self.builder = CandidateBuilder(given, self.split, self.judge.examples, options, threads)
         self.trials = Trials(self.builder, self.judge, self.split, goal, self._tried)
         self.trail = self.trials.trail
-        self.rows: list[Sensitivity] = []
+        self.tensors = TensorSearch(self.builder, self.judge, self.split, self.trials, self.budget, threads, self._tell)
 
     def run(self) -> SearchResult:
         self._attempt_all(self._choices())
@@ -132,7 +119,7 @@ class _Search:
             print(f"pictures that did not choose miss the goal: from now on with {margin_db:g} dB to spare")
             self.trials.raise_margin(taken, margin_db)
             if not self.trail.best.is_good:
-                self._attempt_all(self._widened())
+                self._attempt_all(self.tensors.widened())
             taken = self.trail.best
             reported = self._reported(taken)
         return self._result(taken, reported)
@@ -178,7 +165,7 @@ class _Search:
             self.budget.elapsed_s,
             self.trail,
             taken,
-            self.rows,
+            self.tensors.rows,
             self.split,
             reported,
             is_met,
@@ -247,130 +234,41 @@ class _Search:
             return
         yield from self._equalized()
         yield replace(self.trials.best_narrow.choice, is_rounded=True)
-        yield from self._own_ranges()
+        yield from self.tensors.own_ranges()
+        yield from self._further_rewritten()
         yield replace(self.trials.best_narrow.choice, is_corrected=True)
         if self.goal.threshold is not None and not self.trail.best.is_good:
-            yield from self._mixed()
+            yield from self.tensors.mixed()
 
     def _from_steps(self) -> Iterator[Choice]:
         """What is known already, and where it does not hold the goal, what may: other ranges, and more bits."""
-        template = self.builder.given.template
+        rewrites = rewrites_of(self.options.steps)
+        for count in range(1, len(rewrites) + 1):
+            if not self.builder.rewrite(rewrites[:count], self.samples, self._calibrating):
+                raise StageFailed(f"the steps ask for {rewrites[count - 1]}, and this model has nothing for it")
+        template = self.tensors.template(Choice(METHODS[0], rewrites=rewrites))
         names = [one.name for one in template.activations], [one.name for one in template.weights]
         start = choice_of(self.options.steps, *names)
-        if start.is_equalized and not self.builder.equalize(self.samples, self._calibrating):
-            raise StageFailed("the steps equalize channels, and this model has none to equalize")
         yield start
         if self.goal.threshold is not None:
             yield start.in_8_bits
-            yield from self._own_ranges()
-            yield from self._mixed()
-
-    @property
-    def _first_parts(self) -> tuple[int, ...]:
-        """Whose pictures calibrate what is judged first."""
-        return self.split.calibrating(self.split.choose[0])
+            yield from self.tensors.own_ranges()
+            yield from self.tensors.mixed()
 
     def _equalized(self) -> Iterator[Choice]:
-        if self.builder.equalize(self.samples, self._calibrating):
+        if self.builder.rewrite(("equalization",), self.samples, self._calibrating):
             for method in dict.fromkeys((self.trials.best_narrow.choice.method, "mse")):
-                yield Choice(method, is_equalized=True)
+                yield Choice(method, rewrites=("equalization",))
 
-    def _own_ranges(self) -> Iterator[Choice]:
-        base = self.trials.best_narrow.choice
-        self.rows = self._sensitivities(base)
-        methods = tuple((r.tensor, r.method) for r in self.rows if r.method not in ("", base.method))
-        if methods:
-            yield replace(base, methods=methods)
-
-    def _widened(self) -> Iterator[Choice]:
-        """More bits for what was the best in 8 bits."""
-        if not self.rows:
-            yield from self._own_ranges()
-        yield from self._mixed(is_last=True)
-
-    def _mixed(self, *, is_last: bool = False) -> Iterator[Choice]:
-        """The fewest tensors in 16 bits, in the order of what they save."""
-        base = self.trials.best_narrow
-        if not self.rows:  # it cannot be told which tensors need them
-            yield widened(base.choice, mixed_precision.not_measured(self._template(base.choice), []))
-            return
-        hardest = self._widen(base, is_last=is_last)
-        if hardest is not None and self.budget.allows(SENSITIVITY_SHARE):
-            more = self._measured(base.choice, {base.choice.method: self._ranges(base.choice)}, [hardest] * HARDEST)
-            self.rows = sensitivity.joined(self.rows, more)
-            self._widen(base, is_last=True)
-        if not self.trail.best.is_good:  # a mask of −1e9 beside numbers of about one needs more than 16 bits
-            self._widen(base, is_last=True, is_float=True)
-
-    def _widen(self, base: TriedCandidate, *, is_last: bool = False, is_float: bool = False) -> JudgedPicture | None:
-        """Try numbers of tensors in 16 bits, or in float.
-
-        Returns:
-            The picture that alone keeps one of them from the goal, as what it needs was not measured: it ends this,
-            unless it is the last.
-        """
-        has_own_ranges = bool(base.choice.methods)
-        measured = mixed_precision.ordered(self.rows, with_own_ranges=has_own_ranges)
-        order = [*measured, *mixed_precision.not_measured(self._template(base.choice), measured)]
-        expected = mixed_precision.expected_db(measured, with_own_ranges=has_own_ranges)
-        expected += expected[-1:] * (len(order) - len(measured))
-        if is_float:
-            expected = expected[: 1 + int(FLOAT_SHARE * len(order))]
-        off, hardest = base.score.mean_db - expected[0], list[JudgedPicture]()
-
-        def attempt(count: int) -> tuple[bool, float] | None:
-            nonlocal off
-            if not self.budget.allows(SEARCH_SHARE):
-                return None
-            try:
-                tried = self.trials.attempt(
-                    widened(base.choice, order[:count], is_float=is_float), expected[count] + off
-                )
-            except StageFailed as error:
-                print(f"{count} tensors cannot be in 16 bits: {error.message}")
-                return None
-            off = tried.score.mean_db - expected[count]
-            picture = tried.score.lowest_picture
-            if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self.trials.needed_db:
-                hardest.append(picture)
-                return None
-            return tried.is_good, level_db(tried)
-
-        mixed_precision.fewest(expected, level_db(base), self.trials.needed_db, attempt)
-        return hardest[0] if hardest else None
-
-    def _sensitivities(self, base: Choice) -> list[Sensitivity]:
-        """Of each tensor alone in 8 bits, with the range that suits it best."""
-        methods = (base.method, *(method for method in METHODS if method != base.method))
-        ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
-        lowest = self.trials.best_narrow.score.lowest_picture
-        return self._measured(base, ranges, self.judge.probes(self.split.choose[0], SENSITIVITY_PICTURES, lowest))
-
-    def _template(self, choice: Choice) -> Template:
-        return self.builder.basis(choice, self._first_parts).template
-
-    def _ranges(self, choice: Choice) -> dict[str, Range]:
-        return self.builder.basis(choice, self._first_parts).ranges(choice, self._first_parts)
-
-    def _measured(
-        self, base: Choice, ranges: Mapping[str, Mapping[str, Range]], pictures: Sequence[JudgedPicture]
-    ) -> list[Sensitivity]:
-        """None if it cannot be measured."""
-        template = self._template(base)
-        self._tell(f"measuring what each of {len(template.activations)} activations costs alone")
-        try:
-            return sensitivity.measure(
-                template,
-                ranges,
-                pictures,
-                self.judge.targets,
-                self.trials.goal_db,
-                threads=self.threads,
-                has_time=lambda: self.budget.allows(SENSITIVITY_SHARE),
-            )
-        except (UnsupportedOperator, StageFailed) as error:
-            print(f"sensitivity cannot be measured: {error.message}")
-            return []
+    def _further_rewritten(self) -> Iterator[Choice]:
+        """What is still widened by a few channels smoothed or split; tensors that change lose their own ranges."""
+        for kind in FURTHER_REWRITES:
+            base = self.trials.best_narrow.choice
+            rewrites = (*base.rewrites, kind)
+            if self.builder.rewrite(rewrites, self.samples, self._calibrating):
+                changed = self.builder.changed(rewrites)
+                methods = tuple((tensor, method) for tensor, method in base.methods if tensor not in changed)
+                yield replace(base, rewrites=rewrites, methods=methods)
 
     def _tried(self, text: str) -> None:
         print(f"{text}, after {self.budget.elapsed_s:.1f} s")

@@ -50,7 +50,7 @@ class Trials:
     @property
     def best_narrow(self) -> TriedCandidate:
         """In 8 bits, on altered pictures, too: a range that cuts extremes costs most where it has not seen them."""
-        return max(self.narrow, key=lambda one: one.sure_db)
+        return max(self.narrow, key=lambda one: one.sure_db - one.choice.slack_db)
 
     @property
     def narrow(self) -> list[TriedCandidate]:

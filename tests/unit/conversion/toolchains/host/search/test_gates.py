@@ -59,7 +59,7 @@ def outputs(model: Any) -> dict[str, Array]:
 def test_a_gate_gets_its_input_back_and_the_network_computes_the_same(gate: str) -> None:
     model = gated(gate)
     done = equalized(model, lambda tensor: LIMITS if tensor in "bd" else None)
-    assert {"a", "b", "c", "d", "e"} <= set(done.tensors) and len(done.gate_inputs) == 2
+    assert {"a", "b", "c", "d", "e"} <= set(done.tensors) and len(done.left_in_float) == 2
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in done.model.graph.initializer}
     given = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     assert not np.allclose(values["b1"], given["b1"]) and not np.allclose(values["w4"], given["w4"])
@@ -83,7 +83,7 @@ def test_a_gated_value_that_is_read_elsewhere_is_not_equalized() -> None:
     model = gated()
     model.graph.output.append(onnx.ValueInfoProto(name="g"))
     done = equalized(model, lambda tensor: LIMITS if tensor == "b" else None)
-    assert (done.tensors, done.gate_inputs) == ((), frozenset())
+    assert (done.tensors, done.left_in_float) == (frozenset(), frozenset())
 
 
 def test_the_search_equalizes_through_gates_and_keeps_8_bits() -> None:

@@ -16,6 +16,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.search import search as search_module
+from app.conversion.toolchains.host.search import tensor_search
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
@@ -157,7 +158,7 @@ def test_where_8_bits_hold_the_goal_at_once_only_8_bits_are_tried_and_the_best_i
 def test_a_range_that_cuts_extremes_is_taken_only_where_it_gains_more_than_other_scenes_lose() -> None:
     score = Score({"y": [30.0]})
     plain = TriedCandidate(0, USUAL, score, True, True, 3)
-    for gain, choice in ((1.4, Choice("mse")), (2.9, replace(USUAL, is_equalized=True))):
+    for gain, choice in ((1.4, Choice("mse")), (2.9, replace(USUAL, rewrites=("equalization",)))):
         other = TriedCandidate(1, choice, Score({"y": [30.0 + gain]}), True, True, 3)
         assert Trail([plain, other]).best is plain
         much = TriedCandidate(1, choice, Score({"y": [30.2 + gain]}), True, True, 3)
@@ -166,7 +167,7 @@ def test_a_range_that_cuts_extremes_is_taken_only_where_it_gains_more_than_other
 
 def test_below_the_vendors_rule_every_gain_in_8_bits_counts() -> None:
     plain = TriedCandidate(0, USUAL, Score({"y": [7.0]}), True, True, 3)
-    better = TriedCandidate(1, Choice("mse", is_equalized=True), Score({"y": [10.0]}), True, True, 3)
+    better = TriedCandidate(1, Choice("mse", rewrites=("equalization",)), Score({"y": [10.0]}), True, True, 3)
     assert Trail([plain, better]).best is better
 
 
@@ -231,7 +232,7 @@ def test_with_all_in_16_bits_a_model_is_nearly_exact() -> None:
 
 
 def test_without_time_to_measure_tensors_alone_all_get_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module, "SENSITIVITY_SHARE", 0.0)
+    monkeypatch.setattr(tensor_search, "SENSITIVITY_SHARE", 0.0)
     result = searched("snr>=60")
     assert result.search["sensitivity"] == []
     assert result.search["candidates"][-1]["tensors_16"] == 7 and result.goal["is_reached"]

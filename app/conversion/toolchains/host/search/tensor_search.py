@@ -1,0 +1,200 @@
+"""The part of a search that looks at single tensors: what each costs alone in 8 bits, the range that suits it best, how
+many of the last layers stay in float, and as few tensors as hold the goal in 16 bits, or in float."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.search import mixed_precision, sensitivity
+from app.conversion.toolchains.host.search.acceptance import level_db
+from app.conversion.toolchains.host.search.boundary import boundaries
+from app.conversion.toolchains.host.search.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
+from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
+from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, Rewrites, TriedCandidate
+from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture
+from app.conversion.toolchains.host.search.ranges import METHODS
+from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.host.search.split import Split
+from app.conversion.toolchains.host.search.template import Template
+from app.conversion.toolchains.host.search.trials import Trials
+from app.inference.errors import UnsupportedOperator
+from app.kit.sandbox.errors import StageFailed
+
+SENSITIVITY_PICTURES = 4
+HARDEST = 2
+"""How often a picture that alone keeps a candidate from the goal counts among them."""
+FLOAT_SHARE = 0.5
+"""Of the tensors, at most, that are left in float to hold a goal."""
+
+
+class TensorSearch:
+    """Tries candidates that treat single tensors differently.
+
+    Args:
+        builder: makes the models.
+        judge: has the pictures.
+        split: of the pictures.
+        trials: tries the candidates.
+        budget: of the search.
+        threads: of onnxruntime.
+        tell: called with what is being done.
+    """
+
+    def __init__(
+        self,
+        builder: CandidateBuilder,
+        judge: Judge,
+        split: Split,
+        trials: Trials,
+        budget: Budget,
+        threads: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._builder, self._judge, self._split, self._trials = builder, judge, split, trials
+        self._budget, self._threads, self._tell = budget, threads, tell
+        self.rows: list[Sensitivity] = []
+        self._rewrites: Rewrites = ()
+        """Of the model whose tensors were measured."""
+
+    def template(self, choice: Choice) -> Template:
+        """Returns the template of what is judged first."""
+        return self._builder.basis(choice, self._first_parts).template
+
+    @property
+    def _first_parts(self) -> tuple[int, ...]:
+        """Whose pictures calibrate what is judged first."""
+        return self._split.calibrating(self._split.choose[0])
+
+    def own_ranges(self) -> Iterator[Choice]:
+        """The best in 8 bits with the range for each activation that suits it best."""
+        base = self._trials.best_narrow.choice
+        self._measure(base)
+        methods = tuple((r.tensor, r.method) for r in self.rows if r.method not in ("", base.method))
+        if methods:
+            yield replace(base, methods=methods)
+
+    def widened(self) -> Iterator[Choice]:
+        """More bits for what was the best in 8 bits."""
+        if not self.rows:
+            yield from self.own_ranges()
+        yield from self.mixed(is_last=True)
+
+    def mixed(self, *, is_last: bool = False) -> Iterator[Choice]:
+        """The fewest tensors in 16 bits, in the order of what they save."""
+        if self.rows and self._trials.best_narrow.choice.rewrites != self._rewrites:
+            self._measure(self._trials.best_narrow.choice)
+        narrow = self._trials.best_narrow
+        boundary, is_cheaper = self._boundary(narrow)
+        base = boundary if is_cheaper else narrow
+        if not self.rows:  # it cannot be told which tensors need them
+            yield mixed_precision.widened(base.choice, mixed_precision.not_measured(self.template(base.choice), []))
+            return
+        hardest = self._widen(base, is_last=is_last)
+        if hardest is not None and self._budget.allows(SENSITIVITY_SHARE):
+            more = self._measured(base.choice, {base.choice.method: self._ranges(base.choice)}, [hardest] * HARDEST)
+            self.rows = sensitivity.joined(self.rows, more)
+            self._widen(base, is_last=True)
+        if not self._trials.trail.best.is_good and boundary is not base:
+            self._widen(boundary, is_last=True)
+        if not self._trials.trail.best.is_good:  # a mask of −1e9 beside numbers of about one needs more than 16 bits
+            self._widen(base, is_last=True, is_float=True)
+
+    def _boundary(self, base: TriedCandidate) -> tuple[TriedCandidate, bool]:
+        """Try how many of the last layers to leave in float, as long as more of them gain.
+
+        Returns:
+            The best with them, or the base; and whether 16 bits for as many tensors of any layers are expected to gain
+            less.
+        """
+        has_own_ranges = bool(base.choice.methods)
+        order = mixed_precision.ordered(self.rows, with_own_ranges=has_own_ranges)
+        expected = mixed_precision.expected_db(order, with_own_ranges=has_own_ranges) if order else []
+        best, is_cheaper = base, False
+        for tail in boundaries(self.template(base.choice)):
+            if not self._budget.allows(SENSITIVITY_SHARE) or len(tail) >= len(expected):
+                break
+            try:
+                tried = self._trials.attempt(replace(base.choice, tail=tail))
+            except StageFailed as error:
+                print(f"the last layers cannot stay in float: {error.message}")
+                break
+            if level_db(tried) < level_db(best) + WORTH_DB:
+                break
+            best = tried
+            is_cheaper = tried.score.mean_db >= base.score.mean_db + expected[len(tail)] - expected[0]
+            if tried.is_good:
+                break
+        return best, is_cheaper
+
+    def _widen(self, base: TriedCandidate, *, is_last: bool = False, is_float: bool = False) -> JudgedPicture | None:
+        """Try numbers of tensors in 16 bits, or in float.
+
+        Returns:
+            The picture that alone keeps one of them from the goal, as what it needs was not measured: it ends this,
+            unless it is the last.
+        """
+        has_own_ranges, tail = bool(base.choice.methods), base.choice.tail
+        measured = mixed_precision.ordered(
+            [row for row in self.rows if row.tensor not in tail], with_own_ranges=has_own_ranges
+        )
+        others = mixed_precision.not_measured(self.template(base.choice), measured)
+        order = [*measured, *(row for row in others if row.tensor not in tail)]
+        expected = mixed_precision.expected_db(measured, with_own_ranges=has_own_ranges)
+        expected += expected[-1:] * (len(order) - len(measured))
+        if is_float:
+            expected = expected[: 1 + int(FLOAT_SHARE * len(order))]
+        off, hardest = base.score.mean_db - expected[0], list[JudgedPicture]()
+
+        def attempt(count: int) -> tuple[bool, float] | None:
+            nonlocal off
+            if not self._budget.allows(SEARCH_SHARE):
+                return None
+            try:
+                tried = self._trials.attempt(
+                    mixed_precision.widened(base.choice, order[:count], is_float=is_float), expected[count] + off
+                )
+            except StageFailed as error:
+                print(f"{count} tensors cannot be in 16 bits: {error.message}")
+                return None
+            off = tried.score.mean_db - expected[count]
+            picture = tried.score.lowest_picture
+            if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self._trials.needed_db:
+                hardest.append(picture)
+                return None
+            return tried.is_good, level_db(tried)
+
+        mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt)
+        return hardest[0] if hardest else None
+
+    def _measure(self, base: Choice) -> None:
+        """Each tensor alone in 8 bits, with the range that suits it best."""
+        methods = (base.method, *(method for method in METHODS if method != base.method))
+        ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
+        lowest = self._trials.best_narrow.score.lowest_picture
+        pictures = self._judge.probes(self._split.choose[0], SENSITIVITY_PICTURES, lowest)
+        self.rows, self._rewrites = self._measured(base, ranges, pictures), base.rewrites
+
+    def _ranges(self, choice: Choice) -> dict[str, Range]:
+        return self._builder.basis(choice, self._first_parts).ranges(choice, self._first_parts)
+
+    def _measured(
+        self, base: Choice, ranges: Mapping[str, Mapping[str, Range]], pictures: Sequence[JudgedPicture]
+    ) -> list[Sensitivity]:
+        """Returns nothing if it cannot be measured."""
+        template = self.template(base)
+        self._tell(f"measuring what each of {len(template.activations)} activations costs alone")
+        try:
+            return sensitivity.measure(
+                template,
+                ranges,
+                pictures,
+                self._judge.targets,
+                self._trials.goal_db,
+                threads=self._threads,
+                has_time=lambda: self._budget.allows(SENSITIVITY_SHARE),
+            )
+        except (UnsupportedOperator, StageFailed) as error:
+            print(f"sensitivity cannot be measured: {error.message}")
+            return []
