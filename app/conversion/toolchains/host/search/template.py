@@ -229,7 +229,7 @@ class Template:
         for bias in self.biases:
             values = self.float_value(bias.name) + precision.biases.get(bias.name, np.float32(0.0))
             weight = by_name.get(bias.weight)
-            wide = {bias.activation, bias.result, bias.weight} & not_8_bits
+            wide = {bias.activation, bias.weight} & not_8_bits or {bias.result} & precision.wide
             if wide or weight is None or bias.activation not in scales:
                 _write_own_scale(editor, bias, values)
                 continue

@@ -227,6 +227,20 @@ def _maker(model: Any, tensor: str) -> Any:
     return next(node for node in model.graph.node if tensor in node.output)
 
 
+def test_a_gemm_whose_output_alone_is_in_float_keeps_its_bias() -> None:
+    """onnxruntime multiplies such a layer in integers, and takes the bias to have the scale of their products."""
+    weights = {"w": random_weights(5, 8, seed=1), "b": random_weights(5, seed=2)}
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"], "gemm", transB=1)]
+    model = onnx.shape_inference.infer_shapes(model_of(nodes, {"x": [1, 8]}, {"y": [1, 5]}, weights))
+    options = HostQuantization(goal="none")
+    chosen = plan(model, options)
+    ranges = dict.fromkeys(chosen.tensors, (-3.0, 3.0))
+    made = Template(model, chosen, ranges, options).build(Precision(ranges, exact=frozenset({"y"})))
+    sample = Picture("p", {"x": np.linspace(-2, 2, 8, dtype=np.float32)[None]})
+    expected, actual = (outputs(one, sample)["y"] for one in (model, made))
+    np.testing.assert_allclose(actual, expected, atol=0.05)
+
+
 def two_outputs(wide: float = 300.0) -> Any:
     """One layer writes both; 8 bits for both are too few for the narrow one, and 16 are hardly enough."""
     model = network()
