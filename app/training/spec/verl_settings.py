@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from app.training.model import Workload
-from app.training.spec.document import TaskSpec, bad
+from app.training.spec.document import bad
+from app.training.spec.fields import TaskSpec
 from app.training.spec.overrides import keys_in
 
 TABLE = Path(__file__).with_suffix(".toml")
