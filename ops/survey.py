@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tests.harness.import_graph import cycles, import_graph, module_name
+from tests.harness.import_graph import cycles, import_graph, module_name, mutual_pairs, parts_graph
 from tests.harness.paths import REPOSITORY
 
 PRODUCT = ("app", "actors")
@@ -84,7 +84,7 @@ def table(root: Path) -> list[tuple[str, str]]:
         ("product: shorter than 40 lines", f"{sum(lines < 40 for lines in product.lengths)}"),
         ("tests by product, lines", f"{tests.lines / product.lines:.2f}" if product.lines else "–"),
         ("cycles of modules, lazy imports and types too", f"{len(cycles(graph))}"),
-        ("pairs of parts that import each other (parts)", f"{mutual_pairs(parts)} ({len(parts)})"),
+        ("pairs of parts that import each other (parts)", f"{len(mutual_pairs(parts))} ({len(parts)})"),
         ("modules in -ing", f"{sum(path.stem.endswith('ing') for path in product.texts)}"),
         *((f"product: {name}", f"{len(re.findall(mark, code))}") for name, mark in MARKS.items()),
     ]
@@ -112,18 +112,6 @@ def share(values: Sequence[bool]) -> str:
 
 def longer(product: Sources) -> str:
     return f"{sum(lines > 300 for lines in product.lengths)}, {sum(lines > 400 for lines in product.lengths)}"
-
-
-def parts_graph(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    parts: dict[str, set[str]] = {}
-    for name, imported in graph.items():
-        part = ".".join(name.split(".")[:2])
-        parts.setdefault(part, set()).update({".".join(one.split(".")[:2]) for one in imported} - {part})
-    return parts
-
-
-def mutual_pairs(parts: Mapping[str, set[str]]) -> int:
-    return sum(name in parts.get(other, ()) for name, others in parts.items() for other in others) // 2
 
 
 def main() -> None:

@@ -63,3 +63,17 @@ def cycles(graph: Graph) -> list[list[str]]:
 def module_name(path: Path) -> str:
     parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def parts_graph(graph: Graph) -> dict[str, set[str]]:
+    """The same between parts: `app.video` and `app.nodes` are parts."""
+    parts: dict[str, set[str]] = {}
+    for name, imported in graph.items():
+        part = ".".join(name.split(".")[:2])
+        parts.setdefault(part, set()).update({".".join(one.split(".")[:2]) for one in imported} - {part})
+    return parts
+
+
+def mutual_pairs(graph: Graph) -> list[tuple[str, str]]:
+    """Those that import each other."""
+    return [(one, other) for one, others in graph.items() for other in others if one < other and one in graph[other]]

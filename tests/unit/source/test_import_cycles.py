@@ -1,4 +1,5 @@
-"""No module of the product imports itself by way of others: neither lazily nor for its types alone."""
+"""No module of the product imports itself by way of others, and no two parts import each other: neither lazily nor for
+their types alone."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import ast
 
 import pytest
 
-from tests.harness.import_graph import cycles, import_graph, module_name
+from tests.harness.import_graph import cycles, import_graph, module_name, mutual_pairs, parts_graph
 from tests.harness.source_trees import source_trees
 
 PACKAGES = ("app", "actors")
@@ -20,6 +21,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = import_graph(module_trees())
     assert len(graph) > 500
     assert cycles(graph) == []
+    assert mutual_pairs(parts_graph(graph)) == []
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,8 @@ def test_the_search_finds_a_cycle(back: str) -> None:
     texts = {"a": "from b import c", "b": "", "b.c": "import d", "d": back, "e": "import a"}
     graph = import_graph({name: ast.parse(text) for name, text in texts.items()})
     assert cycles(graph) == [["a", "b.c", "d"]]
+
+
+def test_the_search_finds_parts_that_import_each_other() -> None:
+    graph = {"app.a.x": {"app.b.y"}, "app.b.y": set[str](), "app.b.z": {"app.a.x", "app.c"}, "app.c": set[str]()}
+    assert mutual_pairs(parts_graph(graph)) == [("app.a", "app.b")]
