@@ -10,10 +10,10 @@ from app.kit.web.navigation import Area, NavigationEntry
 
 
 def _web() -> WebPart:
-    from app.nodes.api import OPERATIONS, ROUTES
+    from app.nodes import api, link_api
     from app.nodes.pages import ROUTES as PAGES
 
-    return WebPart(operations=OPERATIONS, pages=PAGES, routes=ROUTES)
+    return WebPart(operations=[*api.OPERATIONS, *link_api.OPERATIONS], pages=PAGES, routes=link_api.ROUTES)
 
 
 NODES = Capability(

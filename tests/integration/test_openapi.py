@@ -27,6 +27,7 @@ from app.kit.web.operations import Operation
 from app.main import create_app
 from app.model_registry.api import OPERATIONS as MODELS_OPERATIONS
 from app.nodes.api import OPERATIONS as NODES_OPERATIONS
+from app.nodes.link_api import OPERATIONS as LINK_OPERATIONS
 from app.notifications.api import OPERATIONS as NOTIFICATIONS_OPERATIONS
 from app.settings import Settings
 from app.shares.api import OPERATIONS as SHARES_OPERATIONS
@@ -95,6 +96,7 @@ ALL_OPERATIONS = [
     *MODELS_OPERATIONS,
     *EXCHANGE_OPERATIONS,
     *NODES_OPERATIONS,
+    *LINK_OPERATIONS,
     *JOINT_OPERATIONS,
     *VIDEO_OPERATIONS,
     *OBJECTS_OPERATIONS,

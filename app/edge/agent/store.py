@@ -11,19 +11,18 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from app.edge.agent.disk_reserve import DiskReserve
 from app.kit.files.private_folders import make_private
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 VERSION = 1
 OUTBOX_MOST = 1000
 OUTBOX_BYTES = 256 << 20
-RESERVE_BYTES = 256 << 10
-"""SQLite needs a few pages of it for a deletion."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -76,32 +75,6 @@ class OutboxEntry:
     path: str
     content_type: str
     body: bytes
-
-
-class DiskReserve:
-    """A file of random bytes, which no file system compresses. Deleting it makes room on a full disk."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def fill(self) -> None:
-        """Writes the file; does nothing if there is no room."""
-        if self._file.exists():
-            return
-        try:
-            self._file.touch(mode=0o600)
-            self._file.write_bytes(os.urandom(RESERVE_BYTES))
-        except OSError:
-            with suppress(OSError):
-                self._file.unlink(missing_ok=True)
-
-    def release(self) -> bool:
-        """Deletes the file, and returns whether it existed."""
-        try:
-            self._file.unlink()
-        except OSError:
-            return False
-        return True
 
 
 class AgentStore:

@@ -20,7 +20,7 @@ from app.accounts.token_hashing import SecretHasher
 from app.kit.clock import now
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.sql import Database
-from app.nodes.api import ROUTES
+from app.nodes.link_api import ROUTES
 from app.nodes.model import Side
 from app.nodes.service import Nodes
 from app.nodes.wire import Heartbeat, dump_frame, report_frame

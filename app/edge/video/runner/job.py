@@ -16,8 +16,9 @@ from app.edge.video.runner.broadcaster import Broadcaster
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, needs_of
+from app.edge.video.runner.frame_queues import FrameQueue
 from app.edge.video.runner.frame_transport import H264Uplinks
-from app.edge.video.runner.frame_workers import FailureBudget, FrameQueue, FrameResult, FrameWorkers
+from app.edge.video.runner.frame_workers import FailureBudget, FrameResult, FrameWorkers
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
 from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewScene, PreviewStream, drawn
 from app.edge.video.runner.profiling import Profiler

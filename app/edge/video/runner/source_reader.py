@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.edge.video.runner.frame_context import CapturedFrame
-from app.edge.video.runner.frame_workers import FrameQueue
+from app.edge.video.runner.frame_queues import FrameQueue
 from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.resize import in_colour
 from app.inference.errors import DamagedPicture, SourceUnusable

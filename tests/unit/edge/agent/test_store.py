@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.edge.agent import store as storing
+from app.edge.agent.disk_reserve import RESERVE_BYTES
 from app.edge.agent.store import AgentStore, WorkerRecord
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
@@ -68,7 +69,7 @@ def test_the_reserve_for_a_full_disk_is_there_again_once_an_order_can_be_stored(
     reserve = tmp_path / "edge0" / "reserve"
     reserve.unlink()
     store.put(ORDER)
-    assert reserve.stat().st_size == storing.RESERVE_BYTES
+    assert reserve.stat().st_size == RESERVE_BYTES
 
 
 def test_a_delete_of_what_is_not_there_leaves_nothing(store: AgentStore) -> None:

@@ -11,15 +11,9 @@ import pytest
 
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Timing, needs_of
+from app.edge.video.runner.frame_queues import ConcurrencyLimit, FrameQueue, ReorderBuffer
 from app.edge.video.runner.frame_transport import OutgoingPictures
-from app.edge.video.runner.frame_workers import (
-    MOST_IN_A_ROW,
-    MOST_S,
-    ConcurrencyLimit,
-    FailureBudget,
-    FrameQueue,
-    ReorderBuffer,
-)
+from app.edge.video.runner.frame_workers import MOST_IN_A_ROW, MOST_S, FailureBudget
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
 from app.edge.video.runner.quality import f1, mae, pairs, scored
 from app.edge.video.runner.reporter import PlanRequester
