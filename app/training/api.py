@@ -147,7 +147,7 @@ def change_task(request: Request, body: schemas.TaskChange) -> Response:
 @OPERATIONS.add(
     "POST",
     f"{TASKS}/{{task_id}}/release",
-    "Release a task that has been in cancellation for ten minutes without an answer of Ray",
+    "Release a task that has been in cancellation for ten minutes without an answer from Ray",
     {200: schemas.TaskAnswer},
     more_errors=(409,),
 )

@@ -33,7 +33,7 @@ class ClipQuery(Strict):
     """The time of a clip; at most ten minutes."""
 
     since: Moment | None = None
-    """Begin of the clip, with its offset from UTC, such as 2026-11-20T00:00:00Z; null: a minute before its end."""
+    """Start of the clip, with its offset from UTC, such as 2026-11-20T00:00:00Z; null: a minute before its end."""
     until: Moment | None = None
     """End of the clip; null: now."""
 

@@ -109,7 +109,7 @@ class NewStage(Strict):
     models: Annotated[
         list[Annotated[str, Field(max_length=255)] | list[Annotated[str, Field(max_length=255)]]], Field(max_length=3)
     ] = Field([])
-    """By model_id: big, middle, small; of a kind that needs several models each entry names that many."""
+    """By model_id: big, medium, small; of a kind that needs several models each entry names that many."""
     parameters: Annotated[dict[str, str], Field(max_length=50)] = Field({})
 
 

@@ -271,7 +271,7 @@ def priority(
 
 @commands.command()
 def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
-    """Release a task that has been in cancellation for ten minutes without an answer of Ray.
+    """Release a task that has been in cancellation for ten minutes without an answer from Ray.
 
     What still runs of it is stopped when Ray answers again. Administrators can release tasks of others by their full
     id.

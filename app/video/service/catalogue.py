@@ -188,7 +188,7 @@ def _check_counts(spec: StageSpec, kind: StageKind) -> None:
     if len(spec.models) > MAX_VARIANTS or (not spec.models and not kind.takes(0)):
         raise BadStage(
             f"The stage {spec.name!r} has {len(spec.models)} models to choose from.",
-            hint=f"It has 1 to {MAX_VARIANTS}: model_id 0 is the big one, 1 the middle one, 2 the small one.",
+            hint=f"It has 1 to {MAX_VARIANTS}: model_id 0 is the big one, 1 the medium one, 2 the small one.",
         )
     for index, names in enumerate(spec.models):
         if not kind.takes(len(names)):

@@ -84,7 +84,7 @@ async def _clip(recorder: Recorder, request: Request) -> Response:
     """Of the time from begins_s to ends_s, seconds since 1970."""
     begins_s, ends_s = (_seconds(request, name) for name in ("begins_s", "ends_s"))
     if not 0 < ends_s - begins_s <= MAX_CLIP_S:
-        return _refused(f"A clip has a begin and an end, at most {MAX_CLIP_S:g} s later.", 400)
+        return _refused(f"The end of a clip is at most {MAX_CLIP_S:g} s after its start.", 400)
     try:
         content, media_type = await run_in_threadpool(recorder.clip, begins_s, ends_s)
     except RuntimeError as error:
