@@ -37,7 +37,7 @@ def differences(jobs: Sequence[JobRecord]) -> Mapping[int, str]:
         rows = option_rows([jobs[position].options for position in positions])
         for column, position in enumerate(positions):
             values = [(row.name.rpartition(".")[2], row.values[column]) for row in rows]
-            texts_of_options = [f"{name} {_text(value)}" for name, value in values if value not in (None, [], {})]
+            texts_of_options = [f"{name} {_text(value)}" for name, value in values if value not in (None, "", [], {})]
             texts[position] = ", ".join(texts_of_options[:OPTIONS_SHOWN])
     return {position: text for position, text in texts.items() if text}
 

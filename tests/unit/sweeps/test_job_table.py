@@ -65,3 +65,11 @@ def test_only_options_that_differ_between_jobs_of_a_model_are_told() -> None:
     jobs = [job("a", "m1", 1.0, 1), job("b", "m1", 1.0, 1, method="entropy"), job("c", "m2", 1.0, 1)]
     assert differences(jobs) == {0: "method minmax", 1: "method entropy"}
     assert differences(jobs[1:]) == {}
+
+
+def test_an_option_that_one_job_does_not_use_is_named_for_the_other_alone() -> None:
+    searched, plain = (
+        replace(job(name, "m1", 1.0, 1), options=Options(quantization=HostQuantization(goal=goal)))
+        for name, goal in (("searched", "snr>=20"), ("plain", ""))
+    )
+    assert differences([searched, plain]) == {0: "goal snr>=20"}
