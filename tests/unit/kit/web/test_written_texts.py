@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import app
+from app.conversion.toolchains.host.quality import VERDICT_RULE
 from app.kit.web.languages import CHINESE, ENGLISH, catalogue
 from app.kit.web.templates import environment
 from app.kit.web.written_texts import CONTEXT, TextForm, forms_of
@@ -47,6 +48,26 @@ def test_facts_that_are_texts_are_translated_and_lists_of_them() -> None:
     text = f"Stays with {chosen} 0.500 s, 5 frames/s, quality 0.90, 3.1 kB a frame (nothing is clearly better)."
     line = shown(text)
     assert "a 以模型 0 在 n1 上、b 以模型 2 在 n2 上" in line and line.endswith("（沒有明顯更好的）。")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VERDICT_RULE,
+        f"{VERDICT_RULE}, no picture below 10 dB",
+        "There are no reference images. Send one zip, or images, .npy or .npz files.",
+        "no decoder understands the model's outputs: y [1, 4, 16, 16]",
+        "Prepared samples lie around 0.49 ± 0.2; the model was trained on about 0.012 ± 0.65. "
+        "The preprocessing (x − 127) / 128 would fit.",
+        "Prepared samples span 0…255; the model was trained on values around 0.5 ± 0.2. "
+        "Choose the preprocessing the model was trained with.",
+        "The model subtracts means in the order BGR, but pictures are given as RGB. Choose BGR as channel order.",
+    ],
+)
+def test_remarks_of_a_conversion_are_translated_as_a_whole(text: str) -> None:
+    assert "lang=" not in shown(text)
+    assert shown(text) != shown(text, ENGLISH)
+    assert "現有" not in shown(text), "a pattern for lists"
 
 
 def test_lines_and_sentences_are_looked_at_each_for_itself() -> None:
