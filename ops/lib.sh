@@ -46,9 +46,12 @@ is_root_with_apt() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
 }
 
+apt_is_updated=
 apt_install() {
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -qq -y --no-install-recommends "$@"
+    if [ ! "$apt_is_updated" ]; then apt-get update -qq || return 1; fi
+    apt_is_updated=1
+    apt-get install -qq -y --no-install-recommends "$@"
 }
 
 has_venv() {

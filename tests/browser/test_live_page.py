@@ -74,6 +74,7 @@ def test_the_event_stream_is_opened_however_late_the_scripts_come(page: Page, wa
         assert traffic.response(EVENTS, timeout_s=60).ok
 
 
+@pytest.mark.exhaustive  # it does so above after a stream
 def test_polling_alone_takes_a_job_to_its_end_and_then_stops_by_itself(
     page: Page, watch: Watch, waiting_job: str, own_deployment: Deployment
 ) -> None:

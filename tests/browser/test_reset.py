@@ -44,6 +44,7 @@ def test_after_a_reset_the_page_says_so_and_one_click_converts_again(
     assert api.http.get(f"/jobs/{page.url.rpartition('/')[2]}").json()["tags"] == ["kept"]
 
 
+@pytest.mark.exhaustive  # in English above, and the texts of both are compared
 def test_a_reader_of_chinese_is_told_in_chinese_first(
     open_context: OpenContext, watches: list[Watch], forgotten: str
 ) -> None:

@@ -20,7 +20,15 @@ from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in,
 pytestmark = pytest.mark.skipif(not CONFIG.is_dir(), reason="verl's configuration is not there: ops/test fetches it")
 
 
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in [*documented(), *shown()]])
+IN_OTHERS = re.compile(r"form-(ppo|grpo|sft|.*-one-gpu|rloo|re.*|opo)")
+"""Of what is shown: what sets less than a whole form, and algorithms that differ by their name alone."""
+EACH = [
+    pytest.param(spec, id=name, marks=[pytest.mark.exhaustive] * bool(IN_OTHERS.fullmatch(name)))
+    for name, spec in [*documented(), *shown()]
+]
+
+
+@pytest.mark.parametrize("spec", EACH)
 def test_verl_knows_every_setting_of_what_is_shown_and_misses_none(spec: TaskSpec) -> None:
     config = composed(words(spec))
     assert missing(config) == set()

@@ -185,6 +185,7 @@ def test_unless_otel_is_asked_for_the_web_imports_nothing_that_traces(tmp_path: 
     assert "opentelemetry.sdk.trace" in traced
 
 
+@pytest.mark.exhaustive  # by the same condition as in the web
 def test_unless_otel_is_asked_for_a_worker_imports_nothing_that_traces(tmp_path: Path) -> None:
     for module in UNASKED:
         assert _printed(OF_A_WORKER, tmp_path, **module) == [[]]
