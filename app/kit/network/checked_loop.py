@@ -5,26 +5,34 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from app.kit.network.addresses import Network
+from app.kit.network.byte_budget import AnswerTooLong, ByteBudget
 from app.kit.network.public_hosts import AddressRefused, resolve
 
 
 class CheckedLoop(asyncio.SelectorEventLoop):
-    """Resolves each name itself, checks its addresses, and connects to one that passed.
+    """Resolves each name itself, checks its addresses, and connects to one that passed. Of all its connections together
+    no more is read than a ByteBudget.
 
     Args:
         networks: private networks that may be reached.
 
     Attributes:
-        problem: why the last connection could not be opened; empty if all could.
+        problem: why the last connection could not be opened, or has sent too much; empty for none.
     """
 
     def __init__(self, networks: Sequence[Network]) -> None:
         super().__init__()
         self._networks = networks
+        self._budget = ByteBudget()
         self.problem = ""
+
+    @property
+    def has_read_too_much(self) -> bool:
+        return self._budget.is_spent
 
     async def create_connection(  # type: ignore[override]  # only what is called
         self, protocol_factory: Any, host: str, port: int, *, ssl: Any = None
@@ -46,7 +54,8 @@ class CheckedLoop(asyncio.SelectorEventLoop):
         try:
             address = await self.run_in_executor(None, resolve, host, port, self._networks)
             name = host if ssl else None
-            return await super().create_connection(protocol_factory, str(address), port, ssl=ssl, server_hostname=name)
+            factory = partial(self._bounded, protocol_factory)
+            return await super().create_connection(factory, str(address), port, ssl=ssl, server_hostname=name)
         except AddressRefused as error:
             self.problem = error.message.rstrip(".")
             raise OSError(self.problem) from error
@@ -56,3 +65,19 @@ class CheckedLoop(asyncio.SelectorEventLoop):
             reason = os.strerror(number) if number else getattr(error, "strerror", None) or error
             self.problem = f"{host}:{port} cannot be reached: {reason}"
             raise OSError(self.problem) from error
+
+    def _bounded(self, protocol_factory: Any) -> Any:
+        """Returns a protocol whose connection is closed when too much was read."""
+        protocol = protocol_factory()
+        received = protocol.data_received
+
+        def data_received(data: bytes) -> None:
+            try:
+                self._budget.spend(len(data))
+            except AnswerTooLong as error:
+                self.problem = str(error)
+                raise
+            received(data)
+
+        protocol.data_received = data_received
+        return protocol

@@ -71,7 +71,7 @@ class KafkaSender:
             try:
                 runner.run(attempt.carry_out(deliveries))
             except NotSent as error:
-                return str(error)
+                return f"Kafka: {loop.problem}" if loop.has_read_too_much else str(error)
             except TimeoutError:
                 return loop.problem or f"no answer within {self._try_s:g} s"
             except (KafkaError, OSError) as error:

@@ -12,12 +12,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from app.kit.network.addresses import Network
+from app.kit.network.byte_budget import AnswerTooLong, ByteBudget
 from app.kit.network.checked_post import NotSent
 from app.results.model.sink import Delivery, Sink, TooLarge
 from app.results.senders.server import Server, server_of
 
 CONTENT_TYPE = "application/cloudevents+json"
 KEEPALIVE_S = 30
+READ_BYTES = 1 << 16
 PACKET_TOO_LARGE = 0x95
 """Reason code of MQTT 5, of an acknowledgement or of the end of a connection."""
 
@@ -92,11 +94,20 @@ class _Delivery:
         self._server = server
         self._deadline = time.monotonic() + try_s
         self._problem, self._is_too_large, self._is_leaving = "", False, False
-        self._is_connected = threading.Event()
+        self._is_connected, self._budget = threading.Event(), ByteBudget()
         self._acknowledged: set[int] = set()
         self._changed = threading.Condition()
 
         class Client(paho.Client):
+            def _sock_recv(client, bufsize: int) -> bytes:  # noqa: N805
+                data = super()._sock_recv(min(bufsize, READ_BYTES))
+                try:
+                    self._budget.spend(len(data))
+                except AnswerTooLong as error:
+                    self._ended(f"the broker: {error}")
+                    raise
+                return data
+
             def _handle_pubackcomp(client, cmd: Any) -> Any:  # noqa: N805
                 """Mosquitto refuses with a code that MQTT does not allow here, at which this client would only say that
                 the protocol was violated."""
@@ -171,6 +182,13 @@ class _Delivery:
             if reason.is_failure:
                 self._problem = f"the broker has refused a message: {reason}"
             self._changed.notify_all()
+
+    def _ended(self, problem: str) -> None:
+        """Nothing more is waited for."""
+        with self._changed:
+            self._problem = problem
+            self._changed.notify_all()
+        self._is_connected.set()
 
     def _refused_for_size(self) -> None:
         with self._changed:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from app.kit.network.addresses import Network
+from app.kit.network.byte_budget import BoundedSocket
 from app.kit.network.checked_post import NotSent
 from app.results.model.sink import Delivery, Sink, stream_of
 from app.results.senders.server import server_of
@@ -34,25 +35,31 @@ class RedisSender:
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Returns why they were not written; empty if they are in the stream."""
-        from redis import Redis, RedisError  # imported only when something is sent
+        from redis import Connection, ConnectionPool, Redis, RedisError  # imported only when something is sent
         from redis.backoff import NoBackoff
         from redis.retry import Retry
+
+        class BoundedConnection(Connection):
+            def _connect(self) -> BoundedSocket:
+                return BoundedSocket(super()._connect())  # type: ignore[no-untyped-call]
 
         is_late = threading.Event()
         try:
             server = server_of(sink, self._networks)
             database, name = stream_of(server.parts.path)
+            pool = ConnectionPool(
+                BoundedConnection,
+                host=server.address,
+                port=server.port,
+                db=database,
+                username=server.user or None,
+                password=server.password,
+                socket_timeout=self._try_s / 2,
+                socket_connect_timeout=self._try_s / 2,
+                retry=Retry(NoBackoff(), 0),
+            )
             with (
-                Redis(
-                    host=server.address,
-                    port=server.port,
-                    db=database,
-                    username=server.user or None,
-                    password=server.password,
-                    socket_timeout=self._try_s / 2,
-                    socket_connect_timeout=self._try_s / 2,
-                    retry=Retry(NoBackoff(), 0),
-                ) as client,
+                Redis.from_pool(pool) as client,
                 client.pipeline(transaction=True) as pipe,
                 _ended_after(self._try_s, client, is_late),
             ):
@@ -62,7 +69,7 @@ class RedisSender:
         except NotSent as error:
             return str(error)
         except (RedisError, OSError, ValueError, AttributeError) as error:  # also what is cut off while it reads
-            problem = str(error) or type(error).__name__
+            problem = str(error).rpartition(" of pipeline caused error: ")[2] or type(error).__name__
             return f"no answer within {self._try_s:g} s" if is_late.is_set() else f"Redis: {problem}"
         return ""
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,9 +17,10 @@ import sqlalchemy as sa
 
 from app.kit.clock import now, to_text
 from app.kit.network.addresses import read_networks
+from app.kit.network.byte_budget import MOST_BYTES, TOO_LONG
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.results.model.sink import Delivery, Sink, SinkContent, SinkKind
-from app.results.senders import HttpSender, MqttSender, RedisSender
+from app.results.senders import HttpSender, KafkaSender, MqttSender, RedisSender
 from app.results.service import sinks as sink_service
 from app.results.store.tables import rule_events
 from app.video.model.job import VideoJob
@@ -133,3 +135,54 @@ def silent() -> Iterator[int]:
     """The port of a server that takes connections and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
+
+
+ENDLESS = {
+    SinkKind.HTTP: ("http://127.0.0.1:{}/", b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"),
+    SinkKind.MQTT: ("mqtt://127.0.0.1:{}/a", b"\x30\xff\xff\xff\x7f"),
+    SinkKind.REDIS: ("redis://127.0.0.1:{}/0/a", b"$2000000000\r\n"),
+    SinkKind.KAFKA: ("kafka://127.0.0.1:{}/a", b"\x7f\xff\xff\xff"),
+}
+SENDERS = {
+    SinkKind.HTTP: HttpSender,
+    SinkKind.MQTT: MqttSender,
+    SinkKind.REDIS: RedisSender,
+    SinkKind.KAFKA: KafkaSender,
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_an_endless_answer_does_not_fill_the_memory(kind: SinkKind) -> None:
+    address, beginning = ENDLESS[kind]
+    with endless(beginning) as (port, sent):
+        problem = SENDERS[kind](HERE, try_s=60).send(sink_at(kind, address.format(port)), [DELIVERY])
+    assert (problem == "") is (kind is SinkKind.HTTP), problem  # whose answer is complete with its status
+    assert kind is SinkKind.HTTP or TOO_LONG in problem, problem
+    assert sum(sent) < 2 * MOST_BYTES, "of all connections; some of it nobody has read"
+
+
+@contextmanager
+def endless(beginning: bytes) -> Iterator[tuple[int, list[int]]]:
+    """The port of a server that answers with this and then with zeros until its peer has gone, and the number of bytes
+    that it has sent on each connection; it stops at 16 times of what is read."""
+    sent, is_over = list[int](), threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                number = len(sent)
+                sent.append(0)
+                with connection, suppress(OSError):
+                    connection.recv(1 << 16)
+                    connection.sendall(beginning)
+                    while sent[number] < 16 * MOST_BYTES and not is_over.is_set():
+                        sent[number] += connection.send(bytes(1 << 16))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], sent
+        is_over.set()
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
