@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from app.accounts.model import Role
+from app.bootstrap.container import Container
 from app.inference.picture_codec import encode
+from app.settings import Settings
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
 from tests.harness.kubectl import installed_kubectl
 from tests.harness.reuse import describe_once
 from tests.harness.training.scheduler import RAY, make_common
-from tests.harness.users import ADDRESSES, Person, person
+from tests.harness.users import ADDRESSES, Person, Within, person, within
 
 describe_once()
 
@@ -25,6 +27,18 @@ describe_once()
 def api(service: Deployment) -> Iterator[Api]:
     with Api(service.url) as client:
         yield client
+
+
+@pytest.fixture
+def web(settings: Settings) -> Iterator[Within]:
+    """The web in this process, of which a test may look at the services."""
+    with within(settings) as client:
+        yield client
+
+
+@pytest.fixture
+def container(web: Within) -> Container:
+    return web.app.state.container  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,9 @@ from app.kit.backoff import GrowingPause
 from app.video.model.broadcast import Broadcast, BroadcastState
 from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
-from tests.harness.api import until
 from tests.harness.ports import free_port
 from tests.harness.rtsp_server import RtspServer, rtsp_server
+from tests.harness.until import until
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.video.runner import UID, deployment, plan_of, video
 

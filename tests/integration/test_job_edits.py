@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,17 +18,6 @@ from tests.harness.users import OURS, Within, within
 
 LOCAL = "local"
 PAGE = {"Accept": "text/html", **OURS}
-
-
-@pytest.fixture
-def web(settings: Settings) -> Iterator[Within]:
-    with within(settings) as client:
-        yield client
-
-
-@pytest.fixture
-def container(web: Within) -> Container:
-    return web.app.state.container  # type: ignore[no-any-return]
 
 
 def test_name_tags_and_notes_are_changed_and_the_rest_stays(web: Within, container: Container) -> None:

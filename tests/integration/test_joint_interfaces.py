@@ -19,11 +19,10 @@ from app.joint_inference import store
 from app.joint_inference.service.controller import HEARTBEAT_S
 from app.kit.clock import from_text, now, to_text
 from app.model_registry.errors import ModelInUse
-from app.settings import Settings
 from tests.harness.api import small_model
 from tests.harness.joint.nodes import Env, helmet
 from tests.harness.kubernetes import SAMPLE, path
-from tests.harness.users import OURS, Within, within
+from tests.harness.users import OURS, Within
 
 REQUIRED = """\
 apiVersion: neptune.io/v1alpha1
@@ -65,12 +64,6 @@ spec:
 NAME = "helmet-detection-demo"
 API, PAGE, CLUSTER = "/api/v2/services", "/ui/services/new", path()
 INTERFACES = ("api", "page", "file", "kubernetes")
-
-
-@pytest.fixture
-def web(settings: Settings) -> Iterator[Within]:
-    with within(settings) as client:
-        yield client
 
 
 def send(web: Within, interface: str, text: str) -> httpx.Response:

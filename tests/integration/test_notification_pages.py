@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from app.bootstrap.container import Container
-from app.settings import Settings
-from tests.harness.users import OURS, Within, within
+from tests.harness.users import OURS, Within
 
 PAGE = "/ui/account/notifications"
-
-
-@pytest.fixture
-def web(settings: Settings) -> Iterator[Within]:
-    with within(settings) as client:
-        yield client
-
-
-@pytest.fixture
-def container(web: Within) -> Container:
-    return web.app.state.container  # type: ignore[no-any-return]
 
 
 def test_a_target_is_added_tested_switched_off_and_removed(web: Within, container: Container) -> None:

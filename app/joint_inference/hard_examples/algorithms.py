@@ -189,41 +189,36 @@ class Random:
         return "random_ratio is 0: no sample is ever drawn" if self.ratio <= 0 else ""
 
 
-class CloudOnly:
+class _Constant:
+    """The same verdict on every sample."""
+
+    needs_prediction: ClassVar[bool] = False
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    verdict: ClassVar[Verdict]
+
+    def __init__(self, parameters: Mapping[str, str]) -> None:
+        del parameters
+
+    def __call__(self, prediction: Prediction) -> Verdict:
+        del prediction
+        return self.verdict
+
+    def never(self, *, candidate_threshold: float) -> str:
+        del candidate_threshold
+        return ""
+
+
+class CloudOnly(_Constant):
     """Everything goes up."""
 
     name: ClassVar[str] = "CloudOnly"
-    needs_prediction: ClassVar[bool] = False
     description: ClassVar[str] = "Every picture is hard"
-    parameters: ClassVar[tuple[Parameter, ...]] = ()
-
-    def __init__(self, parameters: Mapping[str, str]) -> None:
-        del parameters
-
-    def __call__(self, prediction: Prediction) -> Verdict:
-        del prediction
-        return Verdict(True, 1.0, "everything goes up")
-
-    def never(self, *, candidate_threshold: float) -> str:
-        del candidate_threshold
-        return ""
+    verdict: ClassVar[Verdict] = Verdict(True, 1.0, "everything goes up")
 
 
-class EdgeOnly:
+class EdgeOnly(_Constant):
     """Nothing goes up, which is meant."""
 
     name: ClassVar[str] = "EdgeOnly"
-    needs_prediction: ClassVar[bool] = False
     description: ClassVar[str] = "No picture is hard"
-    parameters: ClassVar[tuple[Parameter, ...]] = ()
-
-    def __init__(self, parameters: Mapping[str, str]) -> None:
-        del parameters
-
-    def __call__(self, prediction: Prediction) -> Verdict:
-        del prediction
-        return Verdict(False, 0.0, "everything stays")
-
-    def never(self, *, candidate_threshold: float) -> str:
-        del candidate_threshold
-        return ""
+    verdict: ClassVar[Verdict] = Verdict(False, 0.0, "everything stays")

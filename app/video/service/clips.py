@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from typing import Any
 
 from app.kit.clock import from_text, to_text
 from app.kit.errors import BadRequest
+from app.kit.text.untrusted_json import read_object
 from app.results.model.event import RuleEvent
 from app.results.service import Rules
 from app.results.service.event_media import CLIP, media_key, media_type_of
@@ -70,8 +70,8 @@ class Clips:
         """Raises VideoJobNotFound, ClipNotFound (the job is not recorded, or has ended), RecordingUnavailable."""
         content = self._read(self._runner(user, uid, now), "recording", MAX_STATE_BYTES)
         try:
-            return _report(json.loads(content))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            return _report(read_object(content))
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise RecordingUnavailable(
                 "The job's process answers in a form that is not known.", hint="Look again soon."
             ) from error
