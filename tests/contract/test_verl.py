@@ -15,7 +15,7 @@ from app.training.spec import TaskSpec
 from app.training.spec.verl_settings import TABLE
 from tests.harness.training.verl import CONFIG, composed, config_of, missing
 from tests.harness.training.verl_settings import OLDER, is_open, leaves, settings_of_tasks
-from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in, shown, words
+from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in, megatron, shown, words
 
 pytestmark = pytest.mark.skipif(not CONFIG.is_dir(), reason="verl's configuration is not there: ops/test fetches it")
 
@@ -61,6 +61,18 @@ def test_older_versions_know_every_setting_too_and_miss_none(version: str) -> No
         assert missing(composed(words(spec), config)) == set()
 
 
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in megatron()])
+def test_a_task_may_choose_megatron_for_its_engine(spec: TaskSpec) -> None:
+    for config in (CONFIG, config_of("0.8.0")):
+        if not config.is_dir():
+            pytest.skip("the configuration of verl 0.8.0 is not there: ops/test fetches it")
+        chosen = composed(words(spec), config)
+        assert missing(chosen) == set()
+        engine = chosen.engine if spec.workload is Workload.SFT else chosen.actor_rollout_ref.actor.megatron
+        assert engine.tensor_model_parallel_size == 2
+        assert "fsdp_config" not in chosen.get("actor_rollout_ref", {}).get("actor", {})
+
+
 def test_the_table_of_settings_that_a_task_may_change_is_that_of_the_supported_versions() -> None:
     if not all(config_of(version).is_dir() for version in OLDER):
         pytest.skip("the configurations of older versions are not there: ops/test fetches them")
@@ -98,6 +110,8 @@ def test_the_real_configuration_refuses_what_it_does_not_know() -> None:
 def test_of_verls_own_settings_none_that_names_files_addresses_or_code_is_a_tasks_to_change(workload: Workload) -> None:
     names = set(leaves(composed(words(filled_in(workload, FORM)))))
     taken = {name for name in names if is_open(name, workload)}
+    assert taken
+    taken |= set(tomllib.loads(TABLE.read_text())["sft" if workload is Workload.SFT else "ppo"])
     assert {"data.train_batch_size", "trainer.resume_mode"} <= taken
     risky = re.compile(r"path|dir$|file|cmd|class|_fn$|ur[il]$|target$|custom|hook|module$|lib$|host|address|trust")
     assert [name for name in sorted(taken) if risky.search(name.rpartition(".")[2])] == []

@@ -78,6 +78,13 @@ _BY_EXAMPLES = ("data", "model", "engine", "optim", "checkpoint", *_TRAINER)
 ALLOWED = {Workload.PPO: _BY_REINFORCEMENT, Workload.GRPO: _BY_REINFORCEMENT, Workload.SFT: _BY_EXAMPLES}
 """Prefixes of keys that a task may set: verl/trainer/config/ppo_trainer.yaml and sft_trainer_engine.yaml."""
 
+ENGINES = {
+    "model_engine": (frozenset({Workload.PPO, Workload.GRPO}), ("dp", "megatron")),
+    "engine": (frozenset({Workload.SFT}), ("fsdp", "megatron")),
+}
+"""Files of verl's configuration that a task may choose: the key, whose workloads, and their names. Either engine has
+settings of its own."""
+
 NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 _KEY = re.compile(rf"\+{{0,2}}({NAME}(?:\.{NAME})*)")
 _FILES_OR_CODE = re.compile(
@@ -94,6 +101,8 @@ def check_key(key: str) -> None:
     if match is None:
         raise unfit(f"{key[:200]!r} is no key of a setting: write it like actor_rollout_ref.rollout.n")
     plain = match[1]
+    if plain in ENGINES:
+        return
     for ours, field in OURS.items():
         if _is_in(plain, ours) or _is_in(ours, plain):
             by = f"by {field}" if field else "by Modelmill itself"
@@ -109,6 +118,8 @@ def check_key(key: str) -> None:
 
 def is_allowed(plain: str, workload: Workload) -> bool:
     """For Hydra, a key without a dot names a whole file of verl's configuration."""
+    if plain in ENGINES:
+        return workload in ENGINES[plain][0]
     return "." in plain and any(_is_in(plain, place) for place in ALLOWED[workload])
 
 
@@ -173,6 +184,9 @@ def _overrides(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if len(values) > MAX_OVERRIDES:
         raise unfit(f"there are more than {MAX_OVERRIDES}")
     for key, value in values.items():
+        names = ENGINES.get(key.lstrip("+"), ((), ()))[1]
+        if names and (key not in ENGINES or value not in names):
+            raise unfit(f"{key}: write {key.lstrip('+')}: {' or '.join(names)}")
         for named in {key: None, **dict.fromkeys(keys_in(key, value))}:
             check_key(named)
     if not short_enough(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in values.items()):

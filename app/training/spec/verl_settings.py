@@ -14,7 +14,7 @@ from pathlib import Path
 from app.training.model import Workload
 from app.training.spec.document import bad
 from app.training.spec.fields import TaskSpec
-from app.training.spec.overrides import keys_in
+from app.training.spec.overrides import ENGINES, keys_in
 
 TABLE = Path(__file__).with_suffix(".toml")
 """Written by `python -m tests.harness.training.verl_settings`."""
@@ -30,7 +30,9 @@ def check_settings(spec: TaskSpec) -> None:
     """
     known = _known(spec.workload)
     named = [name for key, value in spec.overrides.items() for name in (key, *keys_in(key, value))]
-    unknown = dict.fromkeys(name for name in named if not name.startswith(ADDED) and not _knows(known, name))
+    unknown = dict.fromkeys(
+        name for name in named if not name.startswith(ADDED) and name not in ENGINES and not _knows(known, name)
+    )
     if unknown:
         raise bad([{"at": "overrides", "problem": _problem(name, known)} for name in unknown])
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from omegaconf import DictConfig
 from pydantic_core import PydanticCustomError
 
 from app.training.model import Workload
-from app.training.spec.overrides import check_key, is_allowed
+from app.training.spec.overrides import ENGINES, check_key, is_allowed
 from tests.harness.training.verl import CONFIG, composed, config_of
 from tests.harness.training.verl_tasks import FORM, VERL, filled_in, words
 
@@ -24,10 +25,17 @@ def settings_of_tasks() -> dict[str, list[str]]:
     settings = {"ppo": set[str](), "sft": set[str]()}
     for workload in VERL:
         for config in (CONFIG, *map(config_of, OLDER)):
-            names = leaves(composed(words(filled_in(workload, FORM)), config))
-            trainer = "sft" if workload is Workload.SFT else "ppo"
-            settings[trainer] |= {name for name in names if is_open(name, workload)}
+            trainer, command = "sft" if workload is Workload.SFT else "ppo", words(filled_in(workload, FORM))
+            for chosen in ([], engines_of(workload, config)):
+                names = leaves(composed([*command, *chosen], config))
+                settings[trainer] |= {name for name in names if is_open(name, workload)}
     return {trainer: sorted(names) for trainer, names in settings.items()}
+
+
+def engines_of(workload: Workload, config: Path) -> list[str]:
+    """What chooses Megatron as its engine; nothing in a version that knows it by another configuration."""
+    (key,) = (key for key, (workloads, _) in ENGINES.items() if workload in workloads)
+    return [f"{key}=megatron"] if (config / key / "megatron.yaml").exists() else []
 
 
 def leaves(node: DictConfig, at: str = "") -> Iterator[str]:

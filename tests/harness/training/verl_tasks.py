@@ -66,6 +66,16 @@ def documented() -> Iterator[tuple[str, TaskSpec]]:
             yield f"{file.name}-{number}", spec
 
 
+def megatron() -> Iterator[tuple[str, TaskSpec]]:
+    """With Megatron as the engine, and a setting that it alone has."""
+    actor = "actor_rollout_ref.actor.megatron.tensor_model_parallel_size: 2"
+    for workload in VERL:
+        chosen = "engine: megatron\nengine.tensor_model_parallel_size: 2"
+        if workload is not Workload.SFT:
+            chosen = f"model_engine: megatron\n{actor}"
+        yield f"megatron-{workload}", filled_in(workload, {**FORM, "overrides": chosen})
+
+
 def shown() -> Iterator[tuple[str, TaskSpec]]:
     for workload in VERL:
         yield f"example-{workload}", read(example(workload, HOME, COMMON))
@@ -74,6 +84,7 @@ def shown() -> Iterator[tuple[str, TaskSpec]]:
         yield f"whole-form-{workload}", filled_in(workload, WHOLE_FORM)
     for workload in (Workload.PPO, Workload.GRPO):
         yield f"form-{workload}-judged", filled_in(workload, {**FORM, "n_gpus_per_node": "1", **JUDGE})
+    yield from megatron()
     for algorithm in Algorithm:
         yield f"form-{algorithm}", filled_in(Workload.GRPO, {**FORM, "algorithm": algorithm})
 

@@ -50,6 +50,27 @@ def test_what_a_version_of_verl_has_is_taken(overrides: str) -> None:
     check_settings(task(overrides))
 
 
+@pytest.mark.parametrize(
+    ("overrides", "workload"),
+    [
+        ("model_engine: megatron", "sft"),
+        ("engine: megatron", "ppo"),
+        ("engine: veomni", "sft"),
+        ("+model_engine: megatron", "ppo"),
+        ("engine: {strategy: fsdp2}", "sft"),
+        ("model_engine: [megatron]", "grpo"),
+    ],
+)
+def test_only_the_engines_of_a_workload_are_chosen_by_name(overrides: str, workload: str) -> None:
+    with pytest.raises(BadSpec, match="engine: "):
+        task(overrides, workload)
+
+
+def test_megatron_is_chosen_with_its_settings() -> None:
+    check_settings(task(f"model_engine: megatron, {ACTOR}.megatron.tensor_model_parallel_size: 2", "ppo"))
+    check_settings(task("engine: megatron, engine.tensor_model_parallel_size: 2", "sft"))
+
+
 def test_the_trainer_of_examples_has_its_own() -> None:
     check_settings(task("optim.lr: 1e-5", "sft"))
     with pytest.raises(BadSpec, match=r"did you mean optim\.lr\?"):
