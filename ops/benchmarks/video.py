@@ -1,13 +1,14 @@
 """Video jobs over a shaped link: real runners and hosts of stages, the edge and the cloud a core each, and side by side
 the product's policies and plans that stay. These are of the same set that the policies choose from (places, sizes,
-models, frames left out, coding): those that somebody would take who has measured the stages and knows what the links
-will become. Beside its violations each row has its quality and how many frames a second were looked at, for who looks
-at fewer has it easier; profile is compared with the best fixed plan that is as good and sees as much. Each row has
-processes of its own, and is measured from two seconds after its first frame on. Plans that send nothing are measured
-once for all links.
+models, frames left out, coding): the lightest at each place that are as good as what profile did and process as many
+frames, and those that somebody would take who has measured the stages and knows what the links will become. Beside its
+violations each row has its quality and how many frames a second were looked at, for who looks at fewer has it easier;
+profile is compared with the best fixed plan that is as good and sees as much. Each row has processes of its own, and is
+measured from two seconds after its first frame on. Plans that send nothing are measured once for all links.
 
-`ops/bench video` takes a quarter of an hour; `--quick` shows in three minutes that all of it works. Needs the clips and
-models of shared/data, and a machine that has nothing else to do.
+`ops/bench video` takes half an hour, and the scenarios for the aims (`--aims`) a quarter of an hour; `--quick` shows in
+three minutes that all of it works. Needs the clips and models of shared/data, and a machine that has nothing else to
+do. `--simulated` needs neither: it prints what the simulated nodes of the unit tests would do, in virtual time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from ops.benchmarks.video_case import FPS, SIZES, Case, prepared, rows_for
 from ops.benchmarks.video_fixed import CLOUD, EDGE, FixedPlan, worth_measuring
 from ops.benchmarks.video_loop import runner_and_loop
 from ops.benchmarks.video_nodes import NotMeasured, VideoNodes, busy
-from ops.benchmarks.video_rows import Row, best_fixed, equals, lines, row_of, titled
+from ops.benchmarks.video_rows import AS_GOOD, AS_MANY, Row, best_fixed, equals, lines, row_of, titled
+from ops.benchmarks.video_simulated import simulated
 from tests.harness.link import Line
 from tests.harness.paths import SHARED_DATA
 
@@ -39,8 +41,8 @@ REPORTED_S = 1.2
 LINK_FREE_S = 20.0
 """Long enough for a plan that no step of the link can touch."""
 POLICIES = ("stepwise", "aimd", "profile")
-FIXED_PLANS = 5
-"""Of a scenario: see worth_measuring."""
+FIXED_PLANS = 2
+"""Of a scenario, beside those that are equal to profile: see worth_measuring."""
 
 
 @dataclass(frozen=True)
@@ -60,34 +62,49 @@ class Scenario:
 
 
 STEPS = (LINE, SLOW, LINE)
+ONE = ("profile",)
 SCENARIOS = (
     Scenario("constant-fast", (LINE,), 10, 20),
     Scenario("constant-slow", (SLOW,), 10, 20),
-    Scenario("constant-slow, 12 fps", (SLOW,), 10, 20, ("profile",), fps=12),
-    Scenario("stepped", STEPS, 60, 60, ("profile",)),
-    Scenario("stepped, 12 fps", STEPS, 60, 60, ("profile",), fps=12),
-    Scenario("busy CPU", (LINE,), 8, 12, ("profile",), is_busy=True),
-    Scenario("four jobs", (LINE,), 8, 12, ("profile",), jobs=4),
+    Scenario("constant-slow, 10 fps", (SLOW,), 10, 20, ONE, fps=10),
+    Scenario("constant-slow, 12 fps", (SLOW,), 10, 20, ONE, fps=12),
+    Scenario("constant-fast, 30 fps", (LINE,), 10, 20, ONE, fps=30),
+    Scenario("stepped", STEPS, 60, 60, ONE),
+    Scenario("stepped, 12 fps", STEPS, 60, 60, ONE, fps=12),
+    Scenario("stepped, busy CPU", STEPS, 60, 60, ONE, is_busy=True),
+    Scenario("busy CPU", (LINE,), 8, 12, ONE, is_busy=True),
+    Scenario("four jobs", (LINE,), 8, 12, ONE, jobs=4),
+)
+AIMS = tuple(
+    replace(one, policies=ONE, seconds=min(24.0, one.seconds), longest=min(24.0, one.longest), fixed=0)
+    for one in SCENARIOS
+    if one.name not in ("busy CPU", "four jobs")
 )
 QUICK = (
     Scenario("constant-fast", (LINE,), 3, 4, fixed=1),
-    Scenario("constant-slow", (SLOW,), 3, 4, ("profile",), fixed=1),
-    Scenario("constant-slow, 12 fps", (SLOW,), 3, 4, ("profile",), fps=12, fixed=1),
-    Scenario("stepped", STEPS, 9, 9, ("profile",), fixed=2),
-    Scenario("stepped, 12 fps", STEPS, 9, 9, ("profile",), fps=12, fixed=2),
-    Scenario("busy CPU", (LINE,), 3, 4, ("profile",), is_busy=True, fixed=1),
-    Scenario("four jobs", (LINE,), 3, 4, ("profile",), jobs=4, fixed=1),
+    Scenario("constant-slow", (SLOW,), 3, 4, ONE, fixed=1),
+    Scenario("constant-slow, 12 fps", (SLOW,), 3, 4, ONE, fps=12, fixed=1),
+    Scenario("stepped", STEPS, 9, 9, ONE, fixed=2),
+    Scenario("stepped, 12 fps", STEPS, 9, 9, ONE, fps=12, fixed=2),
+    Scenario("busy CPU", (LINE,), 3, 4, ONE, is_busy=True, fixed=1),
+    Scenario("four jobs", (LINE,), 3, 4, ONE, jobs=4, fixed=1),
 )
 
 
 def main(options: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="ops/bench video", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="each scenario for a moment")
+    parser.add_argument("--aims", action="store_true", help="profile beside its equals alone")
+    parser.add_argument("--simulated", action="store_true", help="of simulated nodes, in virtual time")
     parser.add_argument("--scenario", action="append", choices=[one.name for one in SCENARIOS])
     parser.add_argument("--policy", action="append", choices=POLICIES, help="these alone, beside the fixed plans")
     parser.add_argument("--fixed", type=int, help="at most so many fixed plans")
     parser.add_argument("--reasons", action="store_true", help="print what the policies say")
     parsed = parser.parse_args(options)
+    if parsed.simulated:
+        for line in simulated():
+            print(line, flush=True)
+        return
     if not SHARED_DATA.is_dir():
         print(f"There are no clips and models at {SHARED_DATA}: nothing to measure.", file=sys.stderr)
         return
@@ -96,7 +113,7 @@ def main(options: Sequence[str] = ()) -> None:
     shares: list[tuple[str, float]] = []
     with tempfile.TemporaryDirectory() as name:
         case = prepared(Path(name))
-        for scenario in QUICK if parsed.quick else SCENARIOS:
+        for scenario in QUICK if parsed.quick else AIMS if parsed.aims else SCENARIOS:
             if parsed.scenario and scenario.name not in parsed.scenario:
                 continue
             chosen = replace(
@@ -107,7 +124,7 @@ def main(options: Sequence[str] = ()) -> None:
             folder = Path(name) / chosen.name.replace(" ", "-").replace(",", "")
             at_rate = case.at(chosen.fps, Path(name))
             rows[chosen.name] = _measured(at_rate, folder, chosen, link_free, shows_reasons=parsed.reasons)
-        if not parsed.scenario:
+        if not parsed.scenario and not parsed.aims:
             try:
                 shares = runner_and_loop(case, Path(name) / "loop", 3.0 if parsed.quick else 8.0)
             except NotMeasured as error:
@@ -125,6 +142,26 @@ def _measured(
         f" {case.fps:g} frames/s, at most {HI_S:g} s a frame\n{titled()}",
         flush=True,
     )
+    rows, is_plain = list[Row](), scenario.jobs == 1 and not scenario.is_busy
+
+    def measure(plan: FixedPlan | str) -> None:
+        name = plan if isinstance(plan, str) else plan.name
+        known, remarks = (name, case.fps), list[str]()
+        row = link_free.get(known) if is_plain else None
+        if row is None:
+            try:
+                row, remarks = _run(case, folder / str(len(rows)), scenario, plan)
+            except NotMeasured as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                return
+        if is_plain and not isinstance(plan, str) and plan.is_link_free:
+            link_free[known] = row
+        rows.append(row)
+        print("\n".join([str(row), *(f"    {text}" for text in remarks if shows_reasons)]), flush=True)
+
+    for policy in scenario.policies:
+        measure(policy)
+    mine = next((row for row in rows if row.name == "profile"), None)
     fixed = worth_measuring(
         case.info,
         rows_for(case, (EDGE, CLOUD)),
@@ -135,28 +172,22 @@ def _measured(
         jobs=scenario.jobs,
         is_busy=scenario.is_busy,
         most=scenario.fixed,
+        is_equal=lambda plan: mine is not None and _is_equal(case, plan, mine),
     )
-    rows, is_plain = [], scenario.jobs == 1 and not scenario.is_busy
-    for number, plan in enumerate((*fixed, *scenario.policies)):
-        name = plan if isinstance(plan, str) else plan.name
-        known, remarks = (name, case.fps), list[str]()
-        row = link_free.get(known) if is_plain else None
-        if row is None:
-            try:
-                row, remarks = _run(case, folder / str(number), scenario, plan)
-            except NotMeasured as error:
-                print(f"{name}: {error}", file=sys.stderr)
-                continue
-        if is_plain and not isinstance(plan, str) and plan.is_link_free:
-            link_free[known] = row
-        rows.append(row)
-        print("\n".join([str(row), *(f"    {text}" for text in remarks if shows_reasons)]), flush=True)
-    for mine in (row for row in rows if row.name == "profile"):
+    for plan in fixed:
+        measure(plan)
+    if mine is not None:
         equal = best_fixed(equals(rows, mine))
         print(f"best fixed plan that is as good as profile and sees as much: {equal.name if equal else 'none'}")
     if best := best_fixed(rows):
         print(f"best fixed plan: {best.name}")
     return rows
+
+
+def _is_equal(case: Case, plan: FixedPlan, mine: Row) -> bool:
+    """Whether a plan that processes all of its frames is as good as a row and sees as much."""
+    quality = case.quality(plan.conf.resolution, plan.model, plan.conf.nskip)
+    return quality >= mine.quality - AS_GOOD and plan.conf.fps / (1 + plan.conf.nskip) >= AS_MANY * mine.fps
 
 
 def _run(case: Case, folder: Path, scenario: Scenario, plan: FixedPlan | str) -> tuple[Row, list[str]]:

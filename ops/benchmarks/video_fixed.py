@@ -3,7 +3,7 @@ stages and links as it has, and knows beforehand what the links will become."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
@@ -31,6 +31,10 @@ class FixedPlan:
     places: Mapping[str, tuple[str, int]]
 
     @property
+    def model(self) -> int:
+        return max(model for _, model in self.places.values())
+
+    @property
     def is_link_free(self) -> bool:
         return all(node == EDGE for node, _ in self.places.values())
 
@@ -43,11 +47,13 @@ class FixedPlan:
 
 @dataclass(frozen=True)
 class _Rated:
-    """A rated plan. `quality`: predicted, with omitted frames; `delay_s`: the longest of all steps; `fits`: on each."""
+    """A rated plan. `quality`: predicted, with omitted frames; `delay_s`: the longest of all steps; `load`: the
+    greatest share that it needs of the possible rate; `fits`: on each step."""
 
     fixed: FixedPlan
     quality: float
     delay_s: float
+    load: float
     fits: Sequence[bool]
 
 
@@ -62,11 +68,29 @@ def worth_measuring(
     jobs: int,
     is_busy: bool,
     most: int,
+    is_equal: Callable[[FixedPlan], bool] = lambda _: False,
 ) -> list[FixedPlan]:
-    """At each place (all at the edge, cut in between, all in the cloud) the best that keeps the limit on every step,
-    the best that keeps it on the first, and more careful ones of both; those that keep it always come first, by what
-    they are worth."""
+    """Chooses the plans. First, at each place (all at the edge, cut in between, all in the cloud), the lightest of
+    those that are equal to the policy's: what an oracle would take. Then at each place the best that keeps the limit on
+    every step, the best that keeps it on the first, and more careful ones of both, by what they are worth.
+
+    Args:
+        dag: of the job.
+        rows: the measured stages.
+        sizes: that are possible.
+        steps: what the link becomes.
+        fps: of the clip.
+        hi_s: the longest delay allowed.
+        jobs: so many share the nodes.
+        is_busy: whether something else computes on the edge.
+        most: so many plans at most, beside those that are equal.
+        is_equal: whether a plan is as good as the policy's and processes as many frames.
+    """
     rated = list(_rated(dag, rows, sizes, steps, fps=fps, hi_s=hi_s, jobs=jobs, is_busy=is_busy))
+    lightest: dict[str, FixedPlan] = {}
+    for one in sorted(rated, key=lambda one: (-sum(one.fits), max(one.load, one.delay_s / hi_s), one.delay_s)):
+        if is_equal(one.fixed):
+            lightest.setdefault(one.fixed.name.split()[0], one.fixed)
     kept: dict[str, _Rated] = {}
     for grain in GRAINS:
         for where in sorted({one.fixed.name.split()[0] for one in rated}):
@@ -81,7 +105,8 @@ def worth_measuring(
     if not kept:
         kept = {one.fixed.name: one for one in sorted(rated, key=lambda one: one.delay_s)[:1]}
     ranked = sorted(kept.values(), key=lambda one: (all(one.fits), *_rank(one)), reverse=True)
-    return [one.fixed for one in ranked[:most]]
+    others = [one.fixed for one in ranked if one.fixed not in lightest.values()]
+    return [*lightest.values(), *others[:most]]
 
 
 def _rank(one: _Rated) -> tuple[float, float, float]:
@@ -130,7 +155,9 @@ def _of(
     places = {stage: (str(place["node"]), int(str(place["model_id"]))) for stage, place in mapping.items()}
     quality = min(one.quality for one in whole) * quality_kept(conf.nskip, 0)
     longest = max(one.prediction.delay_s for one in judgements)
-    return _Rated(FixedPlan(_name(conf, places), conf, places), quality, longest, [one.fits for one in judgements])
+    load = max(looked * jobs / one.fps for one in whole)
+    fits = [one.fits for one in judgements]
+    return _Rated(FixedPlan(_name(conf, places), conf, places), quality, longest, load, fits)
 
 
 def _name(conf: VideoConf, places: Mapping[str, tuple[str, int]]) -> str:

@@ -29,6 +29,7 @@ from app.video.scheduling.policy_messages import PlanningInput
 from app.video.scheduling.policy_runner import PolicyRunner
 from ops.benchmarks.video_case import Case
 from ops.benchmarks.video_fixed import CLOUD, EDGE, ROLES
+from ops.benchmarks.video_rows import SeenFrame
 from tests.harness.link import Line, Link
 from tests.harness.ports import free_port
 
@@ -42,15 +43,14 @@ class NotMeasured(Exception):
 
 @dataclass
 class Job:
-    """What one runner was told and said. plans: [(second, plan)]; frames: [(second of the report, seconds it took, plan
-    in force)]; decisions: milliseconds each."""
+    """What one runner was told and said. plans: [(second, plan)]; decisions: milliseconds each."""
 
     uid: str
     policy: str | None
     work: RunnerWork
     path: Path
     plans: list[tuple[float, Plan]] = field(default_factory=list)
-    frames: list[tuple[float, float, Plan]] = field(default_factory=list)
+    frames: list[SeenFrame] = field(default_factory=list)
     reports: list[tuple[float, int]] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
     decisions: list[float] = field(default_factory=list)
@@ -189,7 +189,14 @@ class VideoNodes:
             plan = next((plan for _, plan in job.plans if plan.seq == seq), job.plan)
             if plan is None:
                 return
-            job.frames += [(now, float(row["e2e"]), plan) for row in body["results"] if not row.get("tracked")]
+            steady = now - time.time()
+            job.frames += [
+                SeenFrame(
+                    int(row["n_loop"]), float(row["at"]) - float(row["e2e"]) + steady, float(row["e2e"]), now, plan
+                )
+                for row in body["results"]
+                if not row.get("tracked")
+            ]
             job.reports.append((now, len(body["results"])))
             if "bytes_up" in result:
                 job.sent.append(result["bytes_up"])

@@ -267,16 +267,21 @@ def test_a_stale_plan_is_ignored_and_a_newer_one_taken(made: Deployment, clip: P
     )
 
 
-def test_a_plan_goes_on_until_the_models_of_the_next_one_are_open(
+def test_no_frame_is_read_until_the_models_of_the_first_plan_are_open_and_it_goes_on_until_those_of_the_next_are(
     made: Deployment, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = made.hosts[0]
+    host.may_open.clear()
     runner = made.start(made.content(plan_of(GRAPH, EDGE), realtime=True, restart_policy=RestartPolicy.EOS), clip)
+    until(lambda: len(host.prepared) == 2)
+    assert set(host.prepared) == {("face_detection", 0), ("face_alignment", 0)}
+    assert runner.plan is None and not host.calls
+    host.may_open.set()
     until(lambda: made.agent.results)
     host.may_open.clear()
     made.change(plan=plan_of(GRAPH, EDGE, seq=2, model_id=1))
-    until(lambda: len(host.prepared) == 2)
-    assert set(host.prepared) == {("face_detection", 1), ("face_alignment", 1)}
+    until(lambda: len(host.prepared) == 4)
+    assert set(host.prepared[2:]) == {("face_detection", 1), ("face_alignment", 1)}
     count = len(host.calls)
     until(lambda: len(host.calls) > count + 20)
     assert runner.plan is not None and runner.plan.seq == 1
@@ -286,11 +291,11 @@ def test_a_plan_goes_on_until_the_models_of_the_next_one_are_open(
     # One that needs no other model begins at once, and nothing older after it.
     host.may_open.clear()
     made.change(plan=plan_of(GRAPH, EDGE, seq=3, model_id=2))
-    until(lambda: len(host.prepared) == 4)
+    until(lambda: len(host.prepared) == 6)
     made.change(plan=plan_of(GRAPH, EDGE, seq=4, model_id=1, resolution="240p"))
     until(lambda: made.agent.plan_result(4).get("frames"))
     host.may_open.set()
-    assert len(host.prepared) == 4 and not made.agent.plan_result(3)
+    assert len(host.prepared) == 6 and not made.agent.plan_result(3)
     # And one whose models are not open after a while begins nevertheless.
     monkeypatch.setattr(job, "PREPARE_S", 0.1)
     host.may_open.clear()

@@ -1,5 +1,5 @@
-"""What the profile policy avoids for a while: plans that were late, nodes that did not answer, links that became
-slower. The delay grows each time. Pure; stored between calls as JSON."""
+"""What the profile policy avoids for a while: plans that were late, nodes that did not answer or were late again and
+again, links that became slower. The delay grows each time. Pure; stored between calls as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from app.kit.backoff import GrowingPause
 PAUSE = GrowingPause(10.0, 120.0)
 BARS_KEPT = 20
 PROBE_FACTOR = 2.0
-"""Factor on the current bandwidth at which a slowed link is tried again."""
+"""Factor on the current bandwidth at which a slowed link is tried again, and on that, up to its former one."""
+MOMENT_S = 4.0
+"""Late frames within so many seconds have one cause."""
+MOMENTS_S = 60.0
+"""For so long late frames are remembered."""
 RISEN = 0.8
 """A link with this share of its former bandwidth counts as recovered."""
 
@@ -28,18 +32,38 @@ class Cooldown:
         stored = state.setdefault("patience", {})
         self.now = now
         self.bars: dict[str, list[float]] = stored.setdefault("bars", {})
-        """Key of a plan or `node <name>` → [end of the pause, its length]."""
+        """Key of a plan, `node <name>` or `nodes <key>` → [end of the pause, its length]."""
         self.fallen: dict[str, dict[str, float]] = stored.setdefault("fallen", {})
         """node → {was: Mbit/s before it slowed down, next: when it is tried, wait: the pause after that}."""
+        self.moments: list[list[float]] = stored.setdefault("moments", [])
+        """Of the nodes in use: [begin, end, seconds of the video that were late]."""
+        self.moments[:] = [moment for moment in self.moments if now - MOMENTS_S <= moment[0] <= now]
         for key, (until, wait) in list(self.bars.items()):
             if until > now + wait:
                 del self.bars[key]
         for fallen in self.fallen.values():
             fallen["next"] = min(fallen["next"], now + PAUSE.longest_s)
 
-    def bar(self, key: str) -> None:
-        """Bars a plan or a node, each time for longer."""
-        wait = PAUSE.after(self.bars[key][1] if key in self.bars else 0.0)
+    def note_late(self, late_s: float) -> None:
+        """Records late frames.
+
+        Args:
+            late_s: the seconds of the video that they stand for.
+        """
+        if self.moments and self.now - self.moments[-1][1] < MOMENT_S:
+            begin, _, sum_s = self.moments[-1]
+            self.moments[-1] = [begin, self.now, sum_s + late_s]
+        else:
+            self.moments.append([self.now, self.now, late_s])
+
+    @property
+    def late_s(self) -> float:
+        """Seconds of the video of the last minute that were late at several moments; 0 if there was only one."""
+        return sum(moment[2] for moment in self.moments) if len(self.moments) > 1 else 0.0
+
+    def bar(self, key: str, least_s: float = 0.0) -> None:
+        """Bars a plan, a node or a set of nodes, each time for longer."""
+        wait = max(least_s, PAUSE.after(self.bars[key][1] if key in self.bars else 0.0))
         self.bars[key] = [self.now + wait, wait]
         for old in sorted(self.bars, key=lambda name: self.bars[name][0])[:-BARS_KEPT]:
             del self.bars[old]
@@ -78,12 +102,15 @@ class Cooldown:
             if links[node]["mbps"] >= RISEN * fallen["was"]:
                 del self.fallen[node]
 
-    def due(self, links: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """node → Mbit/s to try now; the next attempt is postponed."""
+    def due(self, links: Mapping[str, Mapping[str, Any]]) -> dict[str, list[float]]:
+        """node → Mbit/s to try now, the first at which sending pays; the next attempt is postponed."""
         due = {}
         for node, fallen in self.fallen.items():
             if self.now >= fallen["next"]:
                 fallen["next"] = self.now + fallen["wait"]
                 fallen["wait"] = PAUSE.after(fallen["wait"])
-                due[node] = min(fallen["was"], PROBE_FACTOR * links[node]["mbps"])
+                steps = [PROBE_FACTOR * links[node]["mbps"]]
+                while steps[-1] < fallen["was"]:
+                    steps.append(PROBE_FACTOR * steps[-1])
+                due[node] = [min(fallen["was"], step) for step in steps]
         return due

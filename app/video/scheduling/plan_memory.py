@@ -222,11 +222,12 @@ class PlanMemory:
         taken_fps = fps * taken / frames if frames else fps
         conf = expected.video_conf
         planned_fps = conf.fps / (1 + conf.nskip + conf.ntracking)
-        is_short = (is_severe or dropped > DROPPED * (taken + dropped)) and 0 < taken_fps < SLOWED * planned_fps
+        drops_many = dropped > DROPPED * (taken + dropped)
+        is_short = (is_severe or drops_many) and 0 < taken_fps < SLOWED * planned_fps
         if is_short or fps > capacity:
             key = f"pace@{nodes_key(expected.flow_mapping)}"
             self.corrections[key] = min(1.0, max(LEAST_PACE, self.corrections.get(key, 1.0) * fps / capacity))
-        return is_short
+        return is_short or (drops_many and capacity < planned_fps)
 
     def learn_delay(self, result: PlanResult, again: Prediction, *, is_late: bool) -> float:
         """Learns the part of the delay that stages and transport do not explain, from a plan that keeps up.

@@ -44,6 +44,8 @@ class Prediction:
     """Sustainable frames per second, at most those of the plan."""
     bytes_up: float
     """To other nodes, per processed frame."""
+    link_s: float
+    """Seconds for which a processed frame occupies the slowest of its links; 0 if none."""
     quality: float
     """0..1, relative to the golden configuration."""
     bottleneck: str
@@ -182,8 +184,7 @@ def node_of(place: Mapping[str, object], resource_info: ResourceInfo) -> NodeInf
 
 
 class Predictor:
-    """Predicts many plans for one resource picture, see predict. A packet of H264 is answered before the next one is
-    sent, because the host decodes them in their order.
+    """Predicts many plans for one resource picture, see predict.
 
     Args:
         resource_info: nodes, and what they serve.
@@ -204,6 +205,7 @@ class Predictor:
         self.knowledge = knowledge
         self._corrections = corrections or {}
         self._order = [stage for stage in dag["flow"] if stage in dag["stages"]]
+        self._own = next((info for info in resource_info.values() if info["role"] == HOST), None)
         self._slowed = {info["node"]: _slowdown(info) for info in resource_info.values()}
         self._calls: dict[tuple[str, str, int, str], tuple[float, float, bool]] = {}
 
@@ -211,7 +213,8 @@ class Predictor:
         size, size_is_measured = self._frame_bytes(conf)
         ended_at: dict[str, float] = {}
         by_stage: dict[str, float] = {}
-        busy: dict[str, float] = {}
+        own = self._own
+        busy = {} if own is None else {own["node"]: FRAME_S / max(1, own["cores"])}
         sent: dict[str, float] = {}
         limits: list[tuple[float, str]] = []
         quality, is_measured = 1.0, True
@@ -224,17 +227,18 @@ class Predictor:
             if is_away and node not in sent and self._dag["stages"][stage]["pictures"]:
                 mbps = info["up_mbps"] or GUESSED_MBPS
                 sent[node] = size * 8e-6 / mbps
-                way += sent[node] + ENCODE_S[conf.encoder][conf.resolution]
-                turn = way + waiting + computing if conf.encoder is Encoder.H264 else sent[node]
-                limits.append((1 / max(turn, LEAST_S), f"link to {node}"))
+                encoding = ENCODE_S[conf.encoder][conf.resolution]
+                way += sent[node] + encoding
+                limits.append((1 / max(sent[node], LEAST_S), f"link to {node}"))
+                if own is not None:
+                    busy[own["node"]] += encoding / max(1, own["cores"])
                 is_measured = is_measured and size_is_measured and info["up_mbps"] is not None
             by_stage[stage] = way + waiting + computing
             before = self._dag["stages"][stage]["before"]
             ended_at[stage] = by_stage[stage] + max(
                 (ended_at[name] for name in before if name in ended_at), default=0.0
             )
-            busy.setdefault(node, 0.0 if is_away else FRAME_S / max(1, info["cores"]))
-            busy[node] += computing / _processes(info, stage)
+            busy[node] = busy.get(node, 0.0) + computing / _processes(info, stage)
             stage_quality, quality_is_measured = self.knowledge.quality(stage, model, conf.resolution)
             quality = min(quality, stage_quality)
             is_measured = is_measured and time_is_measured and quality_is_measured
@@ -251,6 +255,7 @@ class Predictor:
             by_stage,
             min(conf.fps, capacity * (1 + conf.nskip + conf.ntracking)),
             size * len(sent),
+            max(sent.values(), default=0.0),
             quality * quality_kept(conf.nskip, conf.ntracking),
             bottleneck,
             is_measured,

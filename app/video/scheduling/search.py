@@ -8,7 +8,7 @@ from typing import Any
 
 from app.video.model.plan import RESOLUTIONS, Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.predictor import BOUNDLESS_FPS, HOST, Prediction, Predictor, mappings
+from app.video.scheduling.predictor import BOUNDLESS_FPS, HOST, Prediction, Predictor, mappings, nodes_key
 from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, quality_kept
 
 SKIPS = (0, 1, 2, 4, 9)
@@ -21,6 +21,9 @@ STEP = 0.004
 SENDING_GAIN = 0.018
 """Of quality, 0..1: a plan that sends frames to other nodes must be better by more than this than one that sends none.
 A plan that sends none depends on no link."""
+LINK_COST = 0.03
+"""Of quality, 0..1: what a plan must gain for using a whole link. The less of it a plan uses, the fewer frames are late
+when it slows down."""
 USUAL_FPS, MAX_FPS = 24.0, 30.0
 LEAST_FPS = 1e-3
 WAITING = 4
@@ -69,6 +72,18 @@ class PlanCandidate:
         return is_away(self.prediction.flow_mapping)
 
     @property
+    def nodes(self) -> str:
+        """The key of its nodes."""
+        return nodes_key(self.prediction.flow_mapping)
+
+    @property
+    def worth(self) -> float:
+        """Its quality, minus the cost of the share of the link that it uses."""
+        conf = self.prediction.video_conf
+        processed_fps = conf.fps / (1 + conf.nskip + conf.ntracking)
+        return self.prediction.quality - LINK_COST * min(1.0, self.prediction.link_s * processed_fps)
+
+    @property
     def fits(self) -> bool:
         return self.in_time and self.keeps_up
 
@@ -81,7 +96,7 @@ class PlanCandidate:
         return (
             1.0,
             float(self.is_good),
-            round(prediction.quality / STEP),
+            round(self.worth / STEP),
             round(prediction.fps),
             -round(prediction.bytes_up / 2000),
             -prediction.delay_s,

@@ -48,7 +48,6 @@ PATIENCE = {
     (job, "LOOK_S"): 0.05,
     (job, "PROBE_S"): 0.1,
     (PlanRequester, "LEAST_S"): 0.3,
-    (PlanRequester, "LATE_S"): 0.3,
 }
 """How often a runner of the tests reports, reads its work, asks after lost hosts and demands a plan."""
 NEVER = 10**6
@@ -341,7 +340,7 @@ class Deployment:
         self.work.write(path)
         self.runner = JobRunner(RunnerWork.read(path), path)
         if not content.realtime:
-            self.runner.requester.FRAMES = self.runner.requester.LATE_S = NEVER
+            self.runner.requester.FRAMES = self.runner.requester.LATE = NEVER
         self.runner.start()
         return self.runner
 

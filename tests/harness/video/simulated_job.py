@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
-from app.video.model.plan import Encoder
+from app.edge.video.runner.frame_context import Outcome, Timing
+from app.edge.video.runner.frame_queues import ROOM, ConcurrencyLimit
+from app.edge.video.runner.frame_workers import SMOOTH
+from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
+from app.edge.video.runner.reporter import PlanRequester
+from app.edge.video.work import LOOK_S
+from app.video.model.plan import Encoder, Plan, read_flow_mapping, read_video_conf
 from app.video.scheduling.contract import Answer, DagInfo, GeneratorInfo, Measured, NodeInfo, ResourceInfo
+from app.video.scheduling.predictor import FRAME_S
 from app.video.scheduling.profile_model import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, quality_kept
 
 FPS = 24.0
 HI = 0.3
 """The longest delay allowed, seconds."""
-QUEUE = 4
 LATENCY_S = 0.02
 APPLY_S = 0.3
 DAG: DagInfo = {
@@ -160,11 +168,14 @@ def fixed_plan(
 
 @dataclass
 class Ran:
-    """e2e: of processed frames, seconds, with the time each came; quality: of each processed frame's plan; foretold:
-    median measured and delay predicted of the same plan, at each report; used: the nodes of each processed frame."""
+    """e2e: of processed frames, seconds, with the time each came; stands_for: the frames of the source that each
+    processed one answers, itself and those that are left out after it; missed: those without an answer, because the
+    frame that should have brought it was dropped; quality: of each processed frame's plan; foretold: median measured
+    and delay predicted of the same plan, at each report; used: the nodes of each processed frame."""
 
     e2e: list[tuple[float, float]] = field(default_factory=list)
-    dropped: int = 0
+    stands_for: list[int] = field(default_factory=list)
+    missed: int = 0
     qualities: list[float] = field(default_factory=list)
     changed_at: list[float] = field(default_factory=list)
     reasons: list[tuple[float, str]] = field(default_factory=list)
@@ -175,20 +186,42 @@ class Ran:
         if result and (predicted := re.search(r"predicted ([0-9.]+) s", self.reasons[-1][1])):
             self.foretold.append((result["e2e_p50"], float(predicted[1])))
 
+    @property
+    def demand(self) -> int:
+        """Frames of the source."""
+        return sum(self.stands_for) + self.missed
+
     def violation_rate(self, hi: float) -> float:
-        late = sum(took > hi for _, took in self.e2e)
-        return (late + self.dropped) / (len(self.e2e) + self.dropped)
+        """The share of the source's frames that were answered too late or not at all."""
+        late = sum(frames for (_, took), frames in zip(self.e2e, self.stands_for, strict=True) if took > hi)
+        return (late + self.missed) / self.demand
 
     @property
     def quality(self) -> float:
-        return sum(self.qualities) / len(self.qualities)
+        """The mean over the source's answered frames."""
+        weighted = zip(self.qualities, self.stands_for, strict=True)
+        return sum(quality * frames for quality, frames in weighted) / sum(self.stands_for)
+
+
+@dataclass
+class _Frame:
+    """stands_for: frames of the source; times in seconds since the begin."""
+
+    captured: float
+    stands_for: int
+    began: float = 0.0
+    ended: float = 0.0
+    outcome: Outcome | None = None
+    places: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SimulatedJob:
-    """One process at each node, one line between them, at most QUEUE frames under way. mbps, slowed: by seconds since
-    the begin; slowed: factor of the edge's times; starved: node → how much longer than it says it keeps frames, as if
-    its process got no core. is_told: the resource picture knows the bandwidth at the begin. opening_s: seconds that a
-    node takes to open a model at its first frame. fps: of the source."""
+    """One process at each node, one line between them, and before them the queue and the limit of a live runner. What
+    is measured of a plan and when another is requested are the runner's own. mbps, slowed: by seconds since the begin;
+    slowed: factor of the edge's times; starved: node → how much longer than it says it keeps frames, as if its process
+    got no core. is_told: the resource picture knows the bandwidth at the begin. opening_s: seconds of a node's
+    processor for opening a model, beside the frames of the plan before. fps: of the source. noise: standard deviation
+    of the logarithm of each computing time, the same for each plan."""
 
     def __init__(
         self,
@@ -204,7 +237,9 @@ class SimulatedJob:
         costs: StageCosts = WEAK_EDGE,
         opening_s: float = 0.0,
         fps: float = FPS,
+        noise: float = 0.0,
     ) -> None:
+        self.noise = noise
         self.mbps, self.hi, self.seconds, self.wanted, self.slowed = mbps, hi, seconds, quality, slowed
         self.costs, self.opening_s, self.fps = costs, opening_s, fps
         self.rows = costs.rows() if rows is None else list(rows)
@@ -212,43 +247,90 @@ class SimulatedJob:
         self.starved = starved or {}
 
     def run(self, policy: Callable[..., Any]) -> Ran:
-        ran, state, result, asked_at, now = Ran(), {}, None, -1.0, 0.0
+        self.now, self.ran = 0.0, Ran()
+        self.waiting, self.under_way = deque[_Frame](), list[_Frame]()
         self.opened = set[tuple[str, str, int]]()
-        free = {"edge0": 0.0, "cloud0": 0.0, "link": 0.0}
-        plan: tuple[Any, Any] | None = None
-        coming: tuple[float, tuple[Any, Any]] | None = None
-        period, under_way, number, seq = _Period(), [], 0, 0
-        while now < self.seconds:
-            if plan is None or (now - asked_at >= 1.0 and period.frames >= 10) or now - asked_at >= 4.0:
-                last = plan and {"video_conf": plan[0], "flow_mapping": plan[1]}
-                state = {**state, "last_plan": last, "profile": self.rows, "now": now}
-                result = period.result(self.hi, seq, now - asked_at) if plan else None
-                ran.note_foretold(result)
-                answer = self._ask(policy, state, result)
-                ran.reasons.append((now, state.get("reason", "")))
-                if plan is None:
-                    plan = answer
-                elif answer != plan:
-                    coming = (now + APPLY_S, answer)
-                asked_at, period = now, _Period()
-            if coming and now >= coming[0]:
-                plan, coming, period, seq = coming[1], None, _Period(), seq + 1
-                asked_at = now
-                ran.changed_at.append(now)
-            under_way = [done for done in under_way if done > now]
-            if number % (1 + plan[0]["nskip"]) == 0:
-                if len(under_way) >= QUEUE:
-                    ran.dropped += 1
-                    period.dropped += 1
-                else:
-                    done = self._process(plan, now, free, period)
-                    under_way.append(done)
-                    ran.e2e.append((now, done - now))
-                    ran.qualities.append(self.costs.quality_of(plan))
-                    ran.used.append((now, frozenset(place["node"] for place in plan[1].values())))
-            number += 1
-            now += 1 / self.fps
-        return ran
+        self.opening_until = {"edge0": 0.0, "cloud0": 0.0}
+        self.free = {"edge0": 0.0, "cloud0": 0.0, "link": 0.0}
+        self.random, self.dropped, self.took_s, self.state = Random(1), 0, 0.0, dict[str, Any]()
+        self.limit = ConcurrencyLimit(realtime=True)
+        self.metrics = PlanMetrics(lambda: FrameCounts(dropped=self.dropped), self._clock)
+        requester = PlanRequester(lambda _: self._request_plan(policy), self._clock)
+        self.plan: Plan | None = None
+        self.coming: tuple[float, Plan] | None = None
+        look_at, place = 0.0, 0
+        for number in range(int(self.seconds * self.fps)):
+            self._work_until(number / self.fps)
+            if self.coming is None and self.now >= look_at:
+                look_at = self.now + LOOK_S
+                late = self.metrics.late_in_row
+                requester.step(has_plan=self.plan is not None, frames=self.metrics.frames, late=late)
+            if self.coming and self.now >= self.coming[0]:
+                (_, self.plan), self.coming, place = self.coming, None, 0
+                self.metrics.begin(self.plan.seq)
+                self.ran.changed_at.append(self.now)
+            assert self.plan is not None
+            if place == 0:
+                self.waiting.append(_Frame(self.now, 1 + self.plan.video_conf.nskip))
+                if len(self.waiting) > ROOM:
+                    self._drop()
+            place = (place + 1) % (1 + self.plan.video_conf.nskip)
+        self._work_until(self.seconds)
+        return self.ran
+
+    def _clock(self) -> float:
+        return self.now
+
+    def _work_until(self, end: float) -> None:
+        """Takes the results that are there until then, and frames whenever one fewer is under way."""
+        while True:
+            while self.waiting and len(self.under_way) < self.limit.limit:
+                while len(self.waiting) > 1 and self.now - self.waiting[0].captured + self.took_s > self.hi:
+                    self._drop()
+                self._process(self.waiting.popleft())
+            ended = min(self.under_way, key=lambda frame: frame.ended, default=None)
+            if ended is None or ended.ended > end:
+                break
+            self.now = ended.ended
+            self.under_way.remove(ended)
+            self._note(ended)
+        self.now = end
+
+    def _drop(self) -> None:
+        self.ran.missed += self.waiting.popleft().stands_for
+        self.dropped += 1
+
+    def _note(self, frame: _Frame) -> None:
+        outcome, took_s = frame.outcome, frame.ended - frame.began
+        assert outcome is not None
+        self.metrics.processed(outcome, frame.ended - frame.captured, self.hi)
+        self.limit.measured(sum(timing.queue_s for timing in outcome.timings.values()), took_s)
+        self.took_s += SMOOTH * (took_s - self.took_s)
+        self.ran.e2e.append((frame.captured, frame.ended - frame.captured))
+        self.ran.stands_for.append(frame.stands_for)
+        self.ran.qualities.append(self.costs.quality_of((outcome.plan.video_conf.to_json(), frame.places)))
+        self.ran.used.append((frame.captured, frozenset(place["node"] for place in frame.places.values())))
+
+    def _request_plan(self, policy: Callable[..., Any]) -> bool:
+        result = self.metrics.result() if self.plan else None
+        last = {"video_conf": self.answer[0], "flow_mapping": self.answer[1]} if self.plan else None
+        self.state = {**self.state, "last_plan": last, "profile": self.rows, "now": self.now}
+        self.ran.note_foretold(result)
+        answer = self._ask(policy, self.state, result)
+        self.ran.reasons.append((self.now, self.state.get("reason", "")))
+        self.metrics.requested()
+        if last and answer == self.answer:
+            return True
+        seq = self.plan.seq + 1 if self.plan else 1
+        plan = Plan(seq, read_video_conf(answer[0]), read_flow_mapping(answer[1]))
+        self.answer = answer
+        ready_s = self._opened_ahead(plan)
+        if self.plan is None:
+            self.plan = plan
+            self.metrics.begin(plan.seq)
+        else:
+            self.coming = (self.now + APPLY_S + ready_s, plan)
+        return True
 
     def _ask(self, policy: Callable[..., Any], state: dict[str, Any], result: Any) -> tuple[Any, Any]:
         generator: GeneratorInfo = {"fps": self.fps, "width": 1280, "height": 720}
@@ -262,35 +344,45 @@ class SimulatedJob:
             state=state,
         )
 
-    def _process(self, plan: tuple[Any, Any], now: float, free: dict[str, float], period: _Period) -> float:
-        conf, places = plan
-        begins = max(now, free["edge0"]) if self.costs.runner_s else now
-        free["edge0"] = max(free["edge0"], begins + self.costs.runner_s)
-        ready, is_there, waited = begins + 0.004 + self.costs.runner_s, False, 0.0
+    def _process(self, frame: _Frame) -> None:
+        assert self.plan is not None
+        plan, now, free, runner_s = self.plan, self.now, self.free, self.costs.runner_s
+        conf = plan.video_conf
+        begins = max(now, free["edge0"]) if runner_s else now
+        free["edge0"] = max(free["edge0"], begins + runner_s)
+        ready, waited, sent, timings = begins + FRAME_S + runner_s, 0.0, 0, {}
+        noise = self.random.lognormvariate(0.0, self.noise)
         for stage in DAG["flow"][1:]:
-            name, began, way = places[stage]["node"], ready, 0.0
+            place = plan.flow_mapping[stage]
+            name, began, way, size = place.node, ready, 0.0, 0
             if name == "cloud0":
-                if not is_there:
-                    is_h264 = conf["encoder"] == Encoder.H264.value
-                    share = H264_SHARE[conf["resolution"]] * self.costs.h264_bytes if is_h264 else 1.0
-                    size, is_there = JPEG_BYTES[conf["resolution"]] * share, True
-                    free["link"] = self._sent(max(ready, free["link"]), size)
-                    ready, period.bytes_up = free["link"], period.bytes_up + size
+                if not sent:
+                    share = H264_SHARE[conf.resolution] * self.costs.h264_bytes
+                    sent = size = round(JPEG_BYTES[conf.resolution] * (share if conf.encoder is Encoder.H264 else 1.0))
+                    ready = free["link"] = self._sent(max(ready, free["link"]), size)
                 way = LATENCY_S
             begins, waited = max(ready, free[name]), waited + way
-            took = self.costs.service_s(stage, name, places[stage]["model_id"], conf["resolution"])
+            took = noise * self.costs.service_s(stage, name, place.model_id, conf.resolution)
             took *= self.slowed(now) if name == "edge0" else 1.0
-            took += self._opened_in(name, stage, places[stage]["model_id"])
+            took *= 2.0 if now < self.opening_until[name] else 1.0
             free[name] = begins + took * self.starved.get(name, 1.0)
-            period.note(stage, free[name] - began + way, took, free[name] - took - ready)
+            delay, queue = free[name] - began + way, max(0.0, free[name] - took - ready)
+            timings[stage] = Timing(name, delay, took, queue, delay - took - queue, size)
             ready = free[name]
-        period.e2e.append(ready + waited - now)
-        return ready + waited
+        frame.began, frame.ended, frame.outcome = now, ready + waited, Outcome(plan, (0, 0), {}, timings)
+        frame.places = plan.to_json()["flow_mapping"]
+        self.under_way.append(frame)
 
-    def _opened_in(self, *key: Any) -> float:
-        seconds = 0.0 if key in self.opened else self.opening_s
-        self.opened.add(key)
-        return seconds
+    def _opened_ahead(self, plan: Plan) -> float:
+        """Opens the models of a plan beside the frames of the plan before; returns the seconds that it takes."""
+        opening = dict.fromkeys(self.opening_until, 0.0)
+        for stage, place in plan.flow_mapping.items():
+            key = (place.node, stage, place.model_id)
+            opening[place.node] += 0.0 if key in self.opened else 2 * self.opening_s
+            self.opened.add(key)
+        for name, seconds in opening.items() if self.plan else ():
+            self.opening_until[name] = self.now + APPLY_S + seconds
+        return max(opening.values())
 
     def _sent(self, at: float, size: float) -> float:
         """When the last byte is over the line, whose rate changes."""
@@ -299,40 +391,3 @@ class SimulatedJob:
             part = min(bits, self.mbps(at) * 1e6 * 0.01)
             at, bits = at + part / (self.mbps(at) * 1e6), bits - part
         return at
-
-
-@dataclass
-class _Period:
-    e2e: list[float] = field(default_factory=list)
-    stages: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
-    dropped: int = 0
-    bytes_up: float = 0.0
-
-    @property
-    def frames(self) -> int:
-        return len(self.e2e)
-
-    def note(self, stage: str, delay: float, server: float, queue: float) -> None:
-        self.stages.setdefault(stage, []).append((delay, server, max(0.0, queue)))
-
-    def result(self, hi: float, seq: int, seconds: float) -> dict[str, Any] | None:
-        if not self.e2e:
-            return None
-        means = {
-            stage: [sum(values) / len(values) for values in zip(*samples, strict=True)]
-            for stage, samples in self.stages.items()
-        }
-        ordered = sorted(self.e2e)
-        return {
-            "delay": {stage: mean[0] for stage, mean in means.items()},
-            "server": {stage: mean[1] for stage, mean in means.items()},
-            "queue": {stage: mean[2] for stage, mean in means.items()},
-            "e2e_p50": ordered[len(ordered) // 2],
-            "e2e_p95": ordered[int(len(ordered) * 0.95)],
-            "fps": len(self.e2e) / seconds,
-            "frames": len(self.e2e),
-            "dropped": self.dropped,
-            "violations": sum(took > hi for took in self.e2e),
-            "bytes_up": self.bytes_up / len(self.e2e),
-            "plan_seq": seq,
-        }

@@ -45,6 +45,12 @@ def test_on_a_fast_link_the_best_leaves_nothing_out_at_full_size() -> None:
     assert (best.conf.resolution, best.conf.nskip, best.conf.fps, best.places["a"][1]) == ("720p", 0, 12.0, 0)
 
 
+def test_the_lightest_at_each_place_of_those_that_equal_the_policy_come_first() -> None:
+    plans = chosen(SLOW, most=0, is_equal=lambda plan: plan.conf.resolution != "240p" and plan.conf.nskip < 2)
+    assert [plan.name for plan in plans] == ["edge 480p middle 1/2", "cloud 480p middle 1/2 H264"]
+    assert chosen(SLOW, most=0) == []
+
+
 def test_where_the_edge_is_too_slow_for_each_frame_plans_leave_some_out_or_are_smaller() -> None:
     plans = [plan for plan in chosen(SLOW, slower=4.0) if plan.is_link_free]
     assert plans and all(plan.conf.nskip or plan.conf.resolution != "720p" or plan.places["a"][1] for plan in plans)

@@ -116,14 +116,16 @@ class Executor:
             rest = [resized(picture, context.size) for picture in frame.clip[1:]]
             context.values[Reference(CLIP.name, "clip")] = OutgoingPictures("clip", image, *rest)
 
-    def prepare(self, plan: Plan, before: Plan, timeout_s: float) -> None:
+    def prepare(self, plan: Plan, before: Plan | None, timeout_s: float) -> None:
         """Has hosts open the models of a plan that the plan before it does not use, all at once. What cannot be opened
         is left to the plan's first frames.
 
         Args:
+            before: None: it is the first.
             timeout_s: seconds in total.
         """
-        used = {(stage, place.model_id, place.node) for stage, place in before.flow_mapping.items()}
+        places = before.flow_mapping.items() if before is not None else ()
+        used = {(stage, place.model_id, place.node) for stage, place in places}
         fresh = [one for one in plan.flow_mapping.items() if (one[0], one[1].model_id, one[1].node) not in used]
         wait([self._siblings.submit(self._prepare, stage, place, timeout_s) for stage, place in fresh], timeout_s)
 

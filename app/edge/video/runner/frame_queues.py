@@ -42,10 +42,17 @@ class FrameQueue(Generic[Item]):
                 self._items.append(item)
             self._changed.notify_all()
 
-    def take(self) -> Item | None:
-        """Waits for an item. None: the queue is closed and empty."""
+    def take(self, is_outdated: Callable[[Item], bool] = lambda _: False) -> Item | None:
+        """Waits for an item. None: the queue is closed and empty.
+
+        Args:
+            is_outdated: whether an item comes too late by now. A leaky queue drops such items, except for its newest.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._is_closed)
+            while self.leaky and len(self._items) > 1 and is_outdated(self._items[0]):
+                self._items.popleft()
+                self.dropped += 1
             item = self._items.popleft() if self._items else None
             self._changed.notify_all()
             return item

@@ -58,6 +58,8 @@ class FailureBudget:
         return f"stage {failure.stage} has failed on {count} frames in a row: {failure.reason}"
 
 
+SMOOTH = 0.2
+"""The weight of the newest frame in the mean time of a frame."""
 YOUNG_S = 1.0
 """Seconds: a live frame whose hosts are unreachable is retried until it is this old; other frames until success."""
 PAUSE_S = 0.2
@@ -100,6 +102,7 @@ class FrameWorkers:
         """
         self._queue, self._executor, self._plan, self._give = queue, executor, plan, give
         self._realtime, self._on_over = realtime, on_over
+        self._took_s = 0.0
         self._limit = ConcurrencyLimit(realtime=realtime)
         self._results: ReorderBuffer[FrameResult] = ReorderBuffer(self._deliver)
         self._taking = threading.Lock()
@@ -133,7 +136,7 @@ class FrameWorkers:
         self._limit.enter()
         try:
             with self._taking:
-                frame = self._queue.take()
+                frame = self._queue.take(self._is_outdated)
                 if frame is None:
                     return False
                 ticket = self._results.ticket()
@@ -141,6 +144,11 @@ class FrameWorkers:
         finally:
             self._limit.leave()
         return True
+
+    def _is_outdated(self, frame: CapturedFrame) -> bool:
+        """Whether a frame would violate the constraint although it takes no longer than others: processing it would
+        only delay those after it."""
+        return time.monotonic() - frame.captured + self._took_s > self._executor.hi_s
 
     def _result(self, frame: CapturedFrame) -> FrameResult:
         began = time.monotonic()
@@ -167,8 +175,9 @@ class FrameWorkers:
                 if failure.is_fault or is_old or self._stopping.wait(PAUSE_S):
                     raise
                 continue
-            waited = sum(timing.queue_s for timing in outcome.timings.values())
-            self._limit.measured(waited, time.monotonic() - began)
+            waited, took_s = sum(timing.queue_s for timing in outcome.timings.values()), time.monotonic() - began
+            self._limit.measured(waited, took_s)
+            self._took_s += SMOOTH * (took_s - self._took_s)
             return FrameResult(frame, began, outcome)
 
     def _deliver(self, result: FrameResult) -> None:

@@ -60,7 +60,7 @@ class JobRunner:
         self._watched = WatchedWork(path, RunnerWork.read)
         self.plan: Plan | None = None
         self._next_plan: Plan | None = None
-        """The plan that is prepared while `plan` goes on."""
+        """The plan that is prepared while `plan` goes on, if there is one."""
         self._planning = threading.Lock()
         self._started, self._stopping = threading.Event(), threading.Event()
         self._ending: tuple[Ending, str] | None = None
@@ -215,9 +215,8 @@ class JobRunner:
             self._apply(work)
         is_over = self._ending is not None or self._checkpoint.state.ending
         if not is_over and self._next_plan is None and self.work.content.mode is Mode.RUN:
-            self.requester.step(
-                has_plan=self.plan is not None, frames=self.metrics.frames, p95=self.metrics.p95(), hi_s=self.hi_s
-            )
+            metrics = self.metrics
+            self.requester.step(has_plan=self.plan is not None, frames=metrics.frames, late=metrics.late_in_row)
 
     def _apply(self, work: RunnerWork, *, is_first: bool = False) -> None:
         self.work = replace(work, folder=self.work.folder)
@@ -235,14 +234,12 @@ class JobRunner:
                 if plan.seq < newest.seq:
                     logger.info("Plan %s is stale: %s is newer", plan.seq, newest.seq)
                 return
-            if self.plan is None:
-                self._begin(plan)
-                return
             self._next_plan = plan
         threading.Thread(target=self._prepare, args=(plan, self.plan), name="prepare", daemon=True).start()
 
-    def _prepare(self, plan: Plan, before: Plan) -> None:
-        """Has a plan's models opened while the one before it goes on, and begins it, unless there is a newer one."""
+    def _prepare(self, plan: Plan, before: Plan | None) -> None:
+        """Has a plan's models opened while the one before it goes on, or before the first frame is read, and begins it,
+        unless there is a newer one."""
         try:
             self._executor.prepare(plan, before, PREPARE_S)
         finally:

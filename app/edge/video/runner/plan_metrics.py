@@ -41,6 +41,7 @@ class _Sums:
     frames: int = 0
     tracked: int = 0
     violations: int = 0
+    late_in_row: int = 0
     fallbacks: int = 0
     sent: int = 0
 
@@ -84,6 +85,11 @@ class PlanMetrics:
     def frames(self) -> int:
         return self._sums.frames
 
+    @property
+    def late_in_row(self) -> int:
+        """Returns how many of the newest frames in a row took longer than the constraint allows."""
+        return self._sums.late_in_row
+
     def processed(self, outcome: Outcome, e2e_s: float, hi_s: float) -> None:
         """Counts a frame, unless its plan has been replaced."""
         with self._lock:
@@ -95,6 +101,7 @@ class PlanMetrics:
             sums.last = self._clock()
             sums.e2e.append(e2e_s)
             sums.violations += e2e_s > hi_s
+            sums.late_in_row = sums.late_in_row + 1 if e2e_s > hi_s else 0
             for stage, timing in outcome.timings.items():
                 totals = sums.timings.setdefault(stage, [0.0, 0.0, 0.0, 0.0])
                 for place, value in enumerate((1.0, timing.delay_s, timing.server_s, timing.queue_s)):
@@ -119,11 +126,6 @@ class PlanMetrics:
                 return
             values = self._quality.setdefault(metric, {})
             values[stage] = value if stage not in values else values[stage] + SMOOTH * (value - values[stage])
-
-    def p95(self) -> float | None:
-        with self._lock:
-            seconds = [] if self._is_paused else list(self._sums.e2e)
-            return float(np.percentile(seconds, 95)) if seconds else None
 
     def result(self) -> PlanResult | None:
         """Returns the result; None if no frame of the plan was processed in the window. A pause has a result without

@@ -156,51 +156,42 @@ class Reporter:
 class PlanRequester:
     """Decides when a new plan is requested."""
 
-    START_S, LEAST_S, LATE_S, FRAMES = 5.0, 1.0, 2.0, 10
+    START_S, LEAST_S, FRAMES, LATE = 5.0, 1.0, 10, 3
 
     def __init__(self, send: Callable[[str], bool], clock: Callable[[], float] = time.monotonic) -> None:
         """Creates it. `send` is called with the reason, and returns whether the request has arrived."""
         self._send, self._clock = send, clock
         self._at = -self.START_S
-        self._checked_at = clock()
-        self._late = 0
         self._has_fallen = False
 
     def fell_back(self) -> None:
         self._has_fallen = True
 
-    def step(self, *, has_plan: bool, frames: int, p95: float | None, hi_s: float) -> None:
+    def step(self, *, has_plan: bool, frames: int, late: int) -> None:
         """
         Args:
             has_plan: whether there is a current plan.
             frames: the number of frames processed since the last request.
-            p95: the 95th percentile of their seconds from end to end; None: there are none.
-            hi_s: the seconds above which a frame violates the constraint.
+            late: how many of the newest of them in a row violate the constraint. A link that falls lets few frames
+                through, so these are not waited for.
         """
         now = self._clock()
-        why = self._why(now, has_plan=has_plan, frames=frames, p95=p95, hi_s=hi_s)
+        why = self._why(has_plan=has_plan, frames=frames, late=late)
         wait_s = self.LEAST_S if has_plan else self.START_S
         if not why or now - self._at < wait_s:
             return
         self._at = now
         if self._send(why):
-            self._late = 0 if why == "late" else self._late
             self._has_fallen = self._has_fallen and why != "fallback"
 
-    def _why(self, now: float, *, has_plan: bool, frames: int, p95: float | None, hi_s: float) -> str:
+    def _why(self, *, has_plan: bool, frames: int, late: int) -> str:
         if not has_plan:
             return "start"
         if self._has_fallen:
             return "fallback"
-        if self._is_late(now, p95, hi_s):
+        if late >= self.LATE:
             return "late"
         return "period" if frames >= self.FRAMES else ""
-
-    def _is_late(self, now: float, p95: float | None, hi_s: float) -> bool:
-        if p95 is not None and now - self._checked_at >= self.LATE_S:
-            self._checked_at = now
-            self._late = self._late + 1 if p95 > hi_s else 0
-        return self._late >= 2
 
 
 def plan_request(

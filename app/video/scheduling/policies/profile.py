@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
-from app.video.model.report import PlanResult, taken_of
+from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
 from app.video.scheduling.cooldown import Cooldown
+from app.video.scheduling.lateness import Lateness, lateness_of
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
 from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, place_on
 from app.video.scheduling.profile_model import ProfileModel
@@ -43,10 +44,10 @@ SOON_S = 15.0
 """A plan that is late within so many seconds should not have been chosen."""
 SETTLE_S = 2.5
 """For so long the results may be those of the plan before."""
-SEVERE = 0.3
-"""Share of frames that are late: a plan that sends is changed at once, for its link may have fallen."""
-NEARLY_ALL = 0.8
-"""Share of frames that are late: a plan that sends nothing, or whose models were just opened, is changed at once."""
+OFTEN_LATE_S = 0.9
+"""Seconds of the last minute's video that were late at several moments: other nodes are tried that are as good."""
+ELSEWHERE_S = 60.0
+"""Nodes that were late at several moments are avoided at least so long."""
 RETURN_GAIN = SENDING_GAIN / 2
 """Of quality, 0..1: a plan that sends is kept while it is better by more than this than one that sends nothing."""
 
@@ -76,29 +77,11 @@ def profile(
 _PlanInForce = tuple[VideoConf, Mapping[str, Mapping[str, object]]]
 
 
-@dataclass(frozen=True)
-class _Lateness:
-    """How the plan in force does."""
-
-    is_news: bool = False
-    """There are results of it that were not looked at before."""
-    is_late: bool = False
-    """Its p95 is above the longest delay allowed, or it drops many frames."""
-    is_many: bool = False
-    """And that for many frames."""
-    can_pass: bool = False
-    """It is late for what may be over: one of its models was just opened, or something else used the host for a
-    moment."""
-    is_severe: bool = False
-    """So many frames are late that the plan is changed at once."""
-
-
 class _Call:
     """One call of the policy.
 
     `turns` is remembered between calls: since when the plan is in force, in how many periods in a row it was late and
-    another was better, the number of the plan whose results are not looked at any more, and which models have been
-    opened on which node.
+    another was better, and the number of the plan whose results are not looked at any more.
     """
 
     def __init__(
@@ -116,16 +99,18 @@ class _Call:
         self.memory = PlanMemory(state)
         self.cooldown = Cooldown(state, self.now)
         self.turns: dict[str, Any] = state.setdefault(
-            "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None, "opened": []}
+            "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None}
         )
         self.turns["since"] = min(self.turns["since"], self.now)
         self.reported = resources
         self.resources = self.memory.picture(resources)
         self.rows: Sequence[Measured] = state.get("profile") or ()
+        self.has_fallen = False
+        """A link has become slower since the last call."""
 
     def answer(self) -> Answer:
         last = self._last()
-        lateness = self._look(last) if last else _Lateness()
+        lateness = self._look(last) if last else Lateness()
         predictor = self._predictor(self.resources)
         goal = self._goal()
         current = assess(predictor.predict(*last), goal, margin=1.0) if last else None
@@ -136,8 +121,11 @@ class _Call:
         )
         if current is None or urgent:
             return self._take(best, current, urgent)
+        if self.cooldown.late_s > OFTEN_LATE_S and (answer := self._elsewhere(current)):
+            return answer
+        is_explained = current.sends and not current.fits and (lateness.is_late or self.has_fallen)
         patience = PERIODS if current.sends or lateness.is_many else PATIENCE
-        if (lateness.is_severe and not self._is_settling) or self.turns["late"] >= patience:
+        if is_explained or (lateness.is_severe and not self._is_settling) or self.turns["late"] >= patience:
             return self._after_late(current, best)
         return self._steady(current, best, lateness)
 
@@ -181,18 +169,20 @@ class _Call:
         except (KeyError, TypeError, ValueError):
             return None
 
-    def _look(self, last: _PlanInForce) -> _Lateness:
+    def _look(self, last: _PlanInForce) -> Lateness:
         """Judges the results of the plan in force, and learns from them."""
         result, turns = self.result, self.turns
         self.memory.forget()
         if not result or not result.get("delay"):
-            return _Lateness()
+            return Lateness()
         seq = result.get("plan_seq")
         if seq is not None and turns["stale"] is not None and seq <= turns["stale"]:
-            return _Lateness()
+            return Lateness()
         turns["stale"] = None
         turns["seq"] = seq
-        lateness = self._lateness(result, can_pass=self._is_opening(last) or not is_away(last[1]))
+        lateness = lateness_of(result, self.hi, sends=is_away(last[1]), is_young=self._is_young)
+        if lateness.frames and not self._is_settling:
+            self.cooldown.note_late(lateness.frames * (1 + last[0].nskip + last[0].ntracking) / last[0].fps)
         turns["late"] = turns["late"] + 1 if lateness.is_late else 0
         turns["trouble"] = turns.get("trouble", 0) + 1 if lateness.is_late else 0
         if result.get("fallbacks", 0) or (turns["late"] == 1 and (self._is_settling or lateness.can_pass)):
@@ -200,7 +190,7 @@ class _Call:
         self._learn(last, result, lateness)
         return lateness
 
-    def _learn(self, last: _PlanInForce, result: PlanResult, lateness: _Lateness) -> None:
+    def _learn(self, last: _PlanInForce, result: PlanResult, lateness: Lateness) -> None:
         predictor = self._predictor(self.resources)
         outcome = PlanOutcome(
             self.dag,
@@ -213,6 +203,7 @@ class _Call:
         )
         for node in self.memory.learn(outcome):
             self.cooldown.fell(node, self.memory.links[node]["was"])
+            self.has_fallen = True
         self.resources = self.memory.picture(self.reported)
         predictor = self._predictor(self.resources)
         again, capacity = predictor.predict(*last), predictor.capacity(*last)
@@ -224,24 +215,12 @@ class _Call:
     def _is_sudden(self) -> bool:
         """Is a plan late for the first time that did well so far, or is the first? Then the delays are those of frames
         that waited through a change, and say nothing of the plan."""
-        is_old = self.now - float(self.turns["since"]) >= SOON_S or self.turns["changes"] <= 1
-        return bool(self.turns["trouble"] == 1 and is_old)
+        return bool(self.turns["trouble"] == 1 and not self._is_young)
 
-    def _is_opening(self, last: _PlanInForce) -> bool:
-        """Are these the first results of a model on its node? Notes the models."""
-        used = {f"{stage}:{place['model_id']}@{place.get('node')}" for stage, place in last[1].items()}
-        opened = set(self.turns.setdefault("opened", []))
-        self.turns["opened"] = sorted(opened | used)
-        return not used <= opened and self.now - float(self.turns["since"]) < SOON_S
-
-    def _lateness(self, result: PlanResult, *, can_pass: bool) -> _Lateness:
-        p95, p50 = result.get("e2e_p95", 0.0), result.get("e2e_p50")
-        frames, dropped = result.get("frames", 0), result.get("dropped", 0)
-        is_late = p95 > self.hi or dropped > 0.2 * (taken_of(result) + dropped)
-        share = result.get("violations", frames) / frames if frames else 1.0
-        is_many = is_late and (share >= SEVERE or p50 is None or p50 > 0.8 * self.hi or dropped > frames)
-        can_pass = is_late and can_pass and share < NEARLY_ALL
-        return _Lateness(True, is_late, is_many, can_pass, is_many and not can_pass)
+    @property
+    def _is_young(self) -> bool:
+        """Did the plan in force replace another one a short time ago?"""
+        return self.now - float(self.turns["since"]) < SOON_S and self.turns["changes"] > 1
 
     @property
     def _is_settling(self) -> bool:
@@ -254,12 +233,15 @@ class _Call:
         self.turns["wish"] = goal
         return is_new
 
-    def _best(self, predictor: Predictor, goal: SearchGoal, *, barred: frozenset[str] = frozenset()) -> PlanCandidate:
+    def _best(
+        self, predictor: Predictor, goal: SearchGoal, *, barred: frozenset[str] = frozenset(), avoided: str = ""
+    ) -> PlanCandidate:
         all_candidates = list(candidates(predictor, self.dag, self.resources, goal, self.generator, barred))
         if not all_candidates:
             raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
-        usable = [candidate for candidate in all_candidates if not self.cooldown.is_barred(candidate.key)]
-        return best_of(usable or all_candidates)
+        usable = [one for one in all_candidates if not self.cooldown.is_barred(one.key)] or all_candidates
+        calm = [one for one in usable if one.nodes != avoided and not self.cooldown.is_barred(f"nodes {one.nodes}")]
+        return best_of(calm if any(one.fits for one in calm) else usable)
 
     def _first(self, predictor: Predictor, goal: SearchGoal) -> PlanCandidate:
         """The first plan, which sends nothing over a link that was never measured unless it must."""
@@ -291,7 +273,7 @@ class _Call:
         ]
         return f"p95 was {p95:.2f} s" + "".join(fallen)
 
-    def _steady(self, current: PlanCandidate, best: PlanCandidate, lateness: _Lateness) -> Answer:
+    def _steady(self, current: PlanCandidate, best: PlanCandidate, lateness: Lateness) -> Answer:
         self.cooldown.forgive(self.memory.links)
         if lateness.is_news and not lateness.is_late and not current.sends:
             current = replace(current, in_time=True, keeps_up=True)
@@ -306,6 +288,16 @@ class _Call:
             current, "it is late, but not for long yet" if lateness.is_late else "nothing is clearly better"
         )
 
+    def _elsewhere(self, current: PlanCandidate) -> Answer | None:
+        """A plan with other nodes, if one is about as good: nobody predicts what makes frames late at moments."""
+        predictor = self._predictor(self.resources)
+        best = self._best(predictor, self._goal(), barred=self.cooldown.nodes, avoided=current.nodes)
+        is_as_good = best.is_good >= current.is_good and best.prediction.quality >= current.prediction.quality - BETTER
+        if best.nodes == current.nodes or not best.fits or not is_as_good:
+            return None
+        self.cooldown.bar(f"nodes {current.nodes}", ELSEWHERE_S)
+        return self._take(best, current, f"frames were late at {len(self.cooldown.moments)} moments of a minute")
+
     def _is_clearly_better(self, best: PlanCandidate, current: PlanCandidate) -> bool:
         better, present = best.prediction, current.prediction
         if not current.fits or best.is_good != current.is_good:
@@ -314,17 +306,20 @@ class _Call:
             return False
         if best.sends != current.sends:
             return better.quality > present.quality + (SENDING_GAIN if best.sends else -RETURN_GAIN)
-        if better.quality < present.quality - BETTER / 2:
+        if best.worth < current.worth - BETTER / 2:
             return False
         return (
-            better.quality > present.quality + BETTER
+            best.worth > current.worth + BETTER
             or better.fps > FASTER * present.fps
             or better.bytes_up + 1000 < FEWER_BYTES * present.bytes_up
         )
 
     def _probe(self, current: PlanCandidate) -> Answer | None:
-        """A plan as if a link that fell had recovered, which only sending can show; None where that changes nothing."""
-        for node, mbps in self.cooldown.due(self.memory.links).items():
+        """A plan as if a link that fell had recovered, which only sending can show; None where that changes nothing, or
+        where the plan in force sends over it and so measures it anyway."""
+        sent_to = current.nodes.split("+")
+        due = {node: steps for node, steps in self.cooldown.due(self.memory.links).items() if node not in sent_to}
+        for node, mbps in [(node, step) for node, steps in due.items() for step in steps]:
             risen: ResourceInfo = {
                 key: {**info, "up_mbps": mbps} if info["node"] == node else info for key, info in self.resources.items()
             }
@@ -340,6 +335,8 @@ class _Call:
         self.turns.update(
             since=self.now, streak=0, late=0, stale=self.turns.get("seq"), changes=self.turns["changes"] + 1
         )
+        if current and current.nodes != candidate.nodes:
+            self.cooldown.moments.clear()
         self.state["reason"] = f"{self._described(candidate.prediction)} ({why})."
         return _answer(candidate.prediction)
 

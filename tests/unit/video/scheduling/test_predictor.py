@@ -67,7 +67,7 @@ def test_what_was_measured_as_hardly_any_time_limits_nothing() -> None:
     """At another size it is none at all."""
     rows = [_row(stage, 5e-324, node="cloud0", resolution="720p", bytes=1.0) for stage in THERE]
     prediction = _predicted(THERE, profile=rows)
-    assert (prediction.fps, prediction.bottleneck) == (CONF.fps, "link to cloud0")
+    assert (prediction.fps, prediction.bottleneck) == (CONF.fps, "node edge0")
 
 
 def test_at_the_host_a_frame_takes_its_stages_and_no_bytes_go_anywhere() -> None:
@@ -99,10 +99,17 @@ def test_what_limits_the_rate_is_named_and_skipping_frames_helps_it() -> None:
     assert skipping.quality == pytest.approx(slow.quality * 0.989)
 
 
-def test_h264_saves_bytes_but_each_packet_waits_for_the_answer_to_the_one_before() -> None:
-    jpeg, h264 = _predicted(THERE), _predicted(THERE, VideoConf("480p", 1000.0, encoder=Encoder.H264))
+def test_h264_saves_bytes_and_its_packets_do_not_wait_for_answers_but_the_host_encodes_them() -> None:
+    slow = resources(2.0)
+    jpeg, h264 = (_predicted(THERE, VideoConf("480p", 1000.0, encoder=one), resource_info=slow) for one in Encoder)
     assert h264.bytes_up < 0.3 * jpeg.bytes_up
-    assert h264.fps <= 1 / h264.by_stage["face_detection"] + 1e-9
+    assert h264.link_s < 0.3 * jpeg.link_s
+    assert h264.fps > 1.1 / h264.by_stage["face_detection"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENCODE_S, Encoder.H264, dict.fromkeys(ENCODE_S[Encoder.H264], 0.2))
+        costly = _predicted(THERE, VideoConf("480p", 1000.0, encoder=Encoder.H264))
+    assert costly.bottleneck == "node edge0"
+    assert costly.fps == pytest.approx(1 / (0.2 + FRAME_S))
 
 
 def test_who_waits_and_who_else_computes_make_it_slower() -> None:

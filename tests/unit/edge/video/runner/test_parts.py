@@ -50,6 +50,16 @@ def test_a_leaky_queue_drops_its_oldest() -> None:
     assert queue.dropped == 2
 
 
+def test_what_is_outdated_is_dropped_from_a_leaky_queue_except_for_its_newest() -> None:
+    live, whole = FrameQueue[int](leaky=True), FrameQueue[int](leaky=False)
+    for queue in (live, whole):
+        for number in range(4):
+            queue.put(number)
+    assert [live.take(lambda number: number < 2), live.take(lambda _: True)] == [2, 3]
+    assert live.dropped == 2
+    assert [whole.take(lambda _: True), whole.dropped] == [0, 0]
+
+
 def test_a_queue_that_is_not_leaky_makes_its_giver_wait() -> None:
     queue: FrameQueue[int] = FrameQueue(leaky=False, room=1)
     giver = threading.Thread(target=lambda: [queue.put(number) for number in range(50)] and queue.close())
@@ -180,6 +190,9 @@ def test_means_are_of_the_plan_in_force_since_it_was_last_asked_for() -> None:
     assert result["up_mbps"] == {"cloud-1": pytest.approx(1.0)}
     assert result["bytes_up"] == 12_500
     assert result["iou"] == {"s": 0.5}
+    assert metrics.late_in_row == 1
+    metrics.processed(outcome(2, 0.1), 0.1, 0.2)
+    assert metrics.late_in_row == 0
     metrics.requested()
     assert metrics.result() is None
 
@@ -188,10 +201,10 @@ def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
     now, requests = [0.0], list[str]()
     asker = PlanRequester(lambda why: not requests.append(why), lambda: now[0])
 
-    def step(seconds: float, *, has_plan: bool = True, frames: int = 0, p95: float | None = None) -> list[str]:
+    def step(seconds: float, *, has_plan: bool = True, frames: int = 0, late: int = 0) -> list[str]:
         requests.clear()
         now[0] += seconds
-        asker.step(has_plan=has_plan, frames=frames, p95=p95, hi_s=0.5)
+        asker.step(has_plan=has_plan, frames=frames, late=late)
         return list(requests)
 
     assert step(0, has_plan=False) == ["start"]
@@ -199,9 +212,9 @@ def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
     assert step(0.2, has_plan=False) == ["start"]
     assert step(0.5, frames=10) == []
     assert step(0.6, frames=10) == ["period"]
-    assert step(5, frames=9, p95=0.6) == []
-    assert step(2.1, frames=9, p95=0.6) == ["late"]
-    assert step(2.1, frames=9, p95=0.4) == []
+    assert step(5, frames=9, late=2) == []
+    assert step(0.1, frames=9, late=3) == ["late"], "few frames are enough when all of them are late"
+    assert step(0.9, frames=3, late=3) == []
     asker.fell_back()
     assert step(1.1) == ["fallback"]
     assert step(1.1) == []

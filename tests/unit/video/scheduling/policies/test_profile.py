@@ -57,6 +57,10 @@ def _stepped(at: float) -> float:
     return 20.0 if at % 40 < 20 else 2.0
 
 
+def _failing(at: float) -> float:
+    return 20.0 if at % 40 < 20 else 0.4
+
+
 def _asked(state: dict[str, Any], **changed: Any) -> Answer:
     return call_policy(policy, state, **changed)
 
@@ -125,7 +129,7 @@ def _possible(job: SimulatedJob) -> list[Ran]:
 
 
 def test_it_comes_back_to_the_better_plan_after_the_link_has_risen_again() -> None:
-    ran = SimulatedJob(_stepped, hi=HI, seconds=80).run(policy)
+    ran = SimulatedJob(_failing, hi=HI, seconds=80).run(policy)
     falls = [at for at in ran.changed_at if 20 <= at < 24]
     rises = [at for at in ran.changed_at if 40 <= at < 60]
     assert falls, "it reacts within four seconds"

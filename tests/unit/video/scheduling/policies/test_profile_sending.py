@@ -44,9 +44,9 @@ def _stepped(at: float) -> float:
     return 2.0 if SECONDS / 3 <= at < 2 * SECONDS / 3 else 20.0
 
 
-def _fixed(job: SimulatedJob) -> list[Ran]:
+def _fixed(job: SimulatedJob, resolution: str = "480p") -> list[Ran]:
     plans = [
-        fixed_plan(places, "480p", nskip=nskip, fps=job.fps, encoder=encoder)
+        fixed_plan(places, resolution, nskip=nskip, fps=job.fps, encoder=encoder)
         for places, encoder in ((HERE, "JPEG"), (CUT, "H264"), (THERE, "JPEG"), (THERE, "H264"))
         for nskip in (0, 1)
     ]
@@ -77,16 +77,9 @@ def test_an_edge_that_keeps_up_alone_keeps_its_frames_and_is_late_as_seldom_as_t
     assert not ran.changed_at
 
 
-def test_frames_that_wait_while_models_are_opened_change_no_plan_and_teach_nothing_of_the_stages() -> None:
-    ran = SimulatedJob(_fast, hi=HI, seconds=30, opening_s=OPENING_S, is_told=True).run(policy)
-    assert not ran.changed_at
-    assert {nodes for _, nodes in ran.used} == {frozenset({"cloud0"})}
-    assert any("it is late, but not for long yet" in reason for _, reason in ran.reasons)
-
-
 def test_a_moment_of_lateness_of_the_edge_alone_is_waited_out_and_lasting_lateness_is_not() -> None:
     moment = SimulatedJob(
-        _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 15.0 if 20 <= at < 20.1 else 1.0
+        _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 10.0 if 20 <= at < 20.1 else 1.0
     ).run(policy)
     assert any(took > HI for _, took in moment.e2e)
     assert not moment.changed_at
@@ -95,6 +88,56 @@ def test_a_moment_of_lateness_of_the_edge_alone_is_waited_out_and_lasting_latene
     ).run(policy)
     assert lasting.changed_at and lasting.changed_at[0] < 24
     assert all(took <= HI for at, took in lasting.e2e if at > 30)
+
+
+def test_an_edge_that_is_late_again_and_again_is_left_for_nodes_that_are_as_good() -> None:
+    """No prediction has such moments: the mean of the stages stays the same."""
+    job = SimulatedJob(
+        _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 8.0 if 4 <= at % 10 < 4.3 else 1.0
+    )
+    ran = job.run(policy)
+    assert "frames were late at 2 moments of a minute" in "".join(reason for _, reason in ran.reasons)
+    assert all(took <= HI for at, took in ran.e2e if at > 30)
+    assert {nodes for at, nodes in ran.used if 30 < at < 60} == {frozenset({"cloud0"})}
+
+
+def test_a_link_that_falls_is_left_on_the_first_report_of_it_and_a_risen_one_is_used_again() -> None:
+    """At most half of the violations of the best fixed plan that is as good and processes as many frames."""
+    job = SimulatedJob(_stepped, hi=HI, seconds=SECONDS, opening_s=0.1, is_told=True, noise=0.3)
+    ran = job.run(policy)
+    assert [round(at / 4) for at in ran.changed_at] == [5, 11], "after the fall, and after the rise"
+    equal = [
+        one for one in _fixed(job, "720p") if one.quality >= ran.quality - 0.01 and len(one.e2e) >= 0.95 * len(ran.e2e)
+    ]
+    assert ran.violation_rate(HI) <= 0.5 * min(one.violation_rate(HI) for one in equal)
+    assert ran.quality > 0.985
+
+
+def test_the_plan_that_uses_less_of_the_link_is_taken_where_both_are_about_as_good() -> None:
+    (conf, places) = _answer({"last_plan": None, "profile": profile()})
+    assert (_nodes((conf, places)), conf["resolution"], conf["encoder"]) == ({"cloud0"}, "720p", "H264")
+    (conf, _) = _answer({"last_plan": None, "profile": profile()}, resource_info=resources(1000.0))
+    assert conf["encoder"] == "JPEG"
+
+
+def test_frames_that_are_dropped_while_those_of_the_plan_before_are_under_way_are_not_its_fault() -> None:
+    conf, places = fixed_plan(THERE, "480p")
+    result = {
+        "delay": {"face_detection": 0.06, "face_alignment": 0.02},
+        "server": {"face_detection": 0.02, "face_alignment": 0.005},
+        "e2e_p50": 0.09,
+        "e2e_p95": 0.1,
+        "fps": 12.0,
+        "frames": 12,
+        "dropped": 12,
+        "violations": 0,
+        "bytes_up": 18.9e3,
+    }
+    for since, is_kept in ((30.0, True), (0.0, False)):
+        turns = {"since": since, "streak": 0, "late": 1, "changes": 2, "stale": None, "trouble": 1}
+        state = {"last_plan": {"video_conf": conf, "flow_mapping": places}, "profile": profile(), "turns": turns}
+        answer = _answer({**state, "now": 34.0}, last_plan_res=result)
+        assert (answer == (conf, places)) is is_kept, since
 
 
 def test_over_a_link_that_was_never_measured_nothing_is_sent_at_first_where_the_edge_is_in_time() -> None:
@@ -143,9 +186,9 @@ def _rows(quality: Callable[[str, int], float], delay_s: Callable[[str, str, int
     ]
 
 
-@pytest.mark.parametrize(("better", "node"), [(0.002, "edge0"), (-0.002, "cloud0")])
+@pytest.mark.parametrize(("better", "node"), [(0.002, "edge0"), (-0.012, "cloud0")])
 def test_sending_must_pay(better: float, node: str) -> None:
-    """The edge keeps up with the middle model alone, the cloud with the big one."""
+    """The edge keeps up with the middle model alone, the cloud with the big one, of which coding costs a little."""
     rows = _rows(
         lambda _, model: 0.98 - (SENDING_GAIN - better if model else 0.0),
         lambda name, _, model: 0.002 if name == "cloud0" or model else 0.5,
