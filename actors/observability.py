@@ -37,8 +37,11 @@ class ObservabilityMiddleware(dramatiq.Middleware):
         queue, job_id = message.queue_name, message.kwargs.get("job_id")
         stage = message.kwargs.get("step") or (queue if message.actor_name == f"run_{queue}" else None)
         fields = {"job_id": job_id, "stage": stage, "queue": queue, "worker": self.worker(queue)}
-        self._message.trace = _continue_trace(message, fields) if tracing.is_on() else None
-        self._message.log = logs.enter(trace_id=tracing.trace_id(), **fields)
+        self._message.trace = None
+        if tracing.is_on():
+            self._message.trace = _continue_trace(message, fields)
+            fields["trace_id"] = tracing.trace_id()
+        self._message.log = logs.enter(**fields)
 
     def after_process_message(
         self, broker: Any, message: Any, *, result: Any = None, exception: BaseException | None = None

@@ -22,6 +22,7 @@ from app.conversion.model.record import (
 from app.conversion.options import Options
 
 ARTIFACT = "artifact:"
+from_json = json.JSONDecoder().raw_decode
 _EMPTY = ("{}", "[]")
 _STATUSES = {status.value: status for status in Status}
 _STAGES = {stage.value: stage for stage in Stage}
@@ -68,7 +69,7 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
         finished_at=fields.get("finished_at") or None,
         status=_STATUSES[fields["status"]],
         stage=_STAGES[fields["stage"]],
-        output=json.loads(fields["output"]),
+        output=_parts(fields["output"]),
         error=JobError(**json.loads(error)) if error else None,
         tags=tuple(_parts(fields["tags"])),
         options=_options(fields["options"]),
@@ -105,7 +106,7 @@ def _options(text: str) -> Options:
 
 def _parts(text: str | None) -> Any:
     """Of JSON text; most of them are empty."""
-    return json.loads(text) if text and text not in _EMPTY else {}
+    return from_json(text)[0] if text and text not in _EMPTY else {}
 
 
 def _stage_fields(stage: StageRecord) -> dict[str, str]:

@@ -76,4 +76,4 @@ class Completion:
 def completes(change: Change) -> bool:
     """Whether the change completes a job with an output file."""
     is_last_output = f"{model.ARTIFACT}{object_keys.LAST_OUTPUT}" in change.fields
-    return change.is_end and change.fields["status"] == Status.COMPLETED.value and is_last_output
+    return change.is_end and change.fields["status"] == Status.COMPLETED and is_last_output

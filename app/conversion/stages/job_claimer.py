@@ -7,9 +7,9 @@ names two of them: that of the job started last, and the one that the next fetch
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import replace
-from typing import Any
 
 from app.conversion import model
 from app.conversion.model import JobRecord, Stage
@@ -18,9 +18,6 @@ from app.kit.observability.tracing import span
 from app.kit.process.slots import InFlight, Slot
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.retry import until_answered
-
-TOKEN = "{token}"  # noqa: S105  # none itself
-"""Placeholder for the token in a claim, which differs for each job."""
 
 
 class JobClaimer:
@@ -37,16 +34,14 @@ class JobClaimer:
         self.slot = slot
         self._store = store
         self._broker = broker
-        self._form = model.claimed(stage, worker=slot.name, token=TOKEN)
-        self._fetch_claim = store.claim_by_fetch(self._form)
-        self._place = self._fetch_claim.index(self._form.fields["claim"])
+        self._form = model.claimed(stage, worker=slot.name, token=os.urandom(16).hex())
+        """The claims of this worker, but for their numbers."""
+        self._numbers = itertools.count(1)
+        self.claim = store.claim_by_fetch(self._form)
+        self._place = self.claim.index(self._form.fields["claim"])
         self._claim = self._next = ""
         self._prepare()
         slot.write(InFlight(broker.broker_id, next_claim=self._next))
-
-    @property
-    def claim(self) -> list[Any]:
-        return self._fetch_claim
 
     def take(self, job_id: str, work_dir: str) -> JobRecord | None:
         """Returns the job if this worker has claimed it. The slot records it before any work starts, in case this
@@ -74,6 +69,4 @@ class JobClaimer:
 
     def _prepare(self) -> None:
         """Prepares the claim on the next job."""
-        token = os.urandom(16).hex()
-        self._next = self._form.fields["claim"].replace(TOKEN, token)
-        self._fetch_claim[self._place] = self._next
+        self._next = self.claim[self._place] = f"{self._form.fields['claim']}-{next(self._numbers)}"

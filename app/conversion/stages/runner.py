@@ -79,7 +79,7 @@ class StageRunner:
         send_done: SendDone,
     ) -> None:
         self.settings = settings
-        self.folder = settings.work
+        self.folder = str(settings.work)
         self.objects = objects
         self.sandbox = sandbox
         self.reuse = reuse
@@ -106,7 +106,16 @@ class StageRunner:
         # By the clock that started it: the wall clock may have been changed meanwhile.
         finished_at = started_at + timedelta(seconds=took_s)
         outcome.facts |= {"started_at": running.started_at, "finished_at": to_text(finished_at)}
-        self._report(job_id, stage.step, outcome, tell)
+        send_done = partial(
+            self.send_done,
+            tell,
+            job_id=job_id,
+            step=stage.step,
+            result=outcome.result,
+            reason=outcome.reason,
+            facts=outcome.facts,
+        )
+        until_answered(send_done, f"report on job {job_id}")  # a lost done message would leave the job hanging forever
 
     def _park(self, job_id: str, worker: StageWorker) -> None:
         """Another job is doing this work now; it resumes this job when it has ended (see work_leases)."""
@@ -121,14 +130,6 @@ class StageRunner:
                 return self._work_in(space, running)
         except BaseException as error:  # noqa: BLE001  # also the order to end: it is an outcome too, and then this process ends anyway
             return _failure(space.cause_of(error))
-
-    def _report(self, job_id: str, step: str, outcome: StageOutcome, on_sent: Callable[[], None]) -> None:
-        """Sends the done message, however long Redis is unreachable: a lost one would leave the job hanging forever."""
-        fields = {"result": outcome.result, "reason": outcome.reason, "facts": outcome.facts}
-        until_answered(
-            lambda: self.send_done(on_sent, job_id=job_id, step=step, **fields),
-            f"report on job {job_id}",
-        )
 
     def _work_in(self, space: Workspace, running: RunningStage) -> StageOutcome:
         key = self.reuse.key_of(space.record)

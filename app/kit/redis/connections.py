@@ -6,9 +6,12 @@ redis-py's own way takes half as long again, and a job needs a dozen such calls.
 from __future__ import annotations
 
 import hashlib
+import socket
+import ssl
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -21,6 +24,8 @@ from redis.retry import Retry
 Command = tuple[Any, ...]
 T = TypeVar("T")
 READ_BYTES = 65536
+TIMEVAL = Struct("@ll")
+"""The kernel's own form of a timeout: Python's asks it before each call whether the call would have to wait."""
 
 
 def database(client: redis.Redis) -> int:
@@ -110,12 +115,20 @@ class RedisConnection:
         self._reader = hiredis.Reader(encoding=self._encoding)
 
     def _set_timeout(self) -> None:
-        if self._socket is not None and self._timeout_s is not None:
-            self._socket.settimeout(self._timeout_s + self._allowed_s)
+        if self._socket is None or self._timeout_s is None:
+            return
+        seconds = self._timeout_s + self._allowed_s
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(seconds)
+            return
+        self._socket.settimeout(None)
+        whole_s = int(seconds)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._socket.setsockopt(socket.SOL_SOCKET, option, TIMEVAL.pack(whole_s, int((seconds - whole_s) * 1e6)))
 
     def _lost(self, error: OSError) -> redis.RedisError:
         self.close()
-        if isinstance(error, TimeoutError):
+        if isinstance(error, (TimeoutError, BlockingIOError)):
             return redis.TimeoutError("Redis does not answer in time.")
         return redis.ConnectionError(f"The connection to Redis is lost: {error}")
 

@@ -46,6 +46,13 @@ def test_an_idle_consumer_sends_no_command_while_it_waits(broker: BlockingBroker
     assert after - before <= 6  # one script and what it calls, one blocking command, and INFO itself
 
 
+def test_a_message_comes_as_it_was_sent(broker: BlockingBroker) -> None:
+    sent = broker.enqueue(dramatiq.Message("light", "work", (1,), {"size": float("inf")}, {"redis_message_id": "a"}))
+    message = next(broker.consume("light", timeout=100))
+    assert message is not None
+    assert (message, message.args, message.asdict()) == (sent, (1,), sent.asdict())
+
+
 def test_a_message_wakes_every_waiting_consumer_and_one_gets_it(broker: BlockingBroker) -> None:
     got: list[object] = []
     consumers = [broker.consume("heavy", timeout=2000) for _ in range(3)]
