@@ -1,4 +1,4 @@
-"""Soft and hard limits of open files."""
+"""What a process sets for itself: its limit of open files, and what it keeps in memory."""
 
 from __future__ import annotations
 
@@ -17,4 +17,27 @@ assert own_process.raise_limit() == 128
 
 def test_a_process_may_open_as_many_files_as_its_user() -> None:
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+RELEASE = """
+import hashlib, ssl
+from pathlib import Path
+from pydantic import TypeAdapter
+from app.kit.process import own_process
+
+def pages_of_files():
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssFile:")[2].split()[0])
+
+before = pages_of_files()
+own_process.release()
+assert pages_of_files() < before / 2
+assert TypeAdapter(dict[str, int]).validate_python({"a": "1"}) == {"a": 1}
+assert ssl.create_default_context() and hashlib.sha256(b"").hexdigest().startswith("e3b0")
+"""
+
+
+def test_what_equals_its_file_leaves_memory_and_what_the_linker_changed_stays() -> None:
+    ended = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
