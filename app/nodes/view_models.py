@@ -52,6 +52,8 @@ class NodeView:
     """The readable names of its onnxruntime's execution providers."""
     provider: str = ""
     """The readable name of the provider of its agent; empty: the first usable one."""
+    decoding: str = ""
+    """What decodes its videos; empty: unknown."""
     videos: tuple[VideoView, ...] = ()
     sources: tuple[str, ...] = ()
     """The sources that its agent offers: paths and patterns."""
@@ -73,6 +75,7 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         certificate_until=_moment(report.tls.expires_at),
         providers=tuple(display_name_of(name) for name in report.providers),
         provider="" if report.provider == ExecutionProvider.AUTO else display_name_of(report.provider),
+        decoding=_decoding(report),
         videos=_videos(report),
         sources=tuple(_offered(report, "sources")),
     )
@@ -124,6 +127,11 @@ def _moment(text: str) -> datetime | None:
 def _offered(report: NodeReport, what: str) -> list[str]:
     kinds = [kind.get(what) for kind in report.offers.values() if isinstance(kind, Mapping)]
     return [str(name)[:MOST_TEXT] for names in kinds if isinstance(names, Mapping) for name in names]
+
+
+def _decoding(report: NodeReport) -> str:
+    texts = (kind.get("decoding") for kind in report.offers.values() if isinstance(kind, Mapping))
+    return next((str(text)[:MOST_TEXT] for text in texts if text), "")
 
 
 def _videos(report: NodeReport) -> tuple[VideoView, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
 from app.inference.sources.allow_list import SourceNotOffered
 from app.inference.sources.factory import is_stream, is_there, shown
 from app.inference.sources.facts import SourceFacts, facts_of
+from app.inference.sources.hardware_decoder import hardware_decoder
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.network.addresses import reachable_url, without_credentials
 from app.nodes.cameras import Camera
@@ -106,8 +108,11 @@ class JobDriver:
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
         videos, server = self.videos.told(), without_credentials(self._media_server)
-        offers = {"address": agent.own_address, "videos": videos} if videos else {}
-        return {**offers, "media_server": server} if videos and server else offers
+        offers: dict[str, Any] = {"address": agent.own_address, "videos": videos} if videos else {}
+        offers |= {"media_server": server} if videos and server else {}
+        with suppress(ImportError):  # without PyAV there is no video, as each of them says
+            offers |= {"decoding": hardware_decoder().text} if videos else {}
+        return offers
 
 
 class StageHostDriver:

@@ -16,6 +16,7 @@ from app.inference.picture_codec import MAX_PIXELS
 from app.inference.prediction import Picture
 from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
+from app.inference.sources.hardware_decoder import hardware_decoder
 from app.kit.text.plain_text import reason_of
 
 TIMEOUT_S = 10.0
@@ -114,6 +115,7 @@ class Video:
                 format=CAMERA if self._is_device else None,
                 options=options,
                 timeout=TIMEOUT_S if self._live else None,
+                **hardware_decoder().options(),
             )
         except self._av.FFmpegError as error:
             raise SourceUnusable(

@@ -21,6 +21,7 @@ from app.edge.agent.driver import Allocation, Blob, ProcessSpec, Reply, WorkRefu
 from app.edge.video.drivers import JobDriver, StageHostDriver
 from app.edge.video.work import RunnerWork, ServicesWork, WatchedWork
 from app.inference.prediction import MODEL_CARD, ExecutionProvider, Format, ModelCard
+from app.inference.sources.hardware_decoder import hardware_decoder
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadInput, ModelmillError
 from app.nodes.cameras import CameraList
@@ -269,7 +270,8 @@ def test_an_order_for_stages_that_cannot_be_read_is_refused(tmp_path: Path, chan
 
 # videos
 def test_a_nodes_videos_are_offered_by_number_and_without_passwords(jobs: JobDriver) -> None:
-    offered = jobs.offers(FakeAgent())
+    offered = dict(jobs.offers(FakeAgent()))
+    assert offered.pop("decoding") == hardware_decoder().text
     assert offered == {
         "address": "127.0.0.2:5002",
         "videos": {
