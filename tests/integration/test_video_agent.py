@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from app.inference.prediction import Format, ModelCard
+from app.inference.sources.hardware_decoder import hardware_decoder
 from app.nodes.model import NODE_REPORT, WorkerState, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART
 from tests.harness.agent.web import ScriptedWeb, scripted_web
@@ -113,6 +114,7 @@ def test_a_node_offers_its_videos_and_runs_a_job_on_one(web: ScriptedWeb, node: 
     assert web.report.offers == {
         "videojobs": {
             "address": f"127.0.0.1:{node.port}",
+            "decoding": hardware_decoder().text,
             "videos": {
                 "0": {"type": "people indoor", "name": "classroom.mp4", "problem": NO_VIDEO},
             },
