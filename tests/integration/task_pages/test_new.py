@@ -199,13 +199,13 @@ def test_a_task_is_submitted_again_with_other_values_from_its_best_checkpoint(
     web: httpx.Client, files: Path, ids: dict[str, str]
 ) -> None:
     path = f"/api/v2/tasks/{ids['failed']}/again"
-    answer = web.post(path, json={"set": {"total_epochs": 3, "overrides.trainer.seed": 7}, "resume": "best"})
+    answer = web.post(path, json={"set": {"total_epochs": 3, "overrides.data.seed": 7}, "resume": "best"})
     assert answer.status_code == 201, answer.text
     begin = f"/private/users/erin/jobs/{ids['failed']}/checkpoints/global_step_60"
     assert answer.json()["changes"] == [
         {"field": "total_epochs", "before": 1, "after": 3},
         {"field": "resume_from", "before": None, "after": begin},
-        {"field": "overrides.trainer.seed", "before": None, "after": 7},
+        {"field": "overrides.data.seed", "before": None, "after": 7},
     ]
     assert web.get(answer.headers["location"]).json()["name"] == "loss explodes"
     twice = [web.post(path, json={"resume": 40}, headers={"Idempotency-Key": "again-40"}) for _ in range(2)]
