@@ -143,8 +143,8 @@ class Clips:
                 clip = self._fetched(runner, *span_of(event))
                 self.rules.media.put(_key(uid, event.event_id), clip.content)
                 count += 1
-        if count:
-            self.pictures.forget_if_gone(uid)
+                if self.pictures.forget_if_gone(uid):
+                    break
         return count
 
     def _runner(self, user: str, uid: str, now: datetime) -> LiveStream:
