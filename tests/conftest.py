@@ -17,6 +17,7 @@ from app.homes.path_openers import KernelOpener, Opener, StepOpener, best_opener
 from app.kit.sql import Database, Sealer
 from app.settings import Settings
 from tests.harness.deployment import Deployment
+from tests.harness.forked import share_first_process
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.reuse import share_authorities, share_fork_server
@@ -41,6 +42,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("CI"):
         pytest.fail(missing)
     pytest.skip(missing)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The processes of a run share what its units need not."""
+    if session.config.getoption("--processes") > 1 and any("tests/unit/" not in item.nodeid for item in session.items):
+        share_first_process()
 
 
 _folders = itertools.count()

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -24,6 +25,18 @@ PRELOADED = ["tests.harness.preloaded", "tests.harness.forked"]
 """What the process has imported of which all are copies; none of them may start a thread."""
 _context = multiprocessing.get_context("forkserver")
 _begun: list[BaseProcess] = []
+
+
+def share_first_process() -> None:
+    """The process of which all are copies is begun now, for those that this one forks, too: it takes three seconds of
+    the processor. They cannot wait for it, as their library does, for it is no child of theirs."""
+    _context.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+    os.register_at_fork(after_in_child=_take_over)
+
+
+def _take_over() -> None:
+    forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[attr-defined]
 
 
 class Forked:

@@ -240,6 +240,7 @@ def stream_of(digits: Digits, folder: Path, *, easy: int, hard: int) -> str:
     return str(file)
 
 
+@pytest.mark.exhaustive  # the host of stages does the same
 def test_pictures_that_wait_together_get_the_answers_of_single_calls(here: Site, both: Site, digits: Digits) -> None:
     """Of a big model with micro-batching, beside one without."""
     here.start(Role.CLOUD, cloud={"batch": "8", "batch_wait_ms": "50"})
@@ -342,6 +343,7 @@ def test_a_cloud_that_is_killed_is_left_alone_and_taken_up_again(here: Site, age
     assert here.predict(hard[0]).json()["source"] == "cloud"
 
 
+@pytest.mark.exhaustive  # a whole service shows it, too
 def test_a_stalled_cloud_leaves_the_stream_going(here: Site, agent: FakeAgent, digits: Digits, tmp_path: Path) -> None:
     here.start(Role.CLOUD)
     with TcpProxy(here.cloud_port) as proxy:

@@ -110,8 +110,20 @@ ALL_OPERATIONS = [
     *SHARES_OPERATIONS,
     *SWEEPS_OPERATIONS,
 ]
+
+
+def is_only_a_path(operation: Operation, mode: schemathesis.GenerationMode) -> bool:
+    """There a wrong request is one for what there is not, as a described one is."""
+    return mode is MODES.NEGATIVE and not (operation.body or operation.query)
+
+
 TRIED = [
-    pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
+    pytest.param(
+        operation,
+        mode,
+        id=f"{operation.method} {operation.path} {mode.value}",
+        marks=[pytest.mark.exhaustive] * is_only_a_path(operation, mode),
+    )
     for operation in ALL_OPERATIONS
     for mode in MODES
     if operation.path not in STREAMS and (mode is MODES.POSITIVE or can_be_wrong(operation))
