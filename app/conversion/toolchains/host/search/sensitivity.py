@@ -6,7 +6,7 @@ accumulated along the graph do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -68,12 +68,14 @@ def measure(
     *,
     threads: int,
     has_time: Callable[[], bool],
+    only: Collection[str] | None = None,
 ) -> list[Sensitivity]:
     """Each activation with its best range, and each weight.
 
     Args:
         ranges: By method, then by the activation's name; the first method stays where no other is better.
         has_time: Tensors that were not reached when it has no more are omitted.
+        only: Activations and weights that are measured; None: all.
 
     Raises:
         UnsupportedOperator: The runtime cannot run a part of the model.
@@ -81,9 +83,10 @@ def measure(
     """
     usual = next(iter(ranges.values()))
     model = template.float_model
-    by_tensor = {tensor: a.name for a in template.activations for tensor in a.tensors}
+    activations = [a for a in template.activations if only is None or a.name in only]
+    by_tensor = {tensor: a.name for a in activations for tensor in a.tensors}
     layers = {name: node.name for node in model.graph.node for name in node.output}
-    weights = {weight.name: weight for weight in template.weights}
+    weights = {weight.name: weight for weight in template.weights if only is None or weight.name in only}
     rows: list[Sensitivity] = []
     for begin, end in _stretches(model, len(by_tensor)):
         if not has_time():

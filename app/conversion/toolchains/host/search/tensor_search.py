@@ -3,7 +3,7 @@ many of the last layers stay in float, and as few tensors as hold the goal in 16
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from app.conversion.toolchains.host.calibration import Range
@@ -55,6 +55,7 @@ class TensorSearch:
         self._builder, self._judge, self._split, self._trials = builder, judge, split, trials
         self._budget, self._threads, self._tell = budget, threads, tell
         self.rows: list[Sensitivity] = []
+        self._pictures: list[JudgedPicture] = []
         self._rewrites: Rewrites = ()
         """Of the model whose tensors were measured."""
 
@@ -83,9 +84,8 @@ class TensorSearch:
 
     def mixed(self, *, is_last: bool = False) -> Iterator[Choice]:
         """The fewest tensors in 16 bits, in the order of what they save."""
-        if self.rows and self._trials.best_narrow.choice.rewrites != self._rewrites:
-            self._measure(self._trials.best_narrow.choice)
         narrow = self._trials.best_narrow
+        self._measure_changed(narrow.choice)
         boundary, is_cheaper = self._boundary(narrow)
         base = boundary if is_cheaper else narrow
         if not self.rows:  # it cannot be told which tensors need them
@@ -173,18 +173,36 @@ class TensorSearch:
         methods = (base.method, *(method for method in METHODS if method != base.method))
         ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
         lowest = self._trials.best_narrow.score.lowest_picture
-        pictures = self._judge.probes(self._split.choose[0], SENSITIVITY_PICTURES, lowest)
-        self.rows, self._rewrites = self._measured(base, ranges, pictures), base.rewrites
+        self._pictures = self._judge.probes(self._split.choose[0], SENSITIVITY_PICTURES, lowest)
+        self.rows, self._rewrites = self._measured(base, ranges, self._pictures), base.rewrites
+
+    def _measure_changed(self, base: Choice) -> None:
+        """Measures what was rewritten since; the others keep what was measured."""
+        since = [base.rewrites[:count] for count in range(len(self._rewrites) + 1, len(base.rewrites) + 1)]
+        if not self.rows or not since:
+            return
+        template = self.template(base)
+        names = {one.name for one in template.activations} | {one.name for one in template.weights}
+        changed = names & frozenset.union(*map(self._builder.changed, since))
+        ranges = {base.method: self._ranges(base)}
+        self.rows = [row for row in self.rows if row.tensor in names - changed]
+        self.rows += self._measured(base, ranges, self._pictures, changed)
+        self._rewrites = base.rewrites
 
     def _ranges(self, choice: Choice) -> dict[str, Range]:
         return self._builder.basis(choice, self._first_parts).ranges(choice, self._first_parts)
 
     def _measured(
-        self, base: Choice, ranges: Mapping[str, Mapping[str, Range]], pictures: Sequence[JudgedPicture]
+        self,
+        base: Choice,
+        ranges: Mapping[str, Mapping[str, Range]],
+        pictures: Sequence[JudgedPicture],
+        only: Collection[str] | None = None,
     ) -> list[Sensitivity]:
         """Returns nothing if it cannot be measured."""
         template = self.template(base)
-        self._tell(f"measuring what each of {len(template.activations)} activations costs alone")
+        count = len(template.activations if only is None else only)
+        self._tell(f"measuring what each of {count} activations costs alone")
         try:
             return sensitivity.measure(
                 template,
@@ -194,6 +212,7 @@ class TensorSearch:
                 self._trials.goal_db,
                 threads=self._threads,
                 has_time=lambda: self._budget.allows(SENSITIVITY_SHARE),
+                only=only,
             )
         except (UnsupportedOperator, StageFailed) as error:
             print(f"sensitivity cannot be measured: {error.message}")

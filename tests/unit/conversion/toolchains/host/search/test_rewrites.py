@@ -15,6 +15,7 @@ from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization, QuantizationStep
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.search import sensitivity
 from app.conversion.toolchains.host.search.boundary import boundaries
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.channel_noise import noise, rows_of
@@ -132,6 +133,24 @@ def test_the_search_smooths_attention_where_that_is_measured_better(is_post_norm
     assert best["snr_db"] > max(one["snr_db"] for one in narrow if "smoothed" not in one["name"]) + 2
     again = result_of(model, sequences(9), "", best["steps"])
     assert again.search["candidates"][0]["snr_db"] == best["snr_db"]
+
+
+def test_only_what_was_smoothed_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = list[Any]()
+    measure = sensitivity.measure
+
+    def recorded(*arguments: Any, only: Any = None, **others: Any) -> Any:
+        rows = measure(*arguments, only=only, **others)
+        measured.append((only, {row.tensor for row in rows}))
+        return rows
+
+    monkeypatch.setattr(sensitivity, "measure", recorded)
+    result = result_of(attention(is_post_norm=True), sequences(9), "snr>=45")
+    (first, all_tensors), (changed, again) = measured[:2]
+    assert first is None and "n" in all_tensors
+    assert f"n{SMOOTHED}" in changed and again == changed < all_tensors | again
+    known = {row["tensor"] for row in result.search["sensitivity"]}
+    assert f"n{SMOOTHED}" in known and "n" not in known and {"wq", "wo", "s"} & all_tensors <= known
 
 
 def test_steps_that_smooth_what_needs_it_not_are_refused() -> None:
