@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Self
 
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError
-from app.kit.process.own_process import release, set_title
+from app.kit.process.own_process import give_back, set_title
 from app.kit.process.spawn import python_module, spawn
 from app.standalone import preloaded_parent
 from app.standalone.data_folder import Lock
@@ -84,7 +84,7 @@ def _run(launch: Launch, lock: Lock, options: list[str], parent: tuple[int, sock
 def _serve(stack: Stack, requests: _TrainingRequests) -> NoReturn:
     """Serves until a signal raises KeyboardInterrupt."""
     print(f"Serving at {stack.url} until Ctrl-C.", flush=True)
-    release()
+    give_back()
     while True:
         requests.wait()
         notice("A Ray cluster is started on this machine; start with --train to have it from the beginning.")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 POOLS = re.compile(r"^ *\d+ +(\d+) +\d+ +\d+ +(\d+) *$", re.MULTILINE)
 """A line of the allocator's statistics: size in bytes of its blocks, and how many of them are free."""
+SMAPS = Path("/proc/self/smaps")
 MAPPINGS = re.compile(r"^(\w+)-(\w+) r-.p \w+ \S+ [1-9]\d* (?:.*\n)+?Anonymous: +(\d+) kB$", re.MULTILINE)
 """A mapping of a file that only this process could change, and cannot write to: begin, end, and how much of it was
 changed, as by the linker."""
@@ -29,6 +30,8 @@ _fillings: list[bytes] = []
 def give_back() -> None:
     """Releases what was needed only to start."""
     release()
+    for begin, size in _unchanged_files():
+        _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), MADV_DONTNEED)
     gc.freeze()  # existing objects stay: scanning them again and again would interrupt the work each time
 
 
@@ -36,14 +39,12 @@ def release() -> None:
     """Returns what nothing refers to any more, also where the allocator would keep it."""
     gc.collect()
     _libc.malloc_trim(0)
-    for begin, size in _unchanged_files():
-        _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), MADV_DONTNEED)
 
 
 def _unchanged_files() -> Iterator[tuple[int, int]]:
     """Address and size of the parts of programs and libraries in memory that equal their files. The kernel reads them
-    again when they are used again; much of them only a start uses."""
-    for begin, end, anonymous in MAPPINGS.findall(Path("/proc/self/smaps").read_text()):
+    again when they are used again; much of them only a start uses. None where the kernel does not say."""
+    for begin, end, anonymous in MAPPINGS.findall(SMAPS.read_text() if SMAPS.exists() else ""):
         if anonymous == "0":
             yield int(begin, 16), int(end, 16) - int(begin, 16)
 

@@ -31,11 +31,15 @@ def pages_of_files():
     return int(status.partition("RssFile:")[2].split()[0])
 
 before = pages_of_files()
-own_process.release()
+own_process.SMAPS, smaps = Path("/none"), own_process.SMAPS
+own_process.give_back()
+own_process.SMAPS = smaps
+own_process.give_back()
 assert pages_of_files() < before / 2
 assert TypeAdapter(dict[str, int]).validate_python({"a": "1"}) == {"a": 1}
 assert ssl.create_default_context() and hashlib.sha256(b"").hexdigest().startswith("e3b0")
 """
+"""The first time on a kernel without the file."""
 
 
 def test_what_equals_its_file_leaves_memory_and_what_the_linker_changed_stays() -> None:
