@@ -22,7 +22,8 @@ from datetime import datetime
 from pathlib import Path
 
 from app.training.model.queue_order import QueuePolicy
-from app.training.model.simulation import Cluster, TraceTask, quantile, share_error, simulate
+from app.training.model.simulation import Cluster, quantile, share_error, simulate
+from app.training.model.trace import TraceTask
 
 CLUSTER = Cluster(nodes=8, gpus_per_node=8)
 TASKS, USERS, SEED, DAYS = 2000, 20, 7, 5

@@ -13,7 +13,8 @@ from app.training.model import Claim, Demand, Held, Node
 from app.training.model.capacity import Capacity, Need
 from app.training.model.headroom import Headroom
 from app.training.model.queue_order import QueuePolicy
-from app.training.model.simulation import Cluster, SimulationResult, TraceTask, simulate
+from app.training.model.simulation import Cluster, SimulationResult, simulate
+from app.training.model.trace import TraceTask
 from tests.harness.timed_search import searched
 from tests.harness.training.gang import node
 

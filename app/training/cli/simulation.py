@@ -36,7 +36,8 @@ def simulate(
     from rich.table import Table
 
     from app.training.model.queue_order import QueuePolicy
-    from app.training.model.simulation import Cluster, read_trace, simulate
+    from app.training.model.simulation import Cluster, simulate
+    from app.training.model.trace import read_trace
 
     tasks, cluster = read_trace(_text(trace)), Cluster(nodes, gpus, cpus)
     preempted = [_priority(name) for name in preempt or ()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -60,12 +61,7 @@ def ask_cancel(request: Request) -> Response:
 
 def cancel(request: Request) -> Response:
     """A task that ended before the click arrived needs no cancelling: its page says how it ended."""
-    task_id = request.path_params["task_id"]
-    try:
-        training_of(request).tasks.changes.cancel(user_of(request), task_id, now=now())
-    except TaskFinished:
-        return see_other(f"/ui/tasks/{task_id}?note=too-late")
-    return see_other(f"/ui/tasks/{task_id}?note=cancelled")
+    return _ended(request, training_of(request).tasks.changes.cancel)
 
 
 def ask_release(request: Request) -> Response:
@@ -77,9 +73,13 @@ def ask_release(request: Request) -> Response:
 
 def release(request: Request) -> Response:
     """What is being cancelled is waited for no longer."""
+    return _ended(request, training_of(request).tasks.changes.release)
+
+
+def _ended(request: Request, change: Callable[..., object]) -> Response:
     task_id = request.path_params["task_id"]
     try:
-        training_of(request).tasks.changes.release(user_of(request), task_id, now=now())
+        change(user_of(request), task_id, now=now())
     except TaskFinished:
         return see_other(f"/ui/tasks/{task_id}?note=too-late")
     return see_other(f"/ui/tasks/{task_id}?note=cancelled")

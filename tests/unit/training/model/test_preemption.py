@@ -10,7 +10,8 @@ from app.training.model import Priority, Waiting, WaitingCode
 from app.training.model.gang import AdmissionRules, Decision, Queued, decide
 from app.training.model.preemption import Preemptible, giving_way
 from app.training.model.queue_order import QueuePolicy
-from app.training.model.simulation import Cluster, TraceTask, simulate
+from app.training.model.simulation import Cluster, simulate
+from app.training.model.trace import TraceTask
 from tests.harness.training.gang import NOW, ONE, TWO, claimed, node, slots, unclaimed
 
 BEGIN = datetime(2026, 11, 21, 9, tzinfo=UTC)

@@ -6,7 +6,8 @@ import pytest
 
 from app.kit.errors import BadInput
 from app.training.model.queue_order import QueuePolicy
-from app.training.model.simulation import Cluster, TraceTask, read_trace, simulate
+from app.training.model.simulation import Cluster, simulate
+from app.training.model.trace import TraceTask, read_trace
 
 ONE_NODE = Cluster(1, 8)
 
