@@ -47,6 +47,7 @@ def runs(record: Any) -> Any:
     return (worker(record, "edge")["runs"] or {}).get("version")
 
 
+@pytest.mark.exhaustive  # controller and agent show it apart
 def test_a_service_follows_the_tag_and_goes_on_with_the_old_version_while_the_new_one_cannot_be_fetched(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
