@@ -41,6 +41,8 @@ from app.training.spec.sweeps import SweepDocument, read_sweep, read_task_or_swe
 from app.training.workloads import demand_of
 
 YAML = "yaml"
+TEMPLATES = "code/templates"
+"""Folder of YAML files to begin with, in the home and in the common folder."""
 SUGGESTED = 60
 """Paths that a field offers."""
 KEY_MAX = 64
@@ -66,7 +68,8 @@ class TaskDraft(Draft[Values]):
 
 def new(request: Request) -> Response:
     """?mode: form (the first), yaml. ?workload. ?from={task}: with the text of that one; &resume={step}: to go on from
-    its checkpoint of that step. ?sweep={sweep}: with the text of that one. ?train_file: a file of the home."""
+    its checkpoint of that step. ?sweep={sweep}: with the text of that one. ?template: with that of a file. ?train_file:
+    a file of the home."""
     params = request.query_params
     workload = new_form.workload_of(params.get("workload", ""))
     mode = YAML if params.get("mode") == YAML else FORM
@@ -79,10 +82,12 @@ def new(request: Request) -> Response:
         text = _resumed(request, text, params["from"], params.get("resume", ""))
     if params.get("sweep"):
         text = training_of(request).sweeps.document(user_of(request), params["sweep"]).text
+    if params.get("template"):
+        text = _template(home_of(request), params["template"])
     sweep = None
     with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
         spec, _, sweep = read_task_or_sweep(text.encode())
-    if params.get("from") or params.get("sweep"):
+    if any(params.get(name) for name in ("from", "sweep", "template")):
         fields = new_form.values_of(spec, sweep) if spec else None
         values, mode = (fields, mode) if fields else (values, YAML)
     if mode == FORM:
@@ -202,6 +207,7 @@ def _page(request: Request, draft: TaskDraft, status: int = 200) -> Response:
         area="new-task",
         workloads=list(Workload),
         paths=_suggestions(home),
+        templates=_templates(home),
         environments=_environments(request),
         clusters=training_of(request).options.clusters,
         accelerators=sorted({kind for node in training_of(request).picture.nodes() for kind in node.accelerators}),
@@ -263,6 +269,17 @@ def _suggestions(home: Home) -> dict[str, list[str]]:
     }.items():
         suggestions[kind] = [path for location in places for path in _paths_in(home, location)]
     return suggestions
+
+
+def _templates(home: Home) -> list[str]:
+    """The user's own, then those of the operator."""
+    folders = (HomePath(TEMPLATES), HomePath(TEMPLATES, is_common=True))
+    return [path for folder in folders for path in _paths_in(home, folder) if path.endswith((".yaml", ".yml"))]
+
+
+def _template(home: Home, path: str) -> str:
+    location = home.locate(path, field="template")
+    return b"".join(home.tree(location).read(location.inner, end=MAX_SPEC_BYTES)).decode(errors="replace")
 
 
 def _paths_in(home: Home, location: HomePath) -> Iterator[str]:

@@ -37,6 +37,7 @@ _OTHER_NAMES = {
 }
 """Other names of fields that do not look similar."""
 _PYDANTICS = "Input should be "
+_MISSING = "Field required"
 _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid string"
 
 
@@ -52,6 +53,8 @@ def _sentence(problem: Problem, data: Mapping[str, Any]) -> str:
     at, sentence = str(problem["at"]), str(problem["problem"])
     if sentence == _UNKNOWN:
         return _unknown(at)
+    if sentence == _MISSING:
+        return "it is needed"
     if sentence == _NO_TEXT:
         return _no_text(at, data)
     sentence = sentence.replace(_PYDANTICS, "it must be ", 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -50,6 +52,35 @@ def previewed(answer: httpx.Response) -> str:
     return html.unescape(match[1])
 
 
+def test_a_file_among_the_templates_fills_the_form_and_the_text(
+    web: httpx.Client, deployment: Deployment, files: Path
+) -> None:
+    assert "templates-title" not in web.get("/ui/tasks/new").text
+    text = "# nightly\nworkload: sft\nname: nightly\nn_gpus_per_node: 4\nmodel_id: a/b\ntrain_file: /private/common/x\n"
+    own, common = (f"{place}/code/templates" for place in ("/private/users/erin", "/private/common"))
+    homes = deployment.settings().homes
+    mine, shared = homes / "users/erin/code/templates", homes / "common/code/templates"
+    mine.mkdir()
+    shared.mkdir()
+    (mine / "nightly.yaml").write_text(text)
+    (shared / "of all.yml").write_text("no task")
+    (shared / "README").write_text("no template")
+    page = web.get("/ui/tasks/new")
+    links = [html.unescape(link) for link in re.findall(r'href="(/ui/tasks/new\?[^"]*template=[^"]*)"', page.text)]
+    assert [unquote(link.partition("template=")[2]) for link in links] == [
+        f"{own}/nightly.yaml",
+        f"{common}/of all.yml",
+    ]
+    assert 'value="nightly"' in web.get(links[0]).text
+    as_text = web.get(links[0].replace("mode=form", "mode=yaml")).text
+    assert html.unescape(text) in html.unescape(as_text)
+    assert ">\nno task</textarea>" in web.get(links[1]).text
+    for path, status in ((f"{own}/gone.yaml", 404), ("/private/users/finn/x.yaml", 422), ("/etc/passwd", 422)):
+        assert web.get("/ui/tasks/new", params={"template": path}).status_code == status
+    shutil.rmtree(shared)
+    shutil.rmtree(mine)
+
+
 def test_form_and_yaml_store_the_same_text(web: httpx.Client, deployment: Deployment, files: Path) -> None:
     by_form = stored(deployment, web.post("/ui/tasks/new", data=FORM))
     assert previewed(web.post("/ui/tasks/new", data={**FORM, "action": "preview"})) == by_form
@@ -84,7 +115,7 @@ def test_a_yaml_file_stands_for_the_text_and_is_stored_byte_for_byte(
         ({"n_gpus_per_node": "0"}, "n_gpus_per_node", "at least one GPU"),
         ({"overrides": "trainer.nnodes: 9"}, "overrides", "nnodes"),
         ({"overrides": "a: ["}, "overrides", "line"),
-        ({"convert.images": ""}, "convert.images", "required"),
+        ({"convert.images": ""}, "convert.images", "it is needed"),
     ],
 )
 def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(

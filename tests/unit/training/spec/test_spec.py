@@ -264,6 +264,10 @@ def test_a_value_that_is_none_of_a_fields_is_told_with_the_one_that_was_meant() 
     assert sentence == "it must be 'vllm', 'sglang' or 'trtllm': did you mean vllm?"
 
 
+def test_a_field_without_which_there_is_no_task_is_said_to_be_needed() -> None:
+    assert problems(f"{PPO}convert: {{}}") == {"convert.images": "it is needed"}
+
+
 def test_a_field_like_no_other_is_only_said_to_be_none() -> None:
     assert problems(f"{PPO}zzz: 1") == {"zzz": "there is no such field"}
 
