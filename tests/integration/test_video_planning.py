@@ -314,6 +314,12 @@ def test_a_plan_by_hand_is_in_force_at_once(env: Env) -> None:
         with pytest.raises(BadPlan):
             env.planning.give(USER, job.uid, bad_conf, bad_mapping, now=env.now)
     assert env.job(job.uid).plan == after.plan
+    source = {"fps": 12.0, "width": 320, "height": 240}
+    env.planning.ask({"job_uid": job.uid, "generator_output": source}, user=USER, now=env.now)  # type: ignore[typeddict-item]
+    env.planning.give(USER, job.uid, conf, mapping, now=env.now)
+    limited = env.job(job.uid).plan
+    assert limited is not None
+    assert (limited.video_conf.fps, limited.video_conf.resolution) == (12.0, "240p"), "no more than the source gives"
     env.jobs.cancel(USER, job.uid, now=env.now)
     with pytest.raises(JobEnded):
         env.planning.give(USER, job.uid, conf, mapping, now=env.now)

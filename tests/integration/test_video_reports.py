@@ -53,7 +53,7 @@ def test_the_newest_ten_results_are_kept_each_once_newest_last(env: Env) -> None
 def test_how_the_plan_does_is_kept_and_goes_into_the_plots(env: Env) -> None:
     job = env.running()
     for number in range(5):
-        take(env, job.uid, number + 1, plan_result={**plan_result(), "frames": number})
+        take(env, job.uid, number + 1, plan_result={**plan_result(), "frames": number, "plan_seq": 1})
         env.later(1)
     after = env.job(job.uid)
     assert after.plan_result["frames"] == 4
@@ -64,6 +64,9 @@ def test_how_the_plan_does_is_kept_and_goes_into_the_plots(env: Env) -> None:
     assert (points[0].plan, points[0].hi) == (after.plan.to_json(), 0.8)
     take(env, job.uid, 9)
     assert env.job(job.uid).plan_result["frames"] == 4, "nothing was said of it"
+    env.later(2)
+    take(env, job.uid, 10, plan_result={**plan_result(), "plan_seq": after.plan.seq - 1})
+    assert env.reports.series(job.uid)[-1].plan is None, "the results are those of the plan before"
 
 
 def test_plots_have_an_end_and_go_when_they_are_forgotten(env: Env) -> None:

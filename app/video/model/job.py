@@ -108,6 +108,10 @@ class VideoJob:
     broadcast: Mapping[str, Any] = field(default_factory=dict)
     """See BroadcastState; empty: nothing was reported."""
 
+    def is_of_plan(self, result: Mapping[str, Any]) -> bool:
+        """Whether a plan_result is of the newest plan, and not of the one before, which goes on for a moment."""
+        return self.plan is None or result.get("plan_seq", self.plan.seq) == self.plan.seq
+
     @property
     def title(self) -> str:
         return self.name or self.uid

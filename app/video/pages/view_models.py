@@ -134,7 +134,7 @@ def view_of(job: VideoJob) -> JobView:
         str(key): value for key, value in newest.items() if key not in FACTS and isinstance(value, int | float | str)
     }
     at = (job.reported_at or "")[:19]
-    return JobView(job, figures_of(job), counts, placed_of(job), bars_of(job.plan_result), at)
+    return JobView(job, figures_of(job), counts, placed_of(job), bars_of(result_of(job)), at)
 
 
 def version_of(job: VideoJob) -> str:
@@ -154,8 +154,13 @@ def version_of(job: VideoJob) -> str:
     return f"{job.uid} {changing}"
 
 
+def result_of(job: VideoJob) -> Mapping[str, Any]:
+    """The results of the plan that is shown; empty until there are some."""
+    return job.plan_result if job.is_of_plan(job.plan_result) else {}
+
+
 def figures_of(job: VideoJob) -> JobFigures:
-    result = job.plan_result
+    result = result_of(job)
     counts = ("frames", "tracked", "skipped", "still", "dropped", "violations", "fallbacks")
     whole = {key: _whole(result, key) for key in counts}
     return JobFigures(

@@ -10,6 +10,7 @@ from app.video.model.report import PlanResult
 from app.video.scheduling.contract import DagInfo, ResourceInfo
 from app.video.scheduling.placement import Place, stages_of
 from app.video.scheduling.predictor import predict
+from app.video.scheduling.source_limits import ROUNDING_FPS
 
 
 def observed_delay_s(dag: DagInfo, result: PlanResult | None) -> float | None:
@@ -61,4 +62,4 @@ def fps_steps(source_fps: float | None) -> list[float]:
     steps = [5.0, 10.0, 15.0, 24.0, 30.0, 60.0]
     if not source_fps or source_fps <= 0:
         return steps[:5]
-    return [step for step in steps if step <= source_fps + 0.5] or [min(source_fps, steps[0])]
+    return [step for step in steps if step <= source_fps + ROUNDING_FPS] or [min(source_fps, steps[0])]

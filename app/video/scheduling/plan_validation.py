@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from app.video.errors import BadPlan
 from app.video.model.plan import Plan, StagePlace, read_flow_mapping, read_video_conf
 from app.video.model.reader import shown
 from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo
 from app.video.scheduling.placement import find_node, stages_of
+from app.video.scheduling.source_limits import within_source
 
 
 def validated_plan(
-    video_conf: object, flow_mapping: object, *, dag: DagInfo, resource_info: ResourceInfo, policy: str = ""
+    video_conf: object,
+    flow_mapping: object,
+    *,
+    dag: DagInfo,
+    resource_info: ResourceInfo,
+    source: Mapping[str, Any] | None = None,
+    policy: str = "",
 ) -> Plan:
-    """The plan, with each place's node and address as the resource picture has them.
+    """The plan, with each place's node and address as the resource picture has them, and no more than the source gives.
 
     Args:
         video_conf: As read_video_conf takes it.
         flow_mapping: As read_flow_mapping takes it; the generator may be in it and is omitted.
+        source: See within_source.
         policy: The name of the policy, to be noted in the plan.
 
     Returns:
@@ -36,7 +47,7 @@ def validated_plan(
         if stage not in mapping:
             raise BadPlan(f"flow_mapping.{stage}: is missing.")
     places = {stage: _place(stage, mapping[stage], dag, resource_info) for stage in stages}
-    return Plan(0, conf, places, policy)
+    return Plan(0, within_source(conf, source), places, policy)
 
 
 def _place(stage: str, place: StagePlace, dag: DagInfo, resource_info: ResourceInfo) -> StagePlace:

@@ -113,6 +113,7 @@ def _validated(video_conf: object, flow_mapping: object, planning_input: Plannin
         flow_mapping,
         dag=planning_input.dag,
         resource_info=planning_input.resource_info,
+        source=planning_input.generator_output,
         policy=policy or planning_input.policy,
     )
 

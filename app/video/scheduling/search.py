@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.video.model.plan import RESOLUTIONS, Encoder, VideoConf
+from app.video.model.plan import Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, ResourceInfo
 from app.video.scheduling.predictor import BOUNDLESS_FPS, HOST, Prediction, Predictor, mappings, nodes_key
 from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, quality_kept
+from app.video.scheduling.source_limits import sizes_within
 
 SKIPS = (0, 1, 2, 4, 9)
 MARGIN = 0.8
@@ -201,13 +202,8 @@ def _models(dag: DagInfo) -> range:
 
 def _sizes(predictor: Predictor, dag: DagInfo, generator: GeneratorInfo | None) -> list[tuple[float, str, int]]:
     """(quality if every frame is processed, resolution, model_id), the best first; no size above the source's."""
-    height = int((generator or {}).get("height") or 0)
-    names = list(RESOLUTIONS)
-    if height:
-        names = [name for name in names if RESOLUTIONS[name][1] <= height] or names[:1]
-        names += [name for name in list(RESOLUTIONS)[len(names) :] if RESOLUTIONS[names[-1]][1] < height][:1]
     sizes = []
-    for name in names:
+    for name in sizes_within((generator or {}).get("height") or 0):
         for model in _models(dag):
             qualities = [
                 predictor.knowledge.quality(stage, min(model, max(0, facts["n_models"] - 1)), name)[0]

@@ -23,6 +23,7 @@ from app.video.scheduling.plan_validation import validated_plan
 from app.video.scheduling.policy_messages import Decision
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.scheduling.predictor import Prediction
+from app.video.scheduling.source_limits import within_source
 from app.video.service import orders
 from app.video.service.counters import DECISION_SECONDS, DECISIONS
 from app.video.service.jobs import Jobs
@@ -153,7 +154,8 @@ class Planner:
         nodes = self.resources.nodes.access.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.jobs.locked(user, uid) as (conn, stored):
-            plan = replace(plan, seq=stored.plan_seq + 1)
+            conf = within_source(plan.video_conf, stored.generator_output)
+            plan = replace(plan, seq=stored.plan_seq + 1, video_conf=conf)
             store.change(conn, uid, plan_seq=plan.seq, claimed_at=to_text(now))
             reason = "Its user gave this plan."
             decided = DecisionRecord(to_text(now), plan.seq, BY_HAND, BY_HAND, "new", reason, 0.0, "", plan.to_json())

@@ -48,7 +48,7 @@ class SeriesPoint:
     at: str
     plan_result: Mapping[str, Any]
     plan: Mapping[str, Any] | None
-    """As Plan.to_json."""
+    """As Plan.to_json; None if the results are those of another one than the newest."""
     hi: float
     """The longest delay that the constraint allows, seconds."""
 
@@ -128,7 +128,7 @@ class Reports:
         for result in added:
             count_result(result, job.constraint.hi)
         if parsed.plan_result:
-            plan = job.plan.to_json() if job.plan else None
+            plan = job.plan.to_json() if job.plan and job.is_of_plan(parsed.plan_result) else None
             self.plots.add(job.uid, vars(SeriesPoint(to_text(now), parsed.plan_result, plan, job.constraint.hi)))
         if parsed.ending:
             ENDED.labels(parsed.ending.value).inc()

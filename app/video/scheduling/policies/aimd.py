@@ -10,6 +10,7 @@ from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
 from app.video.scheduling.feedback import observed_delay_s, predicted_delay_s
 from app.video.scheduling.placement import CLOUD_FIRST, Place, last_places, last_plan, place_for, stages_of
+from app.video.scheduling.source_limits import ROUNDING_FPS, sizes_within
 
 LOADS: tuple[tuple[str, float], ...] = (
     ("240p", 5.0),
@@ -63,12 +64,8 @@ def aimd(
 def _loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
     """The loads that the source can give; at least the lowest."""
     source = generator_output or {}
-    fps, height = source.get("fps") or 0.0, source.get("height") or 0
-    sizes = list(RESOLUTIONS)
-    largest = next((at for at, size in enumerate(sizes) if 0 < height <= RESOLUTIONS[size][1]), len(sizes) - 1)
-    possible = [
-        (size, rate) for size, rate in LOADS if sizes.index(size) <= largest and (fps <= 0 or rate <= fps + 0.5)
-    ]
+    fps, sizes = source.get("fps") or 0.0, sizes_within(source.get("height") or 0)
+    possible = [(size, rate) for size, rate in LOADS if size in sizes and (fps <= 0 or rate <= fps + ROUNDING_FPS)]
     return possible or [LOADS[0]]
 
 

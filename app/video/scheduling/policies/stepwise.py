@@ -20,6 +20,7 @@ from app.video.scheduling.placement import (
     place_for,
     stages_of,
 )
+from app.video.scheduling.source_limits import sizes_within
 
 SIZES = tuple(RESOLUTIONS)
 BAND = 0.8
@@ -108,10 +109,7 @@ def _options(dag: DagInfo, resource_info: ResourceInfo, generator_output: Genera
     movable = 0
     while movable < len(stages) and is_served(resource_info, stages[-1 - movable], "cloud"):
         movable += 1
-    height = source.get("height") or 0
-    largest = next(
-        (index for index, (_, high) in enumerate(RESOLUTIONS.values()) if 0 < height <= high), len(SIZES) - 1
-    )
+    largest = len(sizes_within(source.get("height") or 0)) - 1
     return _Options(stages, tuple(fps_steps(source.get("fps"))), movable, largest)
 
 

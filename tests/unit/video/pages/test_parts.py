@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from app.edge.video.stages.registry import kinds
@@ -127,6 +128,27 @@ def test_the_time_of_a_stage_is_split_into_computing_waiting_and_way() -> None:
     (alone,) = view_models.bars_of({"delay": {"a": 0.5, "b": None}})
     assert alone.computing is None and alone.shares == (100.0, 0.0, 0.0)
     assert view_models.bars_of({"delay": "soon"}) == ()
+
+
+def test_places_delays_and_quality_are_of_the_same_plan() -> None:
+    made = VideoJob(
+        "u",
+        "local",
+        "edge0",
+        "0",
+        read_dag(dag()),
+        (),
+        Constraint(),
+        "fixed",
+        RestartPolicy.NEVER,
+        to_text(BEGAN),
+        plan=replace(plan(), seq=7),
+        plan_result={**plan_result(), "plan_seq": 7},
+    )
+    assert view_models.view_of(made).bars and view_models.view_of(made).figures.p50 is not None
+    before = view_models.view_of(replace(made, plan_result={**plan_result(), "plan_seq": 6}))
+    assert before.placed and not before.bars
+    assert (before.figures.p50, before.figures.quality) == (None, None)
 
 
 def test_a_plot_needs_two_points_that_say_something() -> None:

@@ -104,3 +104,20 @@ def test_a_node_that_does_not_serve_the_stage_is_refused() -> None:
 def test_a_conf_that_cannot_be_is_refused() -> None:
     with pytest.raises(BadPlan, match=r"video_conf\.fps: is 0"):
         judge(an_answer(), conf={"fps": 0})
+
+
+@pytest.mark.parametrize(
+    ("source", "fps", "resolution"),
+    [
+        ({"fps": 12.0, "width": 480, "height": 270}, 12.0, "360p"),
+        ({"fps": 30.0, "width": 1920, "height": 1080}, 24.0, "480p"),
+        ({"fps": 23.976, "height": 240}, 24.0, "240p"),
+        ({"fps": 0.0, "height": 0}, 24.0, "480p"),
+        ({}, 24.0, "480p"),
+        (None, 24.0, "480p"),
+    ],
+)
+def test_no_plan_has_more_than_the_source_gives(source: dict[str, float] | None, fps: float, resolution: str) -> None:
+    """Whoever made it: policies of others, the simple ones of the product, and users."""
+    plan = validated_plan(CONF, an_answer(), dag=a_dag_info(), resource_info=THREE, source=source)
+    assert (plan.video_conf.fps, plan.video_conf.resolution) == (fps, resolution)
