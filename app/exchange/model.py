@@ -80,8 +80,12 @@ def read_source(text: str) -> Source:
 
 
 def _url(text: str) -> Source:
-    parts = urlsplit(text)
-    if not parts.hostname or parts.username is not None:
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:  # a bracket that is not closed, or a port that is no number
+        raise _no_source(text) from None
+    if not host or parts.username is not None:
         raise _no_source(text)
     return Source(Kind.URL, text)
 

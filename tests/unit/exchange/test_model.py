@@ -34,6 +34,8 @@ def test_sources_are_read(text: str, kind: Kind, parts: dict[str, str], name: st
         "model.onnx",
         "ftp://host/a.onnx",
         "http://host/a.onnx",
+        "https://[::1",
+        "https://host:port/a.onnx",
         "hf://model",
         "hf://org/../secret",
         "hf:org/model",
