@@ -85,8 +85,8 @@ def test_a_message_too_large_for_the_broker_is_left_out_and_the_next_ones_go_on(
         take(env, job.uid, 2)
         take_large(env, job.uid, 3, 100)
         take(env, job.uid, 4, 5)
-        deliver(env, job.uid)
-        deliver(env, job.uid)
+        for _ in range(8):  # the end of a connection may overtake the reason for it
+            deliver(env, job.uid)
         assert state(env, job.uid) == ("idle", 3, 0, "")
         ids = [json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] for _ in range(messages.qsize())]
     assert list(dict.fromkeys(ids)) == ["row/2", "row/4", "row/5"], "at least once"
