@@ -68,7 +68,7 @@ class QuantizationStep(Frozen):
         "int16",
         "float",
     ]
-    method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99"] = ""
+    method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99", "entropy"] = ""
     """Method of calibrating a range."""
     tensors: tuple[Annotated[str, Field(max_length=500)], ...] = Field(default=(), max_length=20_000)
     """Tensors that it concerns; none: all."""

@@ -10,7 +10,9 @@ from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.integers import UINT16, activation_parameters
+from app.conversion.toolchains.host.search.ranges import METHODS, range_of
 from app.conversion.toolchains.host.search.split import split_of
+from app.conversion.toolchains.host.search.statistics import PartStatistics
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from tests.unit.conversion.toolchains.host.search.test_search import LEVELS, Picture, network
 
@@ -65,3 +67,20 @@ def test_in_16_bits_a_value_three_times_beyond_the_range_is_not_cut_off() -> Non
         integer = np.clip(round(value / scale) + zero, 0, np.iinfo(UINT16).max)
         assert (integer - zero) * scale == pytest.approx(value, abs=scale)
     assert scale < 3.0 / 255 / 50, "and what is within is held far better than in 8 bits"
+
+
+@pytest.mark.parametrize("method", ["p99.99", "entropy"])
+def test_a_range_that_cuts_extremes_lies_inside_of_the_range_of_all_values_and_holds_zero(method: str) -> None:
+    statistics = PartStatistics()
+    values = np.random.default_rng(1).exponential(size=20_000).astype(np.float32)
+    values[0] = 500.0
+    assert statistics.add(values)
+    low, high = range_of(statistics, method)
+    assert low == 0.0 and 1.0 < high < 400.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_tensor_that_is_always_zero_has_a_range_by_every_method(method: str) -> None:
+    statistics = PartStatistics()
+    assert statistics.add(np.zeros(64, np.float32))
+    assert range_of(statistics, method) == (0.0, 0.0)
