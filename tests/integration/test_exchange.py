@@ -100,6 +100,16 @@ def test_a_repository_that_is_not_there_or_not_allowed_is_said_so(settings: Sett
     container.close()
 
 
+def test_a_hub_that_cannot_be_reached_is_named(settings: Settings) -> None:
+    nobody = "http://127.0.0.1:9"
+    container = assemble(settings.model_copy(update={"hf_endpoint": nobody}))
+    record = reported_job(container, "alice")
+    for transfer in (run(container, f"hf://{REPO}"), push(container, record.job_id, "hf://org/converted")):
+        code, words = failure(transfer)
+        assert code == "TRANSFER_FAILED" and f"{nobody} cannot be reached" in words and "httpx" not in words
+    container.close()
+
+
 def test_more_bytes_than_a_model_may_have_are_refused_before_they_come(
     settings: Settings, hub: tuple[Hub, str]
 ) -> None:

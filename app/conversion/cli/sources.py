@@ -11,8 +11,8 @@ from app.conversion.client import ConversionClient
 from app.kit.errors import BadInput
 
 LOOK_AGAIN_S = 0.5
-SOURCE = re.compile(r"(hf|mlflow|s3|https)://|models:/")
-"""The beginning of what is no file."""
+SOURCE = re.compile(r"[a-z][a-z0-9+.-]*://|models:/")
+"""The beginning of what is no file; the service says which of these it fetches."""
 
 
 class FetchFailed(BadInput):

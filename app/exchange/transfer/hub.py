@@ -56,7 +56,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
             progress.add(Path(path).stat().st_size)
             paths[name] = Path(path)
     except errors as error:
-        raise TransferFailed(f"{source.text} could not be fetched: {_sentence(error)}") from error
+        raise TransferFailed(f"{source.text} could not be fetched: {_sentence(error, access)}") from error
     return Fetched(paths.pop(chosen), {name.rpartition("/")[2]: path for name, path in paths.items()})
 
 
@@ -88,19 +88,19 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
             target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
         )
     except errors as error:
-        raise TransferFailed(f"{target.text} did not take the results: {_sentence(error)}") from error
+        raise TransferFailed(f"{target.text} did not take the results: {_sentence(error, access)}") from error
     return f"{access.hub_endpoint.rstrip('/')}/{target.name}"
 
 
 def _api(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
     try:
-        import httpx
+        import httpx2  # the client that huggingface_hub sends its requests with
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
         hint = "pip install 'modelmill[hub]'"
         raise ExtraMissing("The library of the hub is not installed here.", hint=hint) from error
-    errors = (HfHubHTTPError, httpx.HTTPError, OSError, ValueError)
+    errors = (HfHubHTTPError, httpx2.HTTPError, OSError, ValueError)
     return HfApi(endpoint=access.hub_endpoint, token=access.hub_token or False), errors
 
 
@@ -124,8 +124,12 @@ def _those(models: list[str]) -> str:
     return f"Name one with a colon: {', '.join(f':{name}' for name in models[:NAMED_AT_MOST])}{more}."
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, access: Access) -> str:
     """Returns the first line of an error, or the server's own words if there are any."""
+    from httpx2 import TransportError
+
+    if isinstance(error, TransportError):
+        return f"{access.hub_endpoint} cannot be reached ({error})"
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if status in REFUSALS:

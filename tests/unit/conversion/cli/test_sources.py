@@ -45,6 +45,8 @@ def transfer(state: str, done: int = 0, **more: Any) -> dict[str, Any]:
         ("models:/detector/3", True, "3"),
         ("https://host/a/b.onnx?x=1/2", True, "b"),
         ("models/3", False, "3"),
+        ("http://host/b.onnx", True, "b"),
+        ("ftp://host/b.onnx", True, "b"),
     ],
 )
 def test_sources_are_told_from_files(model: str, is_fetched: bool, stem: str) -> None:
