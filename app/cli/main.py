@@ -31,7 +31,6 @@ app = typer.Typer(
     help="Take a neural network from training to an edge NPU: train on Ray, convert ONNX → BIE → NEF, run it.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
