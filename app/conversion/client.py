@@ -98,10 +98,6 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._job(job_id).log(step, offset)
 
-    def artifacts(self, job_id: str) -> list[Record]:
-        with command_errors():
-            return self._job(job_id).artifacts()
-
     def actions(self, job_id: str) -> Record:
         """{"actions", "candidates"}: what to do next, and what a search tried."""
         with command_errors():

@@ -81,8 +81,8 @@ def test_it_is_converted_again_as_a_job_of_its_own(survivor: Survivor) -> None:
     assert {row["job_id"] for row in http.get("/archive").json()["jobs"]} == {survivor.job_id}
 
 
-def test_the_command_line_lists_keeps_rebuilds_and_deletes(
-    survivor: Survivor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
+    survivor: Survivor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for name, value in survivor.deployment.env.items():
         if name.startswith("MODELMILL_"):
@@ -95,6 +95,12 @@ def test_the_command_line_lists_keeps_rebuilds_and_deletes(
 
     assert short in say("archive", "list", "-q", "surv", *url)
     assert "out.nef" in say("archive", "show", short, *url)
+    assert "out.nef" in say("archive", "download", short, "-o", str(tmp_path), *url)
+    assert (tmp_path / "out.nef").read_bytes() == survivor.nef
+    assert not (tmp_path / "model.onnx").exists(), "the inputs only where they are named"
+    assert "model.onnx" in say("archive", "download", short, "model.onnx", "-o", str(tmp_path), *url)
+    assert typed(monkeypatch, "archive", "download", short, "out.nfe", *url) == 4
+    assert "It has: " in capsys.readouterr().err
     assert "is kept." in say("archive", "keep", short, *url)
     data_dir = str(Path(survivor.deployment.env["MODELMILL_DATA_DIR"]))
     assert "1 jobs are in the archive" in say("archive", "rebuild", "--data-dir", data_dir)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.conversion.cli.service import FULL_ID, SEARCHED_AT_MOST, JobId, archive_of
+from app.conversion.cli.service import FULL_ID, SEARCHED_AT_MOST, FileNames, JobId, OutFolder, archive_of
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, NotFound
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from app.conversion.client import ArchiveClient
 
 commands = typer.Typer(
-    help="The archive of completed jobs, including those from before a restart: list, show, keep, delete.",
+    help="The archive of completed jobs, including those from before a restart: list, show, download, keep, delete.",
     no_args_is_help=True,
     epilog=EPILOG,
 )
@@ -76,6 +77,23 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
         typer.echo(line)
     for name, artifact in sorted(record["artifacts"].items()):
         typer.echo(f"file     {name}  {artifact['size_bytes']} bytes  sha256 {artifact['sha256']}")
+
+
+@commands.command()
+def download(
+    context: typer.Context,
+    job: JobId,
+    names: FileNames = None,
+    out: OutFolder = Path(),
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Download files of a completed job. Each is checked against its SHA-256."""
+    from app.conversion.cli.conversion import fetch, print_paths
+
+    with archive_of(context, url) as client:
+        files = fetch(client, client.job(_id_of(client, job))["job"], out, names=names or None)
+    print_paths(files, as_json=as_json)
 
 
 @commands.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
 from app.conversion.cli.sources import fetched_key, is_source, stem_of
-from app.conversion.client import ConversionClient
+from app.conversion.client import ArchiveClient, ConversionClient
 from app.conversion.errors import NoImages
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CommandFailed, Exit
@@ -155,27 +156,39 @@ def _give_up(client: ConversionClient, record: Record | None, console: Console) 
 
 
 def fetch(
-    client: ConversionClient, record: Record, folder: Path, *, names: Sequence[str] | None = None
+    client: ConversionClient | ArchiveClient, record: Record, folder: Path, *, names: Sequence[str] | None = None
 ) -> dict[str, Path]:
     """Download files of a job.
 
     Args:
+        client: of the service's jobs, or of its archive.
         record: of the job.
         folder: where files go.
         names: of files; None: the results, reports and logs, but not the inputs.
 
     Returns:
         Name → path.
+
+    Raises:
+        NotFound: The job has no file of one of the names.
+        BadInput: The folder cannot be written to.
     """
+    artifacts = record["artifacts"]
+    if missing := [name for name in names or () if name not in artifacts]:
+        there = ", ".join(sorted(artifacts)) or "none"
+        raise NotFound(f"the job has no {', '.join(missing)}", hint=f"It has: {there}.")
+    chosen = sorted(artifacts.keys() - INPUTS if names is None else set(names))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return {
-            artifact["name"]: client.download(record["job_id"], artifact, folder)
-            for artifact in client.artifacts(record["job_id"])
-            if (artifact["name"] not in INPUTS if names is None else artifact["name"] in names)
-        }
+        return {name: client.download(record["job_id"], {"name": name, **artifacts[name]}, folder) for name in chosen}
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror or error}", hint="Choose another folder.") from error
+
+
+def print_paths(files: Mapping[str, Path], *, as_json: bool) -> None:
+    """Print where downloaded files are: paths, or JSON of their names and paths."""
+    paths = {name: str(path) for name, path in files.items()}
+    print(json.dumps(paths, indent=2) if as_json else "\n".join(paths.values()))
 
 
 def require_file(path: Path, what: str) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.conversion.cli.service import JobId, client_of, job_of
+from app.conversion.cli.service import FileNames, JobId, OutFolder, client_of, job_of
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Limit, Url
-from app.kit.errors import BadRequest, NotFound
+from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
     from app.conversion.client import ConversionClient
@@ -161,29 +161,17 @@ def share(
 def download(
     context: typer.Context,
     job: JobId,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names of files, such as out.nef bie.json; default: results, reports and logs."),
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the files.")] = Path(),
+    names: FileNames = None,
+    out: OutFolder = Path(),
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Download files of a job. Each is checked against its SHA-256."""
-    from app.conversion.cli.conversion import fetch
+    from app.conversion.cli.conversion import fetch, print_paths
 
     with client_of(context, url) as client:
-        record = job_of(client, job)
-        missing = [name for name in names or [] if name not in record["artifacts"]]
-        if missing:
-            there = ", ".join(sorted(record["artifacts"])) or "none"
-            raise NotFound(f"the job has no {', '.join(missing)}", hint=f"It has: {there}.")
-        files = fetch(client, record, out, names=names or None)
-    if as_json:
-        typer.echo(json.dumps({name: str(path) for name, path in files.items()}, indent=2))
-        return
-    for path in files.values():
-        typer.echo(path)
+        files = fetch(client, job_of(client, job), out, names=names or None)
+    print_paths(files, as_json=as_json)
 
 
 def _head(record: dict[str, Any]) -> list[str]:
