@@ -1,4 +1,4 @@
-"""The Python client against the running service, and the examples of its page."""
+"""The Python client against the running service, and the examples of its pages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.harness.api import not_a_number_model, png, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "client.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+PAGES = (REPOSITORY / "docs/client.md", REPOSITORY / "ops/packages/modelmill-client/README.md")
+EXAMPLES = [code for page in PAGES for code in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S)]
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def test_a_large_upload_goes_on_where_it_broke_off(
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_the_examples_of_its_page_run(service: Deployment, inputs: Path, number: int) -> None:
-    (inputs / "example.py").write_text(EXAMPLES[number])
+def test_the_examples_of_its_pages_run(service: Deployment, inputs: Path, number: int) -> None:
+    (inputs / "example.py").write_text(EXAMPLES[number].replace("http://127.0.0.1:8080", service.url))
     run = subprocess.run(
         [sys.executable, "example.py"],
         cwd=inputs,
