@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -34,6 +37,32 @@ def test_the_action_is_composite_and_takes_what_it_uses() -> None:
     assert action["runs"]["using"] == "composite"
     used = set(re.findall(r"inputs\.([a-z-]+)", str(action["runs"])))
     assert used == set(action["inputs"])
+
+
+def scripts() -> dict[str, str]:
+    """What each template runs to convert, by its name."""
+    action = yaml.safe_load((REPOSITORY / "ops/ci-templates/github-action.yml").read_text())
+    gitlab = yaml.safe_load((REPOSITORY / "ops/ci-templates/gitlab.yml").read_text())
+    [convert] = [step for step in action["runs"]["steps"] if step.get("id") == "convert"]
+    return {"github": convert["run"], "gitlab": "\n".join(gitlab[".modelmill"]["script"])}
+
+
+@pytest.mark.parametrize("template", ["github", "gitlab"])
+def test_without_an_outcome_the_reason_and_its_exit_code_stay(template: str, tmp_path: Path) -> None:
+    sample, commands = REPOSITORY / "ops/samples/digits", Path(sys.executable).parent
+    given = {"MODEL": str(sample / "digits.onnx"), "IMAGES": str(sample / "reference.zip"), "GITHUB_SHA": "abc"}
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    env = {**os.environ, **given, **files, "PATH": f"{commands}:{os.environ['PATH']}"}
+    run = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", scripts()[template]],
+        cwd=tmp_path,
+        env={**env, "MODELMILL_URL": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 3
+    assert "nothing answers at" in run.stderr and "no outcome" not in run.stderr
 
 
 def test_the_template_of_gitlab_fails_as_the_conversion_did() -> None:
