@@ -134,11 +134,19 @@ class Container:
 
     @cached_property
     def models(self) -> Models:
+        from app.accounts.service.audit_log import note
         from app.bootstrap.events import model_changed, users_of_model
         from app.model_registry.service import Models
 
-        listeners = partial(users_of_model, self), partial(model_changed, self)
-        return Models(self.database, self.objects, self.conversion, *listeners)
+        return Models(
+            self.database,
+            self.objects,
+            self.conversion,
+            partial(users_of_model, self),
+            partial(model_changed, self),
+            self.accounts.users.member,
+            note,
+        )
 
     @cached_property
     def exchange(self) -> Exchange:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.conversion.model import JobRecord
     from app.conversion.service import Conversion
     from app.joint_inference.service import Joint
-    from app.model_registry.model import ModelUse
+    from app.model_registry.model import ModelUse, Usage
     from app.training.model import Task
     from app.training.service import Training
     from app.video.service import Video
@@ -106,8 +106,8 @@ def node_listeners(of: Capabilities) -> NodeListeners:
     )
 
 
-def users_of_model(of: Capabilities, use: ModelUse) -> list[str]:
-    """A model, a version or a tag is to be removed: its uses, each as its reader finds it."""
+def users_of_model(of: Capabilities, use: ModelUse) -> list[Usage]:
+    """A model, a version or a tag is to be removed: its uses, anybody's."""
     from app.joint_inference.calibration.service import calibrations_using
 
     services = of.joint.services.using(use)
@@ -115,16 +115,12 @@ def users_of_model(of: Capabilities, use: ModelUse) -> list[str]:
     stages = of.video.catalogue.using(use)
     with of.database.read() as conn:
         calibrations = calibrations_using(conn, use, now=now())
-    return [
-        *(f"service {name}" for name in services),
-        *(f"calibration of {name}" for name in calibrations),
-        *(f"video job {uid}" for uid in jobs),
-        *(f"stage {name}" for name in stages),
-    ]
+    return [*services, *calibrations, *jobs, *stages]
 
 
 def model_changed(of: Capabilities, owner: str, name: str) -> None:
-    """Names of this model now refer to another version: updates everything that follows them."""
+    """Names of this model now refer to another version, or others may use it or no longer: updates everything that
+    follows them."""
     of.joint.services.model_changed(owner, name)
     of.video.catalogue.model_changed(owner, name, now=now())
 

@@ -12,15 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.conversion.schemas import MODEL_FILES
+from app.kit.access import read_allowed
 from app.kit.clock import now
 from app.kit.objects.blobs import blob_key
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, json_body, stream_bytes
+from app.kit.web.http import answer_of, json_answer, json_body, stream_bytes
 from app.kit.web.multipart import plain_name
 from app.kit.web.operations import Operations
 from app.model_registry import schemas
 from app.model_registry.access import models_of
-from app.model_registry.schemas import FILE, MODELS, NAMED, TAGS, VERSIONS
+from app.model_registry.schemas import ACCESS, FILE, MODELS, NAMED, SHARED, TAGS, VERSIONS
 from app.model_registry.uploads import receive_model
 
 MEDIA_TYPE = "application/octet-stream"
@@ -144,6 +145,45 @@ def put_tag(request: Request, body: schemas.TagChange, params: schemas.NamedQuer
 def remove_tag(request: Request, params: schemas.NamedQuery) -> Response:
     models_of(request).remove_tag(user_of(request), params.name, request.path_params["tag"])
     return Response(status_code=204)
+
+
+@OPERATIONS.add(
+    "GET",
+    SHARED,
+    "List the models of others that I may use, by owner and name",
+    {200: schemas.SharedModelsAnswer},
+)
+def list_shared(request: Request) -> Response:
+    shared = models_of(request).access.seen_by(user_of(request))
+    return json_answer(schemas.SharedModelsAnswer(models=[answer_of(schemas.SharedAnswer, model) for model in shared]))
+
+
+@OPERATIONS.add(
+    "GET",
+    ACCESS,
+    "Get who may use a model of mine",
+    {200: schemas.AllowedUsers},
+    more_errors=(404,),
+    query=schemas.NamedQuery,
+)
+def get_access(request: Request, params: schemas.NamedQuery) -> Response:
+    rule = models_of(request).access.rule(user_of(request), params.name)
+    return json_answer(schemas.AllowedUsers(allowed=rule.to_json()))
+
+
+@OPERATIONS.add(
+    "PUT",
+    ACCESS,
+    "Set who may use a model of mine in services and stages",
+    {200: schemas.AllowedUsers},
+    more_errors=(404,),
+    query=schemas.NamedQuery,
+    body=schemas.AllowedUsers,
+)
+def put_access(request: Request, body: schemas.AllowedUsers, params: schemas.NamedQuery) -> Response:
+    rule = read_allowed(body.allowed)
+    models_of(request).access.permit(user_of(request), params.name, rule)
+    return json_answer(schemas.AllowedUsers(allowed=rule.to_json()))
 
 
 def _versions(request: Request, name: str) -> Response:

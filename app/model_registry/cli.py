@@ -1,4 +1,5 @@
-"""`modelmill models …`: list, add, show, versions, tag, untag, remove. Heavy libraries are imported by what needs them.
+"""`modelmill models …`: list, add, show, versions, tag, untag, allow, shared, remove. Heavy libraries are imported by
+what needs them.
 
 A command parses, calls the client and prints; results go to stdout, troubles to stderr.
 """
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.kit.access import words_of
 from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
+from app.kit.cli.service_options import Allowed, AsJson, Everybody, Limit, Url, token, url_of
 from app.kit.cli.tables import print_table, table_of
 from app.kit.errors import BadRequest, NotFound
 
@@ -33,7 +35,7 @@ OneName = Annotated[
 ]
 Tag = Annotated[str, typer.Argument(metavar="TAG", help="The tag, such as stable or canary.")]
 commands = typer.Typer(
-    help="The model registry: list, add, show, versions, tag, remove.",
+    help="The model registry: list, add, show, versions, tag, share, remove.",
     no_args_is_help=True,
     epilog=EPILOG,
 )
@@ -138,6 +140,35 @@ def untag(context: typer.Context, name: Name, tag: Tag, url: Url = None) -> None
 
 
 @commands.command()
+def allow(
+    context: typer.Context,
+    name: Name,
+    who: Allowed = None,
+    everybody: Everybody = False,
+    nobody: Annotated[bool, typer.Option("--nobody", help="Nobody but you.")] = False,
+    url: Url = None,
+) -> None:
+    """Set who may use a model of yours in services and stages, as OWNER/NAME. Without names: print the access rule."""
+    if sum((bool(who), everybody, nobody)) > 1:
+        raise BadRequest("These contradict each other.", hint="Give names, or --everybody, or --nobody.")
+    with _client(context, url) as client:
+        if who or everybody or nobody:
+            record = client.put_access(name, None if everybody else who or [])
+        else:
+            record = client.access(name)
+    allowed = record["allowed"]
+    typer.echo(f"{name}: {'nobody but you' if allowed == [] else words_of(allowed)}")
+
+
+@commands.command()
+def shared(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+    """List the models of others that I may use."""
+    with _client(context, url) as client:
+        models = client.shared()
+    print_table(models, _shared_table, "There are no models of others that you may use.", as_json=as_json)
+
+
+@commands.command()
 def remove(context: typer.Context, name: OneName, url: Url = None) -> None:
     """Delete a model and its files, or one version, unless a service, a stage, a video job or a tag uses it."""
     with _client(context, url) as client:
@@ -211,6 +242,18 @@ def _models_table(models: list[Json]) -> Table:
             model["decoder"],
             age(model["created_at"], datetime.now(UTC)),
         )
+    return table
+
+
+def _shared_table(models: list[Json]) -> Table:
+    from rich.markup import escape
+
+    from app.kit.clock import age
+
+    table = table_of("name", "version", "tags", "age")
+    for model in models:
+        tags, since = " ".join(model["tags"]), age(model["created_at"], datetime.now(UTC))
+        table.add_row(escape(model["name"]), str(model["version"]), tags, since)
     return table
 
 

@@ -61,6 +61,17 @@ class ModelsClient(ApiClient):
     def remove_tag(self, name: str, tag: str) -> None:
         self._delete(_tag_path(tag), params={"name": name})
 
+    def shared(self) -> list[Record]:
+        """Models of others that the user may use."""
+        return list(self._json("GET", f"{MODELS}/shared")["models"])
+
+    def access(self, name: str) -> Record:
+        """{allowed}: names of users and @groups, or None for everybody."""
+        return self._json("GET", f"{MODELS}/access", params={"name": name})
+
+    def put_access(self, name: str, allowed: list[str] | None) -> Record:
+        return self._json("PUT", f"{MODELS}/access", params={"name": name}, json={"allowed": allowed})
+
     def remove(self, name: str) -> None:
         self._delete(NAMED, params={"name": name})
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.inference.prediction import Format, ModelCard
+from app.kit.access import Member
 from app.model_registry.errors import BadLabels, BadModelName, BadTag, ModelNotFound
 
 MAX_NAME = 200
@@ -75,9 +76,47 @@ class ModelUse:
     """Names that refer to it now, as written in services and stages."""
     files: frozenset[str] = frozenset()
     """sha256 of the models, without their twins."""
+    admits: Callable[[str], bool] = field(default=lambda _: False, compare=False)
+    """Whether a user may use the model of another owner."""
 
-    def has(self, *names: str) -> bool:
-        return not self.names.isdisjoint(names)
+    def has(self, user: str, *names: str) -> bool:
+        """Returns whether one of these names, as this user writes them, refers to it now."""
+        is_own = user == self.owner
+        if is_own and not self.names.isdisjoint(names):
+            return True
+        shared = {shared_name(self.owner, name) for name in self.names}
+        return not shared.isdisjoint(names) and (is_own or self.admits(user))
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Something that uses a model."""
+
+    kind: str
+    """service, calibration, video job or stage."""
+    name: str
+    """As users know it: a service as namespace/name."""
+    owner: str
+
+    def words(self, reader: Member) -> str:
+        """What it is, for this reader: what is another user's has no name, unless an administrator reads."""
+        if reader.name != self.owner and not reader.is_admin:
+            return f"a {self.kind} of another user"
+        named = f"{self.kind} of {self.name}" if self.kind == "calibration" else f"{self.kind} {self.name}"
+        return named if reader.name == self.owner else f"{named} of {self.owner}"
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """A model of another owner as those see it who may use it."""
+
+    owner: str
+    name: str
+    """As they write it: owner/name."""
+    version: int
+    """The newest."""
+    tags: tuple[str, ...]
+    created_at: str
 
 
 def file_of(file_format: Format) -> str:
@@ -124,6 +163,28 @@ def parted(name: str) -> tuple[str, str]:
     base, at, selector = name.rpartition(AT)
     is_pin = bool(base) and bool(at) and bool(VERSION.fullmatch(selector) or TAG.fullmatch(selector))
     return (base, selector) if is_pin else (name, "")
+
+
+def shared_name(owner: str, name: str) -> str:
+    """Returns the name under which others refer to a model."""
+    return f"{owner}/{name}"
+
+
+def split_shared(name: str) -> tuple[str, str]:
+    """Splits alice/faces@3 into alice and faces@3; a name without a slash into two empty texts."""
+    owner, slash, base = name.partition("/")
+    return (owner, base) if slash else ("", "")
+
+
+def follows(name: str, owner: str, model: str, *, by: str) -> bool:
+    """Returns whether a name, as the user `by` writes it, is one of this model, whichever version it refers to.
+
+    Args:
+        owner: of the model.
+        model: its plain name.
+    """
+    known = {shared_name(owner, model), *([model] if by == owner else [])}
+    return not known.isdisjoint((name, parted(name)[0]))
 
 
 def version_on(card: str) -> tuple[str, int]:

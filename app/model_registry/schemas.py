@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from app.conversion.options import Preprocess
 from app.inference.prediction import Decoder, Format
+from app.kit.access import MOST
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
@@ -19,6 +20,8 @@ MODELS = "/api/v2/models"
 NAMED = f"{MODELS}/named"
 FILE = f"{MODELS}/file"
 VERSIONS = f"{MODELS}/versions"
+ACCESS = f"{MODELS}/access"
+SHARED = f"{MODELS}/shared"
 TAGS = f"{MODELS}/tags/{{tag}}"
 PAGE = "/ui/models/named"
 TEXT = r"^[^\x00-\x1f\x7f]*$"
@@ -45,6 +48,12 @@ class NamedQuery(Strict):
 
 class TagChange(Strict):
     version: Annotated[int, Field(ge=1, le=10**9)]
+
+
+class AllowedUsers(Strict):
+    """Names of users, and of groups as @group, who may use the model beside its owner; null: everybody."""
+
+    allowed: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=MOST)] | None
 
 
 class _Versioned(Strict):
@@ -146,6 +155,20 @@ class VersionsAnswer(BaseModel):
 class ModelsAnswer(BaseModel):
     models: list[ModelAnswer]
     next_cursor: str | None
+
+
+class SharedAnswer(BaseModel):
+    name: str
+    """As services and stages refer to it: owner/name."""
+    owner: str
+    version: int
+    """The newest."""
+    tags: list[str]
+    created_at: str
+
+
+class SharedModelsAnswer(BaseModel):
+    models: list[SharedAnswer]
 
 
 def address(path: str, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from app.conversion.errors import ArtifactNotReady
@@ -11,9 +11,11 @@ from app.conversion.options import Preprocess
 from app.conversion.service import Conversion
 from app.conversion.service.uploads import FileParts
 from app.inference.prediction import Decoder, Format, ModelCard
+from app.kit.access import Member
 from app.kit.clock import to_text
 from app.kit.objects import ObjectStore
 from app.kit.sql import Database
+from app.model_registry.contract import MemberOf, Note, OnChange, UsersOf
 from app.model_registry.errors import ModelExists, ModelInUse
 from app.model_registry.imports import ImportedModel, ModelImports
 from app.model_registry.job_models import JobModels
@@ -30,23 +32,23 @@ from app.model_registry.model import (
     is_name,
     pins,
 )
+from app.model_registry.model_access import ModelAccess
 from app.model_registry.storage import ModelStorage, Source, no_such_tag, refuse_tagged
 
 __all__ = ["Model", "Models", "Versioning"]
 NAMED_USERS = 5
-UsersOf = Callable[[ModelUse], Sequence[str]]
-"""Returns what uses a model, in words that users know: `service default/faces`."""
-OnChange = Callable[[str, str], None]
-"""Called with the owner and the plain name of a model when one of its names refers to another version."""
 
 
 class Models:
-    """Every verb takes the user; another user's model is as if it did not exist.
+    """Every verb takes the user; another user's model is as if it did not exist, except that `find` returns what its
+    owner lets them use, see ModelAccess.
 
     Args:
         conversion: whose jobs models may come from.
         users_of: what uses a model.
-        on_change: called when a name refers to another version.
+        on_change: called when a name refers to another version, or others may use it or no longer.
+        member_of: gives a user's groups.
+        note: writes an entry of the audit log.
     """
 
     def __init__(
@@ -56,6 +58,8 @@ class Models:
         conversion: Conversion,
         users_of: UsersOf = lambda _: (),
         on_change: OnChange = lambda *_: None,
+        member_of: MemberOf = Member,
+        note: Note = lambda *_: None,
     ) -> None:
         self.users_of = users_of
         self.on_change = on_change
@@ -64,6 +68,7 @@ class Models:
         self.storage = ModelStorage(database, objects)
         self.imports = ModelImports(objects, conversion)
         self.job_models = JobModels(conversion.jobs)
+        self.access = ModelAccess(database, on_change, member_of, note)
 
     def find(self, user: str, name: str, *, now: datetime) -> Model | None:
         """Returns the model of this name, if there is one: the newest version of a plain name, or what name@3 and
@@ -72,6 +77,8 @@ class Models:
         A name that is not registered is searched among the user's completed jobs, as `name-or-id`, or
         `name-or-id/out.nef` (or out.bie, out.onnx; by default out.nef). The model is then registered under this name,
         so that it remains when its job expires. If several jobs have exactly this name, the newest counts.
+
+        Last, `owner/name` is a model of another owner that this user may use.
         """
         model = self.storage.look(user, name)
         if model is not None or not is_name(name):
@@ -80,7 +87,7 @@ class Models:
             record = self.job_models.job(user, job, file_format)
             if record is not None:
                 return self._pinned(user, name, record, file_format, now)
-        return None
+        return self.access.find(user, name)
 
     def add_from_job(
         self,
@@ -220,13 +227,14 @@ class Models:
         return self.storage.get(user, name)
 
     def suggestions(self, user: str, *, most: int) -> list[str]:
-        """Returns names to choose from: of models, the newest first, and of their tags.
+        """Returns names to choose from: of models, the newest first, of their tags, and of models of others.
 
         Args:
             most: number of each.
         """
         models, _ = self.page(user, limit=most)
-        return [*(model.name for model in models), *self.storage.tagged(user, most)]
+        shared = self.access.suggestions(user, most=most)
+        return [*(model.name for model in models), *self.storage.tagged(user, most), *shared]
 
     def versions(self, user: str, name: str) -> tuple[list[Model], dict[str, int]]:
         """Returns the versions of a model, the newest first, and the version of each tag.
@@ -263,7 +271,7 @@ class Models:
         _, tags = self.storage.versions(user, name)
         if tag not in tags:
             raise no_such_tag(name, tag)
-        self._refuse_used(ModelUse(user, frozenset({f"{name}{AT}{tag}"})), f"{name}{AT}{tag}")
+        self._refuse_used(user, name, frozenset({f"{name}{AT}{tag}"}), f"{name}{AT}{tag}")
         self.storage.remove_tag(user, name, tag)
 
     def remove(self, user: str, name: str) -> None:
@@ -285,17 +293,22 @@ class Models:
         tagged = (f"{model.name}{AT}{tag}" for tag, version in tags.items() if version in numbers)
         newest = {model.name} if all_versions[0].version in numbers else set[str]()
         names = frozenset({*(each.pin for each in gone), *tagged, *newest})
-        self._refuse_used(ModelUse(user, names, frozenset(each.card.sha256 for each in gone)), name)
+        self._refuse_used(user, model.name, names, name, frozenset(each.card.sha256 for each in gone))
         self.storage.remove(user, name)
 
-    def _refuse_used(self, use: ModelUse, name: str) -> None:
-        users = self.users_of(use)
+    def _refuse_used(
+        self, user: str, model: str, names: frozenset[str], name: str, files: frozenset[str] = frozenset()
+    ) -> None:
+        """Checks that nothing uses these names and files of a plain name."""
+        use = ModelUse(user, names, files, self.access.admits(self.access.rule(user, model)))
+        reader = self.access.member_of(user)
+        users = list(dict.fromkeys(usage.words(reader) for usage in self.users_of(use)))
         if users:
             further = f" and {len(users) - NAMED_USERS} more" if len(users) > NAMED_USERS else ""
             raise ModelInUse(
                 f"The model {name!r} is used by {', '.join(users[:NAMED_USERS])}{further}.",
                 hint="End them, or have them use another model, and remove it then.",
-                detail={"used_by": list(users)},
+                detail={"used_by": users},
             )
 
     def _target(self, user: str, name: str, versioning: Versioning) -> str:

@@ -11,12 +11,14 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from app.inference.prediction import MODEL_CARD
+from app.kit.access import AccessRule, read_allowed
 from app.kit.sql import metadata
 from app.kit.sql.rows import from_row, row_of
-from app.model_registry.model import AT, Model, parted
+from app.model_registry.model import AT, Model, SharedModel, parted, shared_name
 
 FILES_LOCK = 0x626C6F6273  # any number of ours: PostgreSQL's advisory locks have no names
 
+OWNER_ALONE = "[]"
 models = sa.Table(
     "models",
     metadata,
@@ -25,8 +27,10 @@ models = sa.Table(
     sa.Column("created_at", sa.String(32), nullable=False, index=True),
     sa.Column("newest", sa.Integer, nullable=False, server_default="1"),
     sa.Column("last_number", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("allowed", sa.Text, nullable=False, server_default=OWNER_ALONE),
 )
-"""newest: the version that the plain name refers to, since created_at. last_number: the highest number ever given."""
+"""newest: the version that the plain name refers to, since created_at. last_number: the highest number ever given.
+allowed: who may use it beside its owner, as AccessRule.to_json."""
 versions = sa.Table(
     "model_versions",
     metadata,
@@ -154,6 +158,46 @@ def remove_tag(conn: Connection, owner: str, name: str, tag: str) -> bool:
         Whether it existed.
     """
     return conn.execute(sa.delete(tags).where(*_named(tags, owner, name), tags.c.tag == tag)).rowcount == 1
+
+
+def get_allowed(conn: Connection, owner: str, name: str) -> AccessRule | None:
+    """Returns who may use a plain name beside its owner; None: there is no such model."""
+    text = conn.execute(sa.select(models.c.allowed).where(*_named(models, owner, name))).scalar()
+    return None if text is None else read_allowed(json.loads(text))
+
+
+def put_allowed(conn: Connection, owner: str, name: str, rule: AccessRule) -> None:
+    """Sets who may use a model beside its owner.
+
+    Args:
+        name: of the model, plain.
+        rule: whom it admits.
+    """
+    change = sa.update(models).where(*_named(models, owner, name))
+    conn.execute(change.values(allowed=json.dumps(rule.to_json())))
+
+
+def shared_models(conn: Connection) -> list[tuple[SharedModel, AccessRule]]:
+    """Returns the models of all owners that others may use, by owner and name."""
+    is_shared = models.c.allowed != OWNER_ALONE
+    of_shared = sa.select(tags.c.owner, tags.c.name, tags.c.tag).join(models, _is_same(models, tags)).where(is_shared)
+    tags_by_model: dict[tuple[str, str], list[str]] = {}
+    for owner, name, tag in conn.execute(of_shared.order_by(tags.c.tag)):
+        tags_by_model.setdefault((owner, name), []).append(tag)
+    rows = conn.execute(sa.select(models).where(is_shared).order_by(models.c.owner, models.c.name))
+    return [
+        (
+            SharedModel(
+                row.owner,
+                shared_name(row.owner, row.name),
+                row.newest,
+                tuple(tags_by_model.get((row.owner, row.name), ())),
+                row.created_at,
+            ),
+            read_allowed(json.loads(row.allowed)),
+        )
+        for row in rows
+    ]
 
 
 def page(

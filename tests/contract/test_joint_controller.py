@@ -28,7 +28,7 @@ from app.kit.queue.broker import connect_to_look
 from app.kit.sql import Database
 from app.kit.web.languages import CHINESE
 from app.kit.web.written_texts import filters
-from app.model_registry.model import Model, ModelUse
+from app.model_registry.model import Model, ModelUse, Usage
 from app.model_registry.service import Models
 from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, WorkerState
 from app.nodes.service import NodeAccess, Nodes
@@ -326,8 +326,24 @@ def test_services_that_name_a_model_are_looked_at_when_its_names_change_and_keep
     env.services.model_changed("alice", "s")
     assert set(env.woken) == {uids[name] for name in ("plain", "pinned", "tagged")}
     used = {name: env.services.using(ModelUse("alice", frozenset({name}))) for name in ("s@3", "s@stable", "s@4")}
-    assert used == {"s@3": ["default/pinned"], "s@stable": ["default/tagged"], "s@4": []}
+    pinned, tagged = (Usage("service", f"default/{name}", "alice") for name in ("pinned", "tagged"))
+    assert used == {"s@3": [pinned], "s@stable": [tagged], "s@4": []}
     assert env.services.using(ModelUse("bob", frozenset({"s"}))) == []
+
+
+def test_services_that_name_a_model_of_another_owner_follow_it_and_hold_it_with_access(env: Env) -> None:
+    uids = {}
+    for name, small in {"plain": "alice/s", "tagged": "alice/s@stable", "own": "s", "others": "alice_/s"}.items():
+        made = resource(name, edge="edge0", cloud="cloud0", small=small, big="b")
+        uids[name] = env.services.create("bob", made, now=NOW).uid
+    env.woken.clear()
+    env.services.model_changed("alice", "s")
+    assert set(env.woken) == {uids["plain"], uids["tagged"]}
+    names = frozenset({"s", "s@stable"})
+    assert env.services.using(ModelUse("alice", names)) == []
+    using = env.services.using(ModelUse("alice", names, admits=lambda user: user == "bob"))
+    assert {usage.name for usage in using} == {"default/plain", "default/tagged"}
+    assert {usage.owner for usage in using} == {"bob"}
 
 
 def test_that_a_worker_is_told_to_run_another_version_is_an_event_and_the_same_one_is_none(env: Env) -> None:

@@ -32,7 +32,7 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 from app.kit.sql import Database
-from app.model_registry.model import ModelUse
+from app.model_registry.model import ModelUse, Usage
 from app.model_registry.service import Models
 
 RUN = "app.joint_inference.calibration.evaluation:run"
@@ -281,11 +281,14 @@ class Calibrations:
         return tell
 
 
-def calibrations_using(conn: Connection, use: ModelUse, *, now: datetime) -> list[str]:
-    """namespace/name of the services with a calibration that waits or runs and needs this of a model, sorted."""
-    requests = [entry.request for entry in store.of_owner(conn, use.owner) if entry.is_under_way(now)]
-    using = [request for request in requests if use.has(request.edge_model, request.cloud_model)]
-    return sorted({f"{request.namespace}/{request.name}" for request in using})
+def calibrations_using(conn: Connection, use: ModelUse, *, now: datetime) -> list[Usage]:
+    """Calibrations, anybody's, that wait or run and need this of a model, by owner and namespace/name of service."""
+    using = {
+        (entry.owner, f"{entry.request.namespace}/{entry.request.name}")
+        for entry in store.not_ended(conn)
+        if entry.is_under_way(now) and use.has(entry.owner, entry.request.edge_model, entry.request.cloud_model)
+    }
+    return [Usage("calibration", name, owner) for owner, name in sorted(using)]
 
 
 def _failed(error: ModelmillError) -> dict[str, Any]:

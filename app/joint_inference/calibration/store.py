@@ -46,6 +46,12 @@ def of_owner(conn: Connection, owner: str) -> list[Calibration]:
     return [_read(row) for row in conn.execute(mine.order_by(calibrations.c.created_at.desc()))]
 
 
+def not_ended(conn: Connection) -> list[Calibration]:
+    """Returns everybody's calibrations that have not ended."""
+    query = sa.select(calibrations).where(calibrations.c.state.in_([state.value for state in OPEN]))
+    return [_read(row) for row in conn.execute(query)]
+
+
 def change(conn: Connection, calibration_id: str, **values: Any) -> bool:
     """Changes a calibration that has not ended.
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import MODEL_CARD, ModelCard
 from app.joint_inference.model.content import BigModel, OrderContent, resource_for_node
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.state import ObservedWorker, condition_of
 from app.joint_inference.model.status import Condition, ConditionType, Reason
-from app.nodes.model import Node, Order, WorkKey
+from app.nodes.model import Node, Operation, Order, WorkKey
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class ObservedState:
     problem: Condition | None = None
     """What is wrong with the service, whatever its nodes report."""
     warning: Condition | None = None
+    withdrawn: frozenset[Role] = frozenset()
+    """Workers that keep the model of their last order, because its name no longer refers to one."""
 
 
 Place = tuple[Role, str]
@@ -76,7 +78,7 @@ def plan_service(service: Service, state: ObservedState) -> ServicePlan:
         for role, node in ((Role.EDGE, state.edge_node), (Role.CLOUD, state.cloud_node))
     }
     problem = state.problem or _missing(service, state)
-    condition = problem or condition_of(service, workers)
+    condition = problem or _withdrawn(service, state, condition_of(service, workers))
     orders = {} if problem is not None else _orders(service, state, workers[Role.CLOUD])
     placed = {(role, service.specification.worker(role).node): content for role, content in orders.items()}
     return ServicePlan(condition, placed, active, failed, nodes, workers)
@@ -119,6 +121,27 @@ def _missing(service: Service, state: ObservedState) -> Condition | None:
         if what is None
     ]
     return Condition(ConditionType.FAILED, missing[0][0], "\n".join(text for _, text in missing)) if missing else None
+
+
+def kept_model(service: Service, order: Order | None) -> ModelCard | None:
+    """Returns the model that a worker goes on with when its name no longer refers to one: that of its last order, if
+    the service has not been changed since."""
+    if order is None or order.operation is Operation.DELETE or order.generation != service.generation:
+        return None
+    return MODEL_CARD.read(order.content["model"])
+
+
+def _withdrawn(service: Service, state: ObservedState, condition: Condition) -> Condition:
+    """The condition of a service that serves says which models are no longer there; other troubles come first."""
+    if not state.withdrawn or (condition.type, condition.reason) != (ConditionType.RUNNING, Reason.SERVING):
+        return condition
+    lost = [service.specification.worker(role) for role in Role if role in state.withdrawn]
+    lines = (
+        f"The model {worker.model!r} of the {worker.role} worker is no longer there for you: it is not shared any "
+        "more, or was removed. The worker goes on with the version that it has."
+        for worker in lost
+    )
+    return Condition(ConditionType.RUNNING, Reason.DEGRADED, "\n".join(lines))
 
 
 def _orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> dict[Role, OrderContent]:

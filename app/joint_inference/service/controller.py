@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from app.joint_inference import store
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
 from app.joint_inference.model.fleet import SUMMED_AT, fleet_plan, summed, task_info_of
-from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan_service
+from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, kept_model, key_of, plan_service
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.rollout import Rollout
 from app.joint_inference.model.state import change_of_model
@@ -159,17 +159,27 @@ class Controller:
         problem, warning = self._check(service, edge_model, cloud_model)
         warning = warning or self._drift(service)
         cloud_node = self.nodes.access.find_for(service.owner, specification.cloud.node)
-        edge_orders = {order.node: order for order in orders if order.key == key_of(service, Role.EDGE)}
+        edge_orders, cloud_orders = (
+            {order.node: order for order in orders if order.key == key_of(service, role)}
+            for role in (Role.EDGE, Role.CLOUD)
+        )
         placements = self.services.placements(service)
         card = edge_model.card if edge_model else None
+        cloud_card = cloud_model.card if cloud_model else None
+        withdrawn = frozenset(role for role, known in ((Role.EDGE, card), (Role.CLOUD, cloud_card)) if known is None)
+        cloud_card = cloud_card or kept_model(service, cloud_orders.get(specification.cloud.node))
         rollout = next_rollout(service, card if problem is None else None, placements, now)
         plans = {}
         for placed, node in placements:
             name = placed.specification.edge.node
+            if card is None:
+                edge_card = kept_model(service, edge_orders.get(name))
+            else:
+                edge_card = rollout.model_of(name) if rollout is not None else card
             state = ObservedState(
                 now=now,
-                edge_model=rollout.model_of(name) if rollout is not None and card is not None else card,
-                cloud_model=cloud_model.card if cloud_model else None,
+                edge_model=edge_card,
+                cloud_model=cloud_card,
                 edge_node=node,
                 cloud_node=cloud_node,
                 edge_order=edge_orders.get(name),
@@ -177,6 +187,7 @@ class Controller:
                 former=rollout.compared_on(name) if rollout is not None else None,
                 problem=problem,
                 warning=warning,
+                withdrawn=withdrawn,
             )
             plans[name] = plan_service(placed, state)
         is_fleet = bool(specification.edge.selector)

@@ -31,7 +31,7 @@ from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
-from app.model_registry.model import Model, ModelUse, parted, version_on
+from app.model_registry.model import Model, ModelUse, Usage, follows, version_on
 from app.nodes.service import Nodes
 
 Wake = Callable[[str], None]
@@ -279,18 +279,23 @@ class Services:
         with self.database.read() as conn:
             return len(store.there_for(conn, user))
 
-    def using(self, use: ModelUse) -> list[str]:
-        """namespace/name of those whose edge or cloud worker needs this of a model."""
+    def using(self, use: ModelUse) -> list[Usage]:
+        """Those, anybody's, whose edge or cloud worker needs this of a model."""
         with self.database.read() as conn:
-            services = store.there_for(conn, use.owner)
-        return [f"{service.namespace}/{service.name}" for service in services if use.has(*models_of(service))]
+            services = store.there_with_models_of(conn, use.owner)
+        return [
+            Usage("service", f"{service.namespace}/{service.name}", service.owner)
+            for service in services
+            if use.has(service.owner, *models_of(service))
+        ]
 
-    def model_changed(self, user: str, model: str) -> None:
-        """A name of this model means another version now: have the services that name it reconciled."""
+    def model_changed(self, owner: str, model: str) -> None:
+        """A name of this model means another version now, or others may use it or no longer: have the services that
+        name it reconciled, anybody's."""
         with self.database.read() as conn:
-            services = store.there_for(conn, user)
+            services = store.there_with_models_of(conn, owner)
         for service in services:
-            if any(model in (name, parted(name)[0]) for name in models_of(service)):
+            if any(follows(name, owner, model, by=service.owner) for name in models_of(service)):
                 self.wake(service.uid)
 
     def delete_all(self, user: str, *, now: datetime) -> None:

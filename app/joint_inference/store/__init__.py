@@ -30,5 +30,6 @@ from app.joint_inference.store.services import (
     page,
     selecting,
     there_for,
+    there_with_models_of,
     uids,
 )

@@ -16,6 +16,7 @@ from app.joint_inference.model.rollout import RolloutState
 from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
 from app.kit.sql.rows import from_row
+from app.model_registry.model import shared_name
 from app.results.store import forget_producers
 
 JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed", "rollout"})
@@ -181,6 +182,15 @@ def there_for(conn: Connection, owner: str) -> list[Service]:
     """Those that are not being deleted already."""
     query = sa.select(services).where(services.c.owner == owner, IS_THERE, services.c.deleted_at.is_(None))
     return [to_service(row) for row in conn.execute(query)]
+
+
+def there_with_models_of(conn: Connection, owner: str) -> list[Service]:
+    """Those that are not being deleted already, of this owner, and of others that may name a model of theirs."""
+    prefix = f'"{shared_name(owner, "")}'
+    names_one = (column.contains(prefix, autoescape=True) for column in (services.c.spec, services.c.rollout))
+    is_affected = sa.or_(services.c.owner == owner, *names_one)
+    query = sa.select(services).where(is_affected, IS_THERE, services.c.deleted_at.is_(None))
+    return [to_service(row) for row in conn.execute(query.order_by(services.c.created_at, services.c.uid))]
 
 
 def selecting(conn: Connection) -> list[str]:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
+from app.kit.access import read_typed
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
@@ -19,7 +20,7 @@ from app.kit.web.list_page import ListQuery
 from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
-from app.model_registry.model import Model
+from app.model_registry.model import Model, shared_name
 from app.model_registry.schemas import MAX_CURSOR, MAX_PIN, TEXT
 
 PAGE_MODELS = 50
@@ -50,6 +51,10 @@ class TagForm(NamedForm):
     version: Annotated[int, Field(ge=1, le=10**9)]
 
 
+class AccessForm(NamedForm):
+    allowed: Annotated[str, Field(max_length=10_000)] = ""
+
+
 class UntagForm(NamedForm):
     tag: Annotated[str, Field(max_length=64)]
 
@@ -65,6 +70,7 @@ def models(request: Request) -> Response:
         query=params,
         models=page,
         older=older,
+        shared=models_of(request).access.seen_by(user),
         jobs=_job_names(request, page),
     )
 
@@ -82,6 +88,8 @@ def named(request: Request) -> Response:
         versions=versions,
         tags=tags,
         note=params.note,
+        allowed=models.access.rule(user, model.name).text,
+        reference=shared_name(user, model.name),
         jobs=_job_names(request, versions),
     )
 
@@ -112,8 +120,14 @@ def untag(request: Request, fields: UntagForm) -> Response:
     return _back_to(fields.name, "untagged")
 
 
-def _back_to(name: str, note: str) -> Response:
-    return see_other(f"/ui/models/named?{urlencode({'name': name, 'note': note})}#versions")
+@with_form(AccessForm)
+def permit(request: Request, fields: AccessForm) -> Response:
+    models_of(request).access.permit(user_of(request), fields.name, read_typed(fields.allowed))
+    return _back_to(fields.name, "permitted", "access")
+
+
+def _back_to(name: str, note: str, part: str = "versions") -> Response:
+    return see_other(f"/ui/models/named?{urlencode({'name': name, 'note': note})}#{part}")
 
 
 def _job_names(request: Request, models: list[Model]) -> dict[str, str]:
@@ -129,5 +143,6 @@ ROUTES = [
     Route("/ui/models/delete", ask_delete),
     Route("/ui/models/delete", delete, methods=["POST"]),
     Route("/ui/models/tag", tag, methods=["POST"]),
+    Route("/ui/models/access", permit, methods=["POST"]),
     Route("/ui/models/untag", untag, methods=["POST"]),
 ]

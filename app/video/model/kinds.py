@@ -112,9 +112,10 @@ class Stage(JsonDocument):
     """By model_id."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
-    def has_model(self, files: Collection[str]) -> bool:
-        """Whether a variant of it runs a model with one of these SHA-256 values."""
-        return any(card.sha256 in files for cards in self.variants for card in cards)
+    def has_model(self, files: Collection[str], prefix: str = "") -> bool:
+        """Whether a variant of it runs a model with one of these SHA-256 values, and a name that begins so."""
+        cards = (card for variant in self.variants for card in variant)
+        return any(card.sha256 in files and card.name.startswith(prefix) for card in cards)
 
 
 def stages_to_json(stages: Sequence[Stage]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from app.inference.prediction import ModelCard
 from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
-from app.model_registry.model import ModelUse, parted
+from app.model_registry.model import ModelUse, Usage, follows, shared_name
 from app.model_registry.service import Models
 from app.nodes.service.contract import MemberOf, Note
 from app.video import store
@@ -62,25 +62,27 @@ class Catalogue:
         """Of the stages that this user may use."""
         return {spec.name for spec, _ in self.seen_by(user)}
 
-    def using(self, use: ModelUse) -> list[str]:
-        """Names of the stages with models of this owner that require this of a model."""
+    def using(self, use: ModelUse) -> list[Usage]:
+        """Stages with models of this owner that require this of a model; also those of users who may no longer use
+        it, because what they pinned goes on in new jobs."""
+        prefix = shared_name(use.owner, "")
         with self.database.read() as conn:
             return [
-                listed.spec.name
+                Usage("stage", listed.spec.name, listed.owner)
                 for listed in store.all_stages(conn)
-                if listed.owner == use.owner
-                and (listed.stage.has_model(use.files) or use.has(*listed.spec.model_names))
+                if listed.stage.has_model(use.files, "" if listed.owner == use.owner else prefix)
+                or use.has(listed.owner, *listed.spec.model_names)
             ]
 
     def model_changed(self, owner: str, model: str, *, now: datetime) -> None:
-        """A name of this model now refers to another version: pins it again in the stages that use it. Running jobs
-        keep what they have."""
+        """A name of this model now refers to another version: pins it again in the stages that use it, also those of
+        other owners who may. Running jobs keep what they have."""
         with self.database.read() as conn:
-            listed = [each for each in store.all_stages(conn) if each.owner == owner]
+            listed = store.all_stages(conn)
         for each in listed:
-            if any(model in (name, parted(name)[0]) for name in each.spec.model_names):
-                with suppress(BadStage):  # its kind was removed with its package
-                    self.put(owner, each.spec, now=now)
+            if any(follows(name, owner, model, by=each.owner) for name in each.spec.model_names):
+                with suppress(BadStage):  # its kind was removed with its package, or the model is not for them any more
+                    self.put(each.owner, each.spec, now=now)
 
     def allowed(self, name: str) -> AccessRule:
         """Who may use it. Raises StageNotFound."""

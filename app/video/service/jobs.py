@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from app.kit.clock import to_text
 from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
 from app.kit.sql import Database, new_secret
+from app.model_registry.model import Usage
 from app.video import store
 from app.video.errors import BadJobName, JobEnded, VideoJobNotFound, VideoNotFound
 from app.video.model.constraint import read_constraint
@@ -248,11 +249,15 @@ class Jobs:
         with self.database.read() as conn:
             return store.count_unended(conn, user)
 
-    def using(self, files: Collection[str]) -> list[str]:
-        """Uids of those, anybody's, that are not DONE and have a stage that runs a model of one of these sha256."""
+    def using(self, files: Collection[str]) -> list[Usage]:
+        """Those, anybody's, that are not DONE and have a stage that runs a model of one of these sha256."""
         with self.database.read() as conn:
             rows = store.unended(conn)
-        return [stored.job.uid for stored in rows if any(stage.has_model(files) for stage in stored.job.stages)]
+        return [
+            Usage("video job", stored.job.uid, stored.job.owner)
+            for stored in rows
+            if any(stage.has_model(files) for stage in stored.job.stages)
+        ]
 
     def cancel_all(self, user: str, *, now: datetime) -> None:
         with self.database.read() as conn:

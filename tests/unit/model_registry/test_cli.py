@@ -66,6 +66,10 @@ class Service(BaseHTTPRequestHandler):
             is_first = "cursor" not in query
             models = [] if query.get("q") == ["none"] else [MODEL] if is_first else [BROUGHT]
             return 200, {"models": models, "next_cursor": "2 big" if is_first and models else None}
+        if path.endswith("/shared"):
+            return 200, {"models": [{**MODEL, "name": "alice/faces", "owner": "alice", "tags": ["stable"]}]}
+        if path.endswith("/access"):
+            return 200, {"allowed": ["@lab", "bob"]}
         if query["name"] == ["faces"] and path.endswith(("/versions", "/tags/stable")):
             versions = [{**MODEL, "version": 2, "tags": [], "note": "new data"}, {**MODEL, "tags": ["stable"]}]
             versions[1]["metrics"] = {"snr_db": 29.54, "verdict": "PASSED"}
@@ -227,6 +231,29 @@ def test_a_tag_is_set_and_removed(
     path = "/api/v2/models/tags/stable?name=faces"
     assert [request[:2] for request in requests] == [("PUT", path), ("DELETE", path)]
     assert json.loads(requests[0][2]) == {"version": 1}
+
+
+def test_who_may_use_a_model_is_set_and_shown(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    requests: list[tuple[str, str, bytes]],
+) -> None:
+    for options in (["bob", "@lab"], ["--everybody"], ["--nobody"], []):
+        assert typed(monkeypatch, "allow", "faces", *options, "--url", url) == Exit.OK
+    path = "/api/v2/models/access?name=faces"
+    assert [request[:2] for request in requests] == [*[("PUT", path)] * 3, ("GET", path)]
+    assert [json.loads(request[2])["allowed"] for request in requests[:3]] == [["bob", "@lab"], None, []]
+    assert capsys.readouterr().out.splitlines()[-1] == "faces: @lab bob"
+    assert typed(monkeypatch, "allow", "faces", "bob", "--nobody", "--url", url) != Exit.OK
+
+
+def test_models_of_others_are_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    assert typed(monkeypatch, "shared", "--url", url) == Exit.OK
+    listed = capsys.readouterr().out
+    assert "alice/faces" in listed and "stable" in listed
 
 
 def test_a_next_version_is_asked_for_with_its_note(

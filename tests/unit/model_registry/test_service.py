@@ -18,7 +18,7 @@ from app.kit.objects import StoreUnavailable
 from app.kit.objects.blobs import blob_key
 from app.kit.objects.timed import TimedStore
 from app.model_registry.errors import BadLabels, BadModelName, ModelExists, ModelInUse, ModelNotFound
-from app.model_registry.model import MAX_LABELS
+from app.model_registry.model import MAX_LABELS, Usage
 from app.model_registry.service import Model, Models
 from app.settings import Settings
 from tests.harness.api import small_model
@@ -235,14 +235,14 @@ def test_files_stay_as_long_as_somebodys_model_names_them(container: Container, 
 
 
 def test_one_that_is_used_stays_and_says_by_what(container: Container) -> None:
-    users = [f"service default/s{number}" for number in range(7)]
+    users = [Usage("service", f"default/s{number}", "alice") for number in range(7)]
     models = Models(
-        container.database, container.objects, container.conversion, lambda use: users if use.has("m") else ()
+        container.database, container.objects, container.conversion, lambda use: users if use.has("alice", "m") else ()
     )
     add(models, finished_job(container, "alice"))
     with pytest.raises(ModelInUse, match=r"'m' is used by service default/s0, .*s4 and 2 more") as caught:
         models.remove("alice", "m")
-    assert caught.value.detail["used_by"] == users
+    assert caught.value.detail["used_by"] == [f"service default/s{number}" for number in range(7)]
     assert models.get("alice", "m")
     users.clear()
     models.remove("alice", "m")

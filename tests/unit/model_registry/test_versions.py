@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from app.bootstrap.container import Container
 from app.inference.prediction import Format
 from app.model_registry.errors import BadModelName, BadTag, ModelInUse, ModelNotFound, TagNotFound
-from app.model_registry.model import ModelUse, Versioning, version_on
+from app.model_registry.model import ModelUse, Usage, Versioning, version_on
 from app.model_registry.schemas import ModelUpload
 from app.model_registry.service import Model, Models
 from tests.harness.conversion_jobs import finished_job
@@ -24,7 +24,7 @@ class Registry:
         self.container = container
         self.changed: list[tuple[str, str]] = []
         self.uses: list[ModelUse] = []
-        self.users: tuple[str, ...] = ()
+        self.users: tuple[Usage, ...] = ()
         parts = container.database, container.objects, container.conversion
         self.models = Models(*parts, self._users_of, lambda *changed: self.changed.append(changed))
         self.versions = [self.add(), self.add(NEXT), self.add(Versioning(True, "with the new data"))]
@@ -42,7 +42,7 @@ class Registry:
         model = self.models.find("alice", name, now=NOW)
         return model.version if model else None
 
-    def _users_of(self, use: ModelUse) -> tuple[str, ...]:
+    def _users_of(self, use: ModelUse) -> tuple[Usage, ...]:
         self.uses.append(use)
         return self.users
 
@@ -111,7 +111,7 @@ def test_a_tag_keeps_its_version_and_what_follows_it_keeps_the_tag(registry: Reg
     registry.tag("stable", 1)
     with pytest.raises(ModelInUse, match=r"'m@1' is used by tag stable"):
         registry.models.remove("alice", "m@1")
-    registry.users = ("service default/faces",)
+    registry.users = (Usage("service", "default/faces", "alice"),)
     with pytest.raises(ModelInUse, match=r"'m@stable' is used by service default/faces"):
         registry.models.remove_tag("alice", "m", "stable")
     assert registry.uses[-1] == ModelUse("alice", frozenset({"m@stable"}))
@@ -123,7 +123,7 @@ def test_a_tag_keeps_its_version_and_what_follows_it_keeps_the_tag(registry: Reg
 
 
 def test_the_newest_is_used_by_the_plain_name_and_its_number_is_not_given_again(registry: Registry) -> None:
-    registry.users = ("service default/faces",)
+    registry.users = (Usage("service", "default/faces", "alice"),)
     with pytest.raises(ModelInUse):
         registry.models.remove("alice", "m@3")
     assert registry.uses[-1].names == {"m@3", "m"}

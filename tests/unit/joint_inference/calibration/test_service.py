@@ -37,7 +37,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, TooMany
 from app.kit.objects.blobs import blob_key
 from app.model_registry.errors import ModelInUse
-from app.model_registry.model import ModelUse
+from app.model_registry.model import ModelUse, Usage
 
 NAMES = list(known())
 USER = "alice"
@@ -531,7 +531,7 @@ def test_a_calibration_that_was_lost_holds_no_model(
     asked(calibrations, packed(tmp_path, a_png=b"damaged"))
     with container.database.read() as conn:
         use, bobs = (ModelUse(user, frozenset({"small"})) for user in (USER, "bob"))
-        assert calibrations_using(conn, use, now=now()) == ["default/digits"]
+        assert calibrations_using(conn, use, now=now()) == [Usage("calibration", "default/digits", USER)]
         assert calibrations_using(conn, bobs, now=now()) == []
         assert calibrations_using(conn, use, now=now() + LOST_AFTER + timedelta(seconds=1)) == []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.inference.prediction import Format, ModelCard
-from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, key_of, plan_service
+from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, kept_model, key_of, plan_service
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.kit.clock import to_text
@@ -302,6 +302,25 @@ def test_a_missing_model_or_node_is_named_and_nothing_is_ordered() -> None:
     assert "'edge0'" in no_node.condition.message
     assert not no_model.orders
     assert not no_node.orders
+
+
+def test_a_model_that_is_no_longer_there_is_kept_and_the_service_says_so() -> None:
+    edge, cloud = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD))
+    content = planned(edge, cloud).orders[Role.EDGE, "edge0"].to_json()
+    order = Order(1, "edge0", key_of(SERVICE, Role.EDGE), "default", "gate", Operation.UPDATE, 2, content)
+    assert kept_model(SERVICE, order) == SMALL
+    assert kept_model(SERVICE, None) is None
+    assert kept_model(SERVICE, replace(order, generation=1)) is None, "it is of the service as it was"
+    assert kept_model(SERVICE, replace(order, operation=Operation.DELETE)) is None
+    plan = planned(edge, cloud, withdrawn=frozenset({Role.EDGE}))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert plan.condition.message.startswith("The model 'small' of the edge worker is no longer there for you")
+    assert plan.orders == planned(edge, cloud).orders
+    chinese = filters(CHINESE)["written"](plan.condition.message)
+    assert chinese.startswith("邊緣工作程序的模型 &#39;small&#39; 您已無法使用")
+    assert chinese.endswith("工作程序繼續執行目前的版本。")
+    crashed = node("edge0", worker(Role.EDGE, WorkerState.BACKOFF))
+    assert planned(crashed, cloud, withdrawn=frozenset({Role.EDGE})).condition.reason == Reason.RESTARTING
 
 
 def test_all_that_is_missing_is_named_at_once() -> None:

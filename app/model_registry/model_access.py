@@ -1,0 +1,104 @@
+"""Models for others: who may use a model beside its owner, and what `owner/name` refers to.
+
+To use is to name it in services, calibrations and stages. Its page, its files and its changes remain the owner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from app.kit.access import AccessRule, Member
+from app.kit.sql import Database
+from app.model_registry import store
+from app.model_registry.contract import MemberOf, Note, OnChange
+from app.model_registry.model import AT, Model, SharedModel, is_name, no_such_model, parted, shared_name, split_shared
+
+
+class ModelAccess:
+    """The access of users to models of others.
+
+    Args:
+        on_change: called after the rule of a model has changed.
+        member_of: gives a user's groups.
+        note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        on_change: OnChange,
+        member_of: MemberOf = Member,
+        note: Note = lambda *_: None,
+    ) -> None:
+        self.database = database
+        self.on_change = on_change
+        self.member_of = member_of
+        self.note = note
+
+    def find(self, user: str, name: str) -> Model | None:
+        """Returns what `owner/name` refers to, with this as the name on its card; None: there is none that this user
+        may use."""
+        owner, base = split_shared(name)
+        if not is_name(owner) or not is_name(parted(base)[0]):
+            return None
+        member = self.reader(user)
+        with self.database.read() as conn:
+            model = store.get_model(conn, owner, base)
+            rule = store.get_allowed(conn, owner, model.name) if model is not None else None
+        if model is None or rule is None or not (user == owner or rule.admits(member)):
+            return None
+        return replace(model, card=replace(model.card, name=shared_name(owner, model.card.name)))
+
+    def seen_by(self, user: str) -> list[SharedModel]:
+        """Returns the models of others that this user may use, by owner and name."""
+        member = self.reader(user)
+        with self.database.read() as conn:
+            shared = [(model, rule) for model, rule in store.shared_models(conn) if model.owner != user]
+        return [model for model, rule in shared if rule.admits(member)]
+
+    def suggestions(self, user: str, *, most: int) -> list[str]:
+        """Returns references to choose from: of the models of others, and of their tags.
+
+        Args:
+            most: number of models.
+        """
+        models = self.seen_by(user)[:most]
+        return [name for model in models for name in (model.name, *(f"{model.name}{AT}{tag}" for tag in model.tags))]
+
+    def rule(self, owner: str, name: str) -> AccessRule:
+        """Returns who may use a model beside its owner.
+
+        Args:
+            name: of the model, plain.
+
+        Raises:
+            ModelNotFound: The owner has none of this name.
+        """
+        with self.database.read() as conn:
+            return _known(store.get_allowed(conn, owner, name), name)
+
+    def permit(self, owner: str, name: str, rule: AccessRule) -> None:
+        """Sets who may use a model beside its owner. Services of users without access keep the version that they run.
+        Arguments and errors as of `rule`."""
+        with self.database.write() as conn:
+            if _known(store.get_allowed(conn, owner, name), name) == rule:
+                return
+            store.put_allowed(conn, owner, name, rule)
+            self.note(conn, owner, "model.access", f"model:{shared_name(owner, name)}", {"allowed": rule.to_json()})
+        self.on_change(owner, name)
+
+    def admits(self, rule: AccessRule) -> Callable[[str], bool]:
+        """Returns whether the rule admits a user, as a function of their name."""
+        return lambda user: rule.admits(self.reader(user))
+
+    def reader(self, user: str) -> Member:
+        """The user as rules of models see them. Since a model is its owner's and not the installation's, administrators
+        have to be named like everybody else."""
+        return replace(self.member_of(user), is_admin=False)
+
+
+def _known(rule: AccessRule | None, name: str) -> AccessRule:
+    if rule is None:
+        raise no_such_model(name)
+    return rule
