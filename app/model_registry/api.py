@@ -153,7 +153,7 @@ def remove_tag(request: Request, params: schemas.NamedQuery) -> Response:
     "List the models of others that I may use, by owner and name",
     {200: schemas.SharedModelsAnswer},
 )
-def list_shared(request: Request) -> Response:
+def list_shared_models(request: Request) -> Response:
     shared = models_of(request).access.seen_by(user_of(request))
     return json_answer(schemas.SharedModelsAnswer(models=[answer_of(schemas.SharedAnswer, model) for model in shared]))
 
@@ -166,7 +166,7 @@ def list_shared(request: Request) -> Response:
     more_errors=(404,),
     query=schemas.NamedQuery,
 )
-def get_access(request: Request, params: schemas.NamedQuery) -> Response:
+def get_model_access(request: Request, params: schemas.NamedQuery) -> Response:
     rule = models_of(request).access.rule(user_of(request), params.name)
     return json_answer(schemas.AllowedUsers(allowed=rule.to_json()))
 
@@ -180,7 +180,7 @@ def get_access(request: Request, params: schemas.NamedQuery) -> Response:
     query=schemas.NamedQuery,
     body=schemas.AllowedUsers,
 )
-def put_access(request: Request, body: schemas.AllowedUsers, params: schemas.NamedQuery) -> Response:
+def put_model_access(request: Request, body: schemas.AllowedUsers, params: schemas.NamedQuery) -> Response:
     rule = read_allowed(body.allowed)
     models_of(request).access.permit(user_of(request), params.name, rule)
     return json_answer(schemas.AllowedUsers(allowed=rule.to_json()))
