@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from app.bootstrap.accounts import MIGRATIONS
 from app.inference.prediction import MODEL_CARD, Decoder, Format, ModelCard
+from app.kit.access import EVERYBODY, AccessRule
 from app.kit.objects import ObjectInfo, ObjectStore, Stored
 from app.kit.objects.blobs import blob_key
 from app.kit.objects.filesystem import FilesystemStore
@@ -93,6 +94,22 @@ def test_a_text_is_looked_for_in_names_as_it_stands(storage: ModelStorage, objec
         text: [one.name for one in storage.page("alice", text, None, 9)[0]] for text in ("FACE", "_", "%", "x")
     }
     assert names_by_text == {"FACE": ["Faces_1", "faces%2"], "_": ["Faces_1"], "%": ["faces%2"], "x": []}
+
+
+def test_only_what_others_may_use_is_listed_for_them_with_its_tags(storage: ModelStorage, objects: ObjectStore) -> None:
+    own, lab = stored(objects, "one"), AccessRule(("@lab",))
+    for owner, name in (("bob", "m"), ("alice", "n"), ("alice", "m"), ("alice", "private")):
+        storage.add(model(name, own, owner=owner), [own])
+    storage.put_tag("alice", "m", "stable", 1, AT)
+    storage.put_tag("alice", "private", "stable", 1, AT)
+    with storage.database.write() as conn:
+        assert store.get_allowed(conn, "alice", "m") == AccessRule(())
+        assert store.get_allowed(conn, "alice", "other") is None
+        for owner, name, rule in (("bob", "m", EVERYBODY), ("alice", "n", lab), ("alice", "m", lab)):
+            store.put_allowed(conn, owner, name, rule)
+    with storage.database.read() as conn:
+        shared = [(each.name, each.version, each.tags, rule) for each, rule in store.shared_models(conn)]
+    assert shared == [("alice/m", 1, ("stable",), lab), ("alice/n", 1, (), lab), ("bob/m", 1, (), EVERYBODY)]
 
 
 def test_of_many_who_want_a_name_at_once_one_gets_it(storage: ModelStorage, objects: ObjectStore) -> None:
