@@ -56,7 +56,8 @@ def _page(
     request: Request, transfer_id: str, fields: PushForm | None = None, error: ModelmillError | None = None
 ) -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
-    job = conversion_of(request).jobs.get(job_id, user)
+    jobs = conversion_of(request).jobs
+    job, place = jobs.known(job_id, user), "jobs" if jobs.several([job_id], user) else "archive"
     transfer = None
     if transfer_id:
         try:
@@ -68,6 +69,7 @@ def _page(
         "exchange/exports.html",
         area=AREA,
         job=job,
+        back=f"/ui/{place}/{job_id}",
         results=packs_of(request).results(user, job_id),
         transfer=transfer,
         fields=fields,

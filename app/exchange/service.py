@@ -103,7 +103,7 @@ class Exchange:
             NothingToExport: It has not completed.
             TooManyTransfers: This user has as many in progress as may be.
         """
-        record = self._conversion.jobs.get(job_id, user)
+        record = self._conversion.jobs.known(job_id, user)
         _require_results(record)
         place = read_target(target)
         if not any(fnmatchcase(place.text, pattern) for pattern in self._targets):
@@ -188,7 +188,7 @@ class Exchange:
         return into
 
     def _push(self, transfer: Transfer) -> Transfer:
-        record = self._conversion.jobs.get(transfer.job_id, transfer.owner)
+        record = self._conversion.jobs.known(transfer.job_id, transfer.owner)
         _require_results(record)
         with self._conversion.uploads.intake.folder("push-") as folder:
             files = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,8 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
     assert "model.onnx" in say("archive", "download", short, "model.onnx", "-o", str(tmp_path), *url)
     assert typed(monkeypatch, "archive", "download", short, "out.nfe", *url) == 4
     assert "It has: " in capsys.readouterr().err
+    say("pack", survivor.job_id, "-o", str(tmp_path / "pack.zip"), *url)
+    assert zipfile.ZipFile(tmp_path / "pack.zip").read("out.nef") == survivor.nef
     assert "is kept." in say("archive", "keep", short, *url)
     data_dir = str(Path(survivor.deployment.env["MODELMILL_DATA_DIR"]))
     assert "1 jobs are in the archive" in say("archive", "rebuild", "--data-dir", data_dir)

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from app.bootstrap.container import Container, assemble
 from app.conversion import object_keys
+from app.conversion.errors import JobNotFound
 from app.exchange.errors import (
     BadSource,
     NothingToExport,
@@ -247,6 +248,18 @@ def test_results_are_pushed_to_a_repository_with_a_card_of_their_report(told: Co
     assert files["out.nef"] == b"nef of the test"
     card = files["README.md"].decode()
     assert "# detector 640" in card and "31.5 dB" in card and "| std | 1 |" in card
+
+
+def test_results_of_a_job_that_a_restart_has_forgotten_are_pushed_from_the_archive(
+    told: Container, hub: tuple[Hub, str]
+) -> None:
+    record = reported_job(told, "alice")
+    told.archive.descriptions.write(record)
+    told.store.delete(record.job_id)
+    assert push(told, record.job_id, "hf://org/archived").error is None
+    assert hub[0].files["org/archived"]["out.nef"] == b"nef of the test"
+    with pytest.raises(JobNotFound):
+        told.exchange.push("bob", record.job_id, "hf://org/archived", now=now())
 
 
 def test_a_repository_that_is_not_ours_and_a_job_without_results_are_told(told: Container) -> None:

@@ -23,6 +23,22 @@ def test_the_page_offers_pack_and_push_and_shows_what_devices_said(settings: Set
         assert "board &lt;1&gt;" in page.text and "4.25 ms" in page.text and "differs" in page.text
 
 
+def test_a_job_that_a_restart_has_forgotten_is_packed_and_pushed_from_the_archive(
+    settings: Settings, container: Container
+) -> None:
+    record = reported_job(container, "local")
+    container.archive.descriptions.write(record)
+    place = f"/ui/jobs/{record.job_id}/exports"
+    with within(settings) as web:
+        assert f'href="/ui/jobs/{record.job_id}"' in web.get(place, headers=HTML).text
+        container.store.delete(record.job_id)
+        assert f'href="{place}"' in web.get(f"/ui/archive/{record.job_id}", headers=HTML).text
+        page = web.get(place, headers=HTML)
+        assert page.status_code == 200
+        assert f'href="/jobs/{record.job_id}/pack"' in page.text
+        assert f'href="/ui/archive/{record.job_id}"' in page.text
+
+
 def test_a_push_is_followed_and_what_is_refused_keeps_what_was_typed(settings: Settings, container: Container) -> None:
     record = reported_job(container, "local")
     place = f"/ui/jobs/{record.job_id}/exports"

@@ -70,7 +70,7 @@ class Packs:
             NothingToExport: It has not completed.
             BadInput: The model cannot be tested here.
         """
-        record = self._conversion.jobs.get(job_id, user)
+        record = self._conversion.jobs.known(job_id, user)
         nef = f"out.{Stage.NEF.step}"
         if record.status is not Status.COMPLETED or nef not in record.artifacts:
             raise NothingToExport(f"Job {job_id} has made no NEF to pack.", hint="Wait for a good end.")
@@ -115,7 +115,7 @@ class Packs:
         Raises:
             JobNotFound: The user has no such job.
         """
-        self._conversion.jobs.get(job_id, user)
+        self._conversion.jobs.known(job_id, user)
         texts: Any = self._redis.lrange(_key(job_id), 0, -1)
         return [DeviceResult(**json.loads(text)) for text in texts]
 
