@@ -58,9 +58,9 @@ def test_a_reader_of_chinese_is_told_in_chinese_first(
 def test_a_list_that_is_open_during_the_reset_says_so_and_leads_to_what_was_made(
     page: Page, own_deployment: Deployment, api: Api
 ) -> None:
-    api.convert(small_model(), pngs(3), name="survivor")
+    api.convert(small_model(), pngs(3), name="listed")
     page.goto("/ui/jobs")
-    expect(page.get_by_role("link", name="survivor")).to_be_visible()
+    expect(page.get_by_role("link", name="listed")).to_be_visible()
     own_deployment.redis.flushall()
     expect(page.locator(".notice")).to_contain_text(CHINESE, timeout=60_000)
     page.get_by_role("link", name="Download them or submit them again").click()

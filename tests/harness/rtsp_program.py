@@ -108,11 +108,12 @@ def main() -> None:
     if options.credentials:
         demand_password(server, factory, options.credentials, options.scheme)
     server.get_mount_points().add_factory("/cam", factory)
-    for path, relay in (relayed(options.relay) if options.relay else {}).items():
-        server.get_mount_points().add_factory(path, relay)
-        if options.credentials:
-            relay.set_permissions(factory.get_permissions())
-    server.get_thread_pool().set_max_threads(-1)  # a viewer's first request waits for what another connection sends
+    if options.relay:
+        for path, relay in relayed(options.relay).items():
+            server.get_mount_points().add_factory(path, relay)
+            if options.credentials:
+                relay.set_permissions(factory.get_permissions())
+        server.get_thread_pool().set_max_threads(-1)  # a viewer's first request waits for what another connection sends
     GLib.unix_signal_add(GLib.PRIORITY_DEFAULT, signal.SIGUSR1, factory.cover_lens)
     if not server.attach(None):
         raise SystemExit(f"The port {options.port} cannot be had.")

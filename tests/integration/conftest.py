@@ -37,7 +37,8 @@ def web(settings: Settings) -> Iterator[Within]:
 
 
 @pytest.fixture
-def container(web: Within) -> Container:
+def web_container(web: Within) -> Container:
+    """Its services."""
     return web.app.state.container  # type: ignore[no-any-return]
 
 

@@ -20,8 +20,8 @@ LOCAL = "local"
 PAGE = {"Accept": "text/html", **OURS}
 
 
-def test_name_tags_and_notes_are_changed_and_the_rest_stays(web: Within, container: Container) -> None:
-    job = finished_job(container, LOCAL, "old")
+def test_name_tags_and_notes_are_changed_and_the_rest_stays(web: Within, web_container: Container) -> None:
+    job = finished_job(web_container, LOCAL, "old")
     answer = web.request("PATCH", f"/jobs/{job.job_id}", json={"name": " new ", "tags": ["a", "b"]})
     assert answer.status_code == 200, answer.text
     assert (answer.json()["name"], answer.json()["tags"], answer.json()["notes"]) == ("new", ["a", "b"], "")
@@ -34,36 +34,36 @@ def test_name_tags_and_notes_are_changed_and_the_rest_stays(web: Within, contain
     "body", [{"name": "x" * 201}, {"tags": [""]}, {"tags": ["t"] * 21}, {"notes": "x" * 10_001}, {"status": "FAILED"}]
 )
 def test_what_is_no_change_is_refused_and_nothing_is_changed(
-    web: Within, container: Container, body: dict[str, object]
+    web: Within, web_container: Container, body: dict[str, object]
 ) -> None:
-    job = finished_job(container, LOCAL, "old")
+    job = finished_job(web_container, LOCAL, "old")
     assert web.request("PATCH", f"/jobs/{job.job_id}", json=body).status_code == 422
     assert web.get(f"/jobs/{job.job_id}").json()["updated_at"] == job.updated_at
 
 
-def test_anothers_job_is_not_changed(web: Within, container: Container) -> None:
-    job = finished_job(container, "somebody")
+def test_anothers_job_is_not_changed(web: Within, web_container: Container) -> None:
+    job = finished_job(web_container, "somebody")
     assert web.request("PATCH", f"/jobs/{job.job_id}", json={"name": "mine"}).status_code == 404
     answer = web.post("/jobs/bulk", json={"verb": "delete", "job_ids": [job.job_id]}).json()
     assert [problem["code"] for problem in answer["problems"]] == ["JOB_NOT_FOUND"]
-    assert container.store.get(job.job_id) is not None
+    assert web_container.store.get(job.job_id) is not None
 
 
-def test_what_is_kept_does_not_expire(web: Within, container: Container) -> None:
-    kept, other = finished_job(container, LOCAL), finished_job(container, LOCAL)
+def test_what_is_kept_does_not_expire(web: Within, web_container: Container) -> None:
+    kept, other = finished_job(web_container, LOCAL), finished_job(web_container, LOCAL)
     assert web.request("PATCH", f"/jobs/{kept.job_id}", json={"keep": True}).json()["keep"] is True
     later = now() + timedelta(days=400)
-    container.conversion.expiry.sweep(later)
-    assert container.store.get(other.job_id) is None
-    assert container.store.get(kept.job_id) is not None
+    web_container.conversion.expiry.sweep(later)
+    assert web_container.store.get(other.job_id) is None
+    assert web_container.store.get(kept.job_id) is not None
     assert web.request("PATCH", f"/jobs/{kept.job_id}", json={"keep": False}).json()["keep"] is False
-    container.conversion.expiry.sweep(later)
-    assert container.store.get(kept.job_id) is None
+    web_container.conversion.expiry.sweep(later)
+    assert web_container.store.get(kept.job_id) is None
 
 
-def test_many_are_tagged_and_deleted_and_each_that_cannot_be_says_why(web: Within, container: Container) -> None:
-    ended = [finished_job(container, LOCAL, minute=minute) for minute in range(2)]
-    running = finished_job(container, LOCAL, minute=3, status=Status.NEF)
+def test_many_are_tagged_and_deleted_and_each_that_cannot_be_says_why(web: Within, web_container: Container) -> None:
+    ended = [finished_job(web_container, LOCAL, minute=minute) for minute in range(2)]
+    running = finished_job(web_container, LOCAL, minute=3, status=Status.NEF)
     ids = [job.job_id for job in (*ended, running)]
     body = {"verb": "tag", "job_ids": ids, "add_tags": ["night"], "remove_tags": ["day"]}
     assert web.post("/jobs/bulk", json=body).json() == {"done": ids, "problems": []}
@@ -89,46 +89,48 @@ def undo(page: str) -> dict[str, Any]:
     return {"id": [value for name, value in pairs if name == "id"]} | dict(pair for pair in pairs if pair[0] != "id")
 
 
-def test_a_tag_on_ticked_jobs_is_taken_back_from_those_alone_that_got_it(web: Within, container: Container) -> None:
-    has_it, other = finished_job(container, LOCAL, "one"), finished_job(container, LOCAL, "two", minute=1)
-    container.conversion.edits.change(has_it.job_id, LOCAL, tags=("night", "first"))
+def test_a_tag_on_ticked_jobs_is_taken_back_from_those_alone_that_got_it(web: Within, web_container: Container) -> None:
+    has_it, other = finished_job(web_container, LOCAL, "one"), finished_job(web_container, LOCAL, "two", minute=1)
+    web_container.conversion.edits.change(has_it.job_id, LOCAL, tags=("night", "first"))
     ids = [has_it.job_id, other.job_id]
     page = told(web, id=ids, action="tag", tag=" night ", view="/ui/jobs?q=status%3Aended")
     assert "1 job now has the tag night." in page and 'value="status:ended"' in page, "the list as it was open"
-    assert container.store.require(other.job_id).tags == ("night",)
+    assert web_container.store.require(other.job_id).tags == ("night",)
     assert undo(page)["id"] == [other.job_id]
     page = told(web, **undo(page))
     assert "Undone: 1 job is as it was." in page and "is_undo" not in page
-    assert [container.store.require(i).tags for i in ids] == [("night", "first"), ()]
+    assert [web_container.store.require(i).tags for i in ids] == [("night", "first"), ()]
 
 
 WORDS = {"keep": "1 job is kept for good.", "untag": "The tag a was removed from 1 job."}
 
 
 @pytest.mark.parametrize(("action", "words"), WORDS.items())
-def test_what_is_kept_and_untagged_is_taken_back(web: Within, container: Container, action: str, words: str) -> None:
-    job = finished_job(container, LOCAL)
-    container.conversion.edits.change(job.job_id, LOCAL, tags=("a",))
+def test_what_is_kept_and_untagged_is_taken_back(
+    web: Within, web_container: Container, action: str, words: str
+) -> None:
+    job = finished_job(web_container, LOCAL)
+    web_container.conversion.edits.change(job.job_id, LOCAL, tags=("a",))
     page = told(web, id=job.job_id, action=action, tag="a")
     assert words in page
-    changed = container.store.require(job.job_id)
+    changed = web_container.store.require(job.job_id)
     assert (changed.keep, changed.tags) == ((True, ("a",)) if action == "keep" else (False, ()))
     told(web, **undo(page))
-    restored = container.store.require(job.job_id)
+    restored = web_container.store.require(job.job_id)
     assert (restored.keep, restored.tags) == (False, ("a",))
 
 
-def test_a_selection_is_refused_without_a_tag_and_leads_to_no_other_site(web: Within, container: Container) -> None:
-    job = finished_job(container, LOCAL)
+def test_a_selection_is_refused_without_a_tag_and_leads_to_no_other_site(web: Within, web_container: Container) -> None:
+    job = finished_job(web_container, LOCAL)
     for wrong in ({"action": "tag", "tag": " "}, {"action": "keep", "view": "//elsewhere.invalid/ui/jobs"}):
         answer = web.post("/ui/jobs/selected", data={"id": job.job_id, **wrong}, headers=PAGE)
         assert answer.status_code == 422, wrong
-    assert container.store.require(job.job_id).keep is False
+    assert web_container.store.require(job.job_id).keep is False
 
 
-def test_a_job_with_as_many_tags_as_there_may_be_is_told_of(web: Within, container: Container) -> None:
-    full, other = finished_job(container, LOCAL), finished_job(container, LOCAL)
-    container.conversion.edits.change(full.job_id, LOCAL, tags=tuple(f"t{number}" for number in range(20)))
+def test_a_job_with_as_many_tags_as_there_may_be_is_told_of(web: Within, web_container: Container) -> None:
+    full, other = finished_job(web_container, LOCAL), finished_job(web_container, LOCAL)
+    web_container.conversion.edits.change(full.job_id, LOCAL, tags=tuple(f"t{number}" for number in range(20)))
     page = told(web, id=[full.job_id, other.job_id], action="tag", tag="one more")
     assert "1 job now has the tag one more." in page and "1 job could not be changed" in page
 

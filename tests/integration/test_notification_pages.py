@@ -12,7 +12,7 @@ from tests.harness.users import OURS, Within
 PAGE = "/ui/account/notifications"
 
 
-def test_a_target_is_added_tested_switched_off_and_removed(web: Within, container: Container) -> None:
+def test_a_target_is_added_tested_switched_off_and_removed(web: Within, web_container: Container) -> None:
     fields = {"kind": "webhook", "address": "https://example.org/hook", "events": ["job.failed", "job.completed"]}
     made = web.post(PAGE, data=fields, headers=OURS)
     secret = re.search(r"whsec_[A-Za-z0-9+/=]+", made.text)
@@ -20,11 +20,11 @@ def test_a_target_is_added_tested_switched_off_and_removed(web: Within, containe
     page = web.get(PAGE).text
     assert secret[0] not in page, "it is shown once"
     assert "Job failed" in page
-    (target,) = container.notifications.targets.of("local")
+    (target,) = web_container.notifications.targets.of("local")
     assert web.post(f"{PAGE}/{target.target_id}/test", headers=OURS).status_code == 303
     assert "Waiting" in web.get(PAGE).text
     web.post(f"{PAGE}/{target.target_id}/switch", data={"is_enabled": "false"}, headers=OURS)
-    assert not container.notifications.targets.get("local", target.target_id).is_enabled
+    assert not web_container.notifications.targets.get("local", target.target_id).is_enabled
     web.post(f"{PAGE}/{target.target_id}/remove", headers=OURS)
     assert web.get("/notifications/deliveries").json() == {"deliveries": []}
 

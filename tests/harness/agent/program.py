@@ -83,7 +83,7 @@ def hurry() -> None:
 
 def main() -> int:
     hurry()
-    edge.drivers = lambda _: (ProgramDriver(),)
+    edge.drivers = lambda *_: (ProgramDriver(),)
     return run_node()
 
 
