@@ -24,7 +24,7 @@ def quality_table(report: Json) -> Table:
     quality = report.get("quality") or {}
     outputs = quality.get("outputs") or []
     table = Table(
-        "output", "SNR mean dB", "min", "p5", "cosine mean", "min", "images", title="Quality: int8 against float"
+        "output", "SNR mean dB", "min", "p5", "cosine mean", "min", "pictures", title="Quality: int8 against float"
     )
     for column in table.columns[1:]:
         column.justify = "right"
