@@ -275,7 +275,6 @@ def test_everything_on_the_page_of_a_task_is_reached_by_keyboard(page: Page, ids
     assert {"Log", "Submit again…", "Convert", "images", "Whole log", "Log of attempt 1", "Copy"} <= seen
 
 
-@pytest.mark.exhaustive  # its policy is tried without one
 def test_tensorboard_opens_beside_a_task_and_reaches_nothing_but_itself(
     page: Page, watch: Watch, deployment: Deployment, ids: dict[str, str]
 ) -> None:
