@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from app.kit.network.addresses import Network
-from app.kit.network.byte_budget import AnswerTooLong, ByteBudget
+from app.kit.network.answer_limit import AnswerLimit, AnswerTooLong
 from app.kit.network.public_hosts import AddressRefused, resolve
 
 
 class CheckedLoop(asyncio.SelectorEventLoop):
     """Resolves each name itself, checks its addresses, and connects to one that passed. Of all its connections together
-    no more is read than a ByteBudget.
+    no more is read than an AnswerLimit allows.
 
     Args:
         networks: private networks that may be reached.
@@ -27,12 +27,12 @@ class CheckedLoop(asyncio.SelectorEventLoop):
     def __init__(self, networks: Sequence[Network]) -> None:
         super().__init__()
         self._networks = networks
-        self._budget = ByteBudget()
+        self._limit = AnswerLimit()
         self.problem = ""
 
     @property
     def has_read_too_much(self) -> bool:
-        return self._budget.is_spent
+        return self._limit.is_spent
 
     async def create_connection(  # type: ignore[override]  # only what is called
         self, protocol_factory: Any, host: str, port: int, *, ssl: Any = None
@@ -73,7 +73,7 @@ class CheckedLoop(asyncio.SelectorEventLoop):
 
         def data_received(data: bytes) -> None:
             try:
-                self._budget.spend(len(data))
+                self._limit.spend(len(data))
             except AnswerTooLong as error:
                 self.problem = str(error)
                 raise

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from app.kit.network.addresses import Network
-from app.kit.network.byte_budget import AnswerTooLong, ByteBudget
+from app.kit.network.answer_limit import AnswerLimit, AnswerTooLong
 from app.kit.network.checked_post import NotSent
 from app.results.model.sink import Delivery, Sink, TooLarge
 from app.results.senders.server import Server, server_of
@@ -94,7 +94,7 @@ class _Delivery:
         self._server = server
         self._deadline = time.monotonic() + try_s
         self._problem, self._is_too_large, self._is_leaving = "", False, False
-        self._is_connected, self._budget = threading.Event(), ByteBudget()
+        self._is_connected, self._limit = threading.Event(), AnswerLimit()
         self._acknowledged: set[int] = set()
         self._changed = threading.Condition()
 
@@ -102,7 +102,7 @@ class _Delivery:
             def _sock_recv(client, bufsize: int) -> bytes:  # noqa: N805
                 data = super()._sock_recv(min(bufsize, READ_BYTES))
                 try:
-                    self._budget.spend(len(data))
+                    self._limit.spend(len(data))
                 except AnswerTooLong as error:
                     self._ended(f"the broker: {error}")
                     raise

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from app.kit.network.addresses import Network
-from app.kit.network.byte_budget import BoundedSocket
+from app.kit.network.answer_limit import BoundedSocket
 from app.kit.network.checked_post import NotSent
 from app.results.model.sink import Delivery, Sink, stream_of
 from app.results.senders.server import server_of

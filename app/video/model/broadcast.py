@@ -6,8 +6,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
+from app.video.model.drawn_video import read_fps, read_width
 from app.video.model.reader import Reader
-from app.video.model.recording_limits import MAX_WIDTH, MIN_WIDTH
 
 PLACE = "dag.broadcast"
 KEYS = ("path", "fps", "width")
@@ -62,11 +62,8 @@ def read_broadcast(data: object, reader: Reader) -> Broadcast | None:
         raise reader.problem(
             f"{PLACE}.path", "is no path of a stream", "Write letters, digits, '.', '_', '-', with '/' between parts."
         )
-    fps = reader.number(fields.get("fps", Broadcast.fps), f"{PLACE}.fps")
-    if not 0.1 <= fps <= MAX_FPS:
-        raise reader.problem(f"{PLACE}.fps", f"is a number of frames per second from 0.1 to {MAX_FPS:g}")
-    width = fields.get("width", Broadcast.width)
-    return Broadcast(path, fps, reader.integer(width, f"{PLACE}.width", least=MIN_WIDTH, most=MAX_WIDTH))
+    fps = read_fps(fields, PLACE, reader, Broadcast.fps, most=MAX_FPS)
+    return Broadcast(path, fps, read_width(fields, PLACE, reader, Broadcast.width))
 
 
 def read_state(data: object, reader: Reader) -> BroadcastState:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.video.model.drawn_video import read_fps, read_width
 from app.video.model.reader import Reader
 
 PLACE = "dag.recording"
 KEYS = ("hours", "megabytes", "fps", "width")
 MAX_HOURS, MAX_MEGABYTES, MAX_FPS = 24.0 * 31, 1_000_000, 15.0
-MIN_WIDTH, MAX_WIDTH = 160, 1920
 MAX_CLIP_S = 600.0
 """Seconds that a clip may last."""
 
@@ -45,15 +45,10 @@ def read_recording(data: object, reader: Reader) -> Recording | None:
     if "hours" not in fields:
         raise reader.problem(f"{PLACE}.hours", "is missing")
     hours = reader.number(fields["hours"], f"{PLACE}.hours")
-    fps = reader.number(fields.get("fps", Recording.fps), f"{PLACE}.fps")
     if not 0 < hours <= MAX_HOURS:
         raise reader.problem(f"{PLACE}.hours", f"is a number of hours up to {MAX_HOURS:g}")
-    if not 0.1 <= fps <= MAX_FPS:
-        raise reader.problem(f"{PLACE}.fps", f"is a number of frames per second from 0.1 to {MAX_FPS:g}")
-    megabytes, width = fields.get("megabytes", Recording.megabytes), fields.get("width", Recording.width)
-    return Recording(
-        hours,
-        reader.integer(megabytes, f"{PLACE}.megabytes", least=1, most=MAX_MEGABYTES),
-        fps,
-        reader.integer(width, f"{PLACE}.width", least=MIN_WIDTH, most=MAX_WIDTH),
+    fps = read_fps(fields, PLACE, reader, Recording.fps, most=MAX_FPS)
+    megabytes = reader.integer(
+        fields.get("megabytes", Recording.megabytes), f"{PLACE}.megabytes", least=1, most=MAX_MEGABYTES
     )
+    return Recording(hours, megabytes, fps, read_width(fields, PLACE, reader, Recording.width))

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from app.kit.clock import now, to_text
 from app.kit.network.addresses import read_networks
-from app.kit.network.byte_budget import MOST_BYTES, TOO_LONG
+from app.kit.network.answer_limit import MOST_BYTES, TOO_LONG
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.results.model.sink import Delivery, Sink, SinkContent, SinkKind
 from app.results.senders import HttpSender, KafkaSender, MqttSender, RedisSender

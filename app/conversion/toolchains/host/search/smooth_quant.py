@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from app.conversion.toolchains.host.inputs import Array
+from app.conversion.toolchains.host.quantizer import WEIGHTED
 from app.conversion.toolchains.host.search.channel_noise import noise
 from app.conversion.toolchains.host.search.constants import Constants, attribute
 from app.conversion.toolchains.host.search.rewrite import GAIN, LinearReader, Rewritten, RowsOf, linear_reader
 
 PRODUCTS = frozenset({"MatMul", "Gemm"})
-WEIGHTED = PRODUCTS | {"Conv", "ConvTranspose"}
 EQUIVARIANT = frozenset({"Relu", "LeakyRelu"})
 SMOOTHED = "__modelmill_smoothed"
 """Suffix of a divided tensor, of its node and of its factors."""

@@ -14,7 +14,7 @@ class AnswerTooLong(OSError):
     """The server has sent more than is read."""
 
 
-class ByteBudget:
+class AnswerLimit:
     """Counts what a server sends."""
 
     def __init__(self) -> None:
@@ -39,14 +39,14 @@ class BoundedSocket(socket.socket):
         timeout_s = connected.gettimeout()
         super().__init__(fileno=connected.detach())
         self.settimeout(timeout_s)
-        self._budget = ByteBudget()
+        self._limit = AnswerLimit()
 
     def recv_into(self, *args: Any, **options: Any) -> int:
         count = super().recv_into(*args, **options)
-        self._budget.spend(count)
+        self._limit.spend(count)
         return count
 
     def recv(self, *args: Any, **options: Any) -> bytes:
         data = super().recv(*args, **options)
-        self._budget.spend(len(data))
+        self._limit.spend(len(data))
         return data
