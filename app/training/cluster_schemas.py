@@ -50,6 +50,10 @@ class FirstInLineAnswer(BaseModel):
     """null where it is another user's, but for administrators."""
     starts_by: str | None
     """When it starts at the latest, if time limits of running tasks tell."""
+    after_user: str | None
+    """Whose task must end for it."""
+    after_task: str | None
+    """Which task; null where the user may not see both."""
 
 
 class OneClusterAnswer(BaseModel):

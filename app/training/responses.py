@@ -183,7 +183,9 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
         name=name,
         nodes=[{**vars(node), "use": view.use.get(node.node_id)} for node in view.nodes],
         holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
-        first=answer_of(cluster_schemas.FirstInLineAnswer, first, **({} if is_first_own else {"task_id": None}))
+        first=answer_of(
+            cluster_schemas.FirstInLineAnswer, first, **({} if is_first_own else {"task_id": None, "after_task": None})
+        )
         if first
         else None,
     )

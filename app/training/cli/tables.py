@@ -160,7 +160,10 @@ def cluster_lines(cluster: Json) -> Iterator[str]:
             f", {reserved:g} of them reserved" if reserved > 0 else ""
         )
     if first := cluster.get("first"):
-        by = f", by {first['starts_by']} at the latest" if first["starts_by"] else ""
+        by = ""
+        if first["starts_by"]:
+            after = first["after_task"] or f"a task of {first['after_user']}"
+            by = f", by {first['starts_by']} at the latest, when {after} ends"
         yield f"first in line: {first['user']} with {_gpus(first['gpus'])}{by}"
     yield f"{cluster['queued']} in line · seen {cluster['seen_at']}"
 

@@ -90,6 +90,7 @@ class Held:
     demand: Demand
     claim: Claim = Claim()
     """The part of its demand that it already has."""
+    user: str = ""
 
 
 ACCELERATOR = "accelerator_type:"

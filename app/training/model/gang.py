@@ -150,7 +150,7 @@ class _Round:
         """Room only shrinks in a round: a task that does not fit once does not fit later."""
         self.unfit: dict[str, Demand] = {}
         """What waits for room, by task."""
-        self.head: tuple[str, Reservation] | None = None
+        self.head: tuple[Queued, Reservation] | None = None
         self.line: Line | None = None
         """What waits, once the first has to wait for room without a reservation."""
         self.giving: tuple[str, ...] = ()
@@ -183,7 +183,8 @@ class _Round:
             first = next(iter(self.unfit))
             reasons[first] = _with(reasons[first], giving_way=len(self.giving))
         if self.head:
-            reasons[self.head[0]] = _with(reasons[self.head[0]], starts_by=to_text(self.head[1].starts_by))
+            queued, reservation = self.head
+            reasons[queued.task_id] = _with(reasons[queued.task_id], **_promise(queued, reservation))
         return Decision(tuple(one.task_id for one in self.admitted), reasons, self.giving, self.passed)
 
     def _hold_back_others(self, queued: Queued, reason: Waiting) -> None:
@@ -199,7 +200,7 @@ class _Round:
             return
         if reason is _NO_ROOM and self.rules.does_backfill and self.line is None:
             reservation = self._reserve(queued)
-            self.head = (queued.task_id, reservation) if reservation else None
+            self.head = (queued, reservation) if reservation else None
         if self.head is None:
             if self.line is None:
                 self.line = self._line()
@@ -233,7 +234,7 @@ class _Round:
         return has_places and line.lets_pass(queued)
 
     def _begun(self) -> list[Held]:
-        return [Held(one.task_id, one.demand) for one in self.admitted]
+        return [Held(one.task_id, one.demand, user=one.user) for one in self.admitted]
 
     def _consider(self, queued: Queued) -> Waiting | None:
         """None: it is admitted."""
@@ -286,6 +287,13 @@ class _Round:
             if one.run_limit_s is not None:
                 ends[one.task_id] = now + timedelta(seconds=one.run_limit_s)
         return reserve(queued.demand, [*self.held, *self._begun()], self.nodes, ends)
+
+
+def _promise(queued: Queued, reservation: Reservation) -> dict[str, str]:
+    """What the head is told. The id of a task names its user and its time: only that user is told it."""
+    after = reservation.after
+    which = {"after_task": after.task_id} if after.user == queued.user else {}
+    return {"starts_by": to_text(reservation.starts_by), "after_user": after.user, **which}
 
 
 def _with(reason: Waiting, **facts: object) -> Waiting:

@@ -19,6 +19,8 @@ class Reservation:
     """The promise to the head of the queue."""
 
     starts_by: datetime
+    after: Held
+    """Whose end it waits for: what that task holds is the last that is missing."""
     room: Capacity
     """What is free then, besides the head's own place."""
 
@@ -61,7 +63,8 @@ def reserve(
     driver_at = room.place(need)
     if driver_at is not None:
         room.take(need, driver_at)
-    return Reservation(ends[ending[low - 1].task_id], room)
+    last = ending[low - 1]
+    return Reservation(ends[last.task_id], last, room)
 
 
 def room_after(ended: Sequence[Held], held: Sequence[Held], nodes: Sequence[Node]) -> Capacity:

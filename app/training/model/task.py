@@ -145,7 +145,8 @@ class WaitingCode(StrEnum):
     """Why a task waits. Each with its values: see Waiting."""
 
     GPUS = "GPUS"
-    """free, needed; of these three, starts_by: when it starts at the latest, if that is known"""
+    """free, needed; of these three, if it is known when it starts at the latest: starts_by; after_user: whose task must
+    end for it; after_task: which one, where it is of the same user"""
     WHOLE_NODES = "WHOLE_NODES"
     """free, needed, nodes, per_node: enough in all, but not together. never: true if no nodes of this cluster can"""
     CPUS = "CPUS"

@@ -45,6 +45,10 @@ class FirstInLine:
     gpus: int
     starts_by: str | None = None
     """When it starts at the latest, if time limits tell."""
+    after_user: str | None = None
+    """Whose task must end for it."""
+    after_task: str | None = None
+    """Which task, if it is of the same user."""
 
 
 @dataclass(frozen=True)

@@ -96,12 +96,17 @@ _CAUSES = {
 
 def in_words(waiting: Waiting) -> str:
     starts_by = waiting.facts.get("starts_by")
-    promise = f"; it starts by {starts_by} at the latest" if starts_by else ""
+    promise = f"; it starts by {starts_by} at the latest, when {_awaited(waiting.facts)} ends" if starts_by else ""
     giving = waiting.facts.get("giving_way")
     room = f"; {_count(waiting.facts, 'giving_way', 'less urgent task')} {'gives' if giving == 1 else 'give'} way"
     cluster = waiting.facts.get("cluster")
     where = f" (on {cluster})" if cluster else ""
     return f"waiting: {_SAYING[waiting.code](waiting.facts)}{where}{promise}{room if giving else ''}"
+
+
+def _awaited(facts: Facts) -> str:
+    """The task whose end it waits for."""
+    return facts.get("after_task") or f"a task of {facts.get('after_user') or 'another user'}"
 
 
 def _gpus(facts: Facts) -> str:

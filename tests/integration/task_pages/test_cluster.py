@@ -80,7 +80,7 @@ def test_of_several_clusters_each_is_shown_and_the_one_that_is_away_is_named(tmp
         deployment.web()
         node, at = Node("n1aabbccdd", "10.0.0.11", 8, 0, 96, 40), to_text(now())
         picture = ClusterPicture(deployment.redis)
-        picture.put(ClusterView(at, (node,), first=FirstInLine("t", "somebody", 8, at)))
+        picture.put(ClusterView(at, (node,), first=FirstInLine("t", "somebody", 8, at, "somebody", "t12")))
         picture.put(ClusterView(at, (node,), unreachable_since=at, problem="Its head is gone."), "west")
         with httpx.Client(base_url=deployment.url) as web:
             page = text_of(web.get("/ui/cluster"))
@@ -89,11 +89,14 @@ def test_of_several_clusters_each_is_shown_and_the_one_that_is_away_is_named(tmp
                 "west unreachable",
                 "Ray of the cluster west is unreachable since",
                 "First in the queue: somebody with 8 GPUs. Free resources are reserved for it.",
+                "It waits for the end of a task of somebody.",
             ):
                 assert words in page
+            assert "t12" not in page, "the id of another user's task is nobody's business"
             answer = web.get("/api/v2/cluster").json()
             assert (answer["name"], [one["name"] for one in answer["further"]]) == ("lab", ["west"])
-            assert answer["first"] == {"user": "somebody", "gpus": 8, "task_id": "t", "starts_by": at}
+            first = {"user": "somebody", "gpus": 8, "task_id": "t", "starts_by": at}
+            assert answer["first"] == {**first, "after_user": "somebody", "after_task": "t12"}
             assert 'list="clusters"' in web.get("/ui/tasks/new").text
             assert 'modelmill_training_ray_up{cluster="west"} 0.0' in web.get("/metrics").text
             picture.put(ClusterView(at, (node,), problem="The cluster runs Ray 2.55.0."), "west")

@@ -76,7 +76,7 @@ class Allocation:
 
     @property
     def held(self) -> Held:
-        return Held(self.task.task_id, self.task.demand, self.claim)
+        return Held(self.task.task_id, self.task.demand, self.claim, self.task.user)
 
     @property
     def is_running(self) -> bool:

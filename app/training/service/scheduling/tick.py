@@ -260,7 +260,8 @@ class Scheduler:
 
 
 def _first(entry: QueueEntry, reason: Waiting) -> FirstInLine:
-    return FirstInLine(entry.task_id, entry.user, entry.demand.gpus, reason.facts.get("starts_by"))
+    promise = {name: reason.facts.get(name) for name in ("starts_by", "after_user", "after_task")}
+    return FirstInLine(entry.task_id, entry.user, entry.demand.gpus, **promise)
 
 
 def _rules(

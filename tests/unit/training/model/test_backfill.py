@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+
+import pytest
 
 from app.kit.clock import from_text, to_text
 from app.training.model import Held, Node, WaitingCode
@@ -42,6 +45,21 @@ def test_a_short_task_goes_ahead_of_a_head_that_cannot_start_before_it_ends() ->
     decision = ask([task("big", 2, 8), task("short", 1, 4, limit_h=1)], RUNS, {"runs": after(2)})
     assert decision.admitted == ("short",)
     assert decision.reasons["big"].facts["starts_by"] == to_text(after(2))
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [("alice", {"after_user": "alice", "after_task": "second"}), ("bob", {"after_user": "alice"})],
+)
+def test_the_promise_names_the_task_that_must_end_and_to_another_user_only_whose_it_is(
+    user: str, told: dict[str, str]
+) -> None:
+    held = [replace(claimed(slots(1, 4, 0), ONE, name), user="alice") for name in ("first", "second", "third")]
+    ends = {"first": after(1), "second": after(3), "third": after(5)}
+    cluster = [node(ONE, 12, 36, free=(0, 2)), head(8)]
+    facts = ask([task("big", 1, 8, user=user)], held, ends, cluster).reasons["big"].facts
+    assert facts["starts_by"] == to_text(after(3)), "with the end of the second it fits"
+    assert {name: value for name, value in facts.items() if name.startswith("after_")} == told
 
 
 def test_one_that_would_still_run_then_waits() -> None:

@@ -71,6 +71,16 @@ SENTENCES: list[tuple[WaitingCode, dict[str, Any], str]] = [
         "waiting: tasks of the environment lab hold 1 GPU and may hold 2",
     ),
     (WaitingCode.USER_LIMIT, {"held": 8, "most": 8}, "waiting: its user holds 8 GPUs and may hold 8"),
+    (
+        WaitingCode.GPUS,
+        {"free": 1, "needed": 8, "starts_by": "2026-11-21T11:00Z", "after_user": "alice", "after_task": "t12"},
+        "waiting: 1 GPU free, 8 needed; it starts by 2026-11-21T11:00Z at the latest, when t12 ends",
+    ),
+    (
+        WaitingCode.GPUS,
+        {"free": 1, "needed": 8, "starts_by": "2026-11-21T11:00Z", "after_user": "alice"},
+        "waiting: 1 GPU free, 8 needed; it starts by 2026-11-21T11:00Z at the latest, when a task of alice ends",
+    ),
     (WaitingCode.DISABLED, {}, "waiting: its user is disabled"),
     (
         WaitingCode.RAY,
