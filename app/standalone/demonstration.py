@@ -12,7 +12,29 @@ from app.kit.errors import ModelmillError
 from app.model_registry.client import ModelsClient
 from app.nodes.client import NodesClient
 
+CONSOLE = Console()
 Say = Callable[[str], None]
+
+
+def shown_until_ended(demonstrate: Callable[[Say], Exit], *, is_once: bool) -> Exit:
+    """A demonstration with processes of its own, which ends with them, by itself or by SIGTERM or Ctrl-C.
+
+    Args:
+        demonstrate: called with a function that prints a line; has ended its processes when it returns or raises.
+        is_once: it was to end by itself, so that interrupting it is not its usual end.
+    """
+    with signals_end():
+        try:
+            return demonstrate(say)
+        except KeyboardInterrupt:
+            return Exit.CANCELLED if is_once else Exit.OK
+        finally:
+            say("Everything is stopped.")
+
+
+def say(text: str) -> None:
+    """Print a line, as it is."""
+    CONSOLE.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[], None], farewell: str) -> Exit:
@@ -23,11 +45,6 @@ def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[], None], 
         remove: removes everything that it creates.
         farewell: the line printed before that.
     """
-    console = Console()
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
     with signals_end(), suppress(KeyboardInterrupt):
         try:
             demonstrate(say)

@@ -18,8 +18,8 @@ import httpx
 import psutil
 import pytest
 
+from app.standalone.sample_clip import HEADS
 from app.video.cli.demo.deployment import Ports
-from app.video.cli.demo.sample_clip import HEADS
 from app.video.cli.demo.show import job
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port

@@ -17,6 +17,7 @@ from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_table
 from app.kit.errors import BadRequest, NotFound
+from app.standalone.camera import CAMERA, CAMERA_HELP, DEVICE_HELP
 
 if TYPE_CHECKING:
     from app.joint_inference.client import JointClient
@@ -263,15 +264,37 @@ def demo(
         bool, typer.Option("--keep", help="Keep the folder with data and logs, and print its path.")
     ] = False,
     at: Annotated[str, typer.Option(metavar="URL", help=AT)] = "",
+    camera: Annotated[bool, typer.Option("--camera", help=CAMERA_HELP)] = False,
+    device: Annotated[str, typer.Option(metavar="DEVICE|URL", help=DEVICE_HELP)] = CAMERA,
+    edge_model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --camera: ONNX at the edge; default: generated."),
+    ] = None,
+    cloud_model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --camera: ONNX in the cloud; default: generated."),
+    ] = None,
 ) -> None:
     """Run a demonstration on this machine: a web server, an edge and a cloud node, two models, a service, and its
-    benefit."""
+    benefit.
+
+    With --camera the service reads a camera instead, until Ctrl-C; with --once, until the first picture is answered.
+    """
+    if at and camera:
+        raise BadRequest("--at and --camera exclude each other.", hint="The camera is shown by a Modelmill of its own.")
+    models = (edge_model, cloud_model) if edge_model and cloud_model else None
+    if (edge_model or cloud_model) and not (models and camera):
+        raise BadRequest("--edge-model and --cloud-model are given together, and with --camera.")
     # Small matrices: a thread of BLAS per core makes the training ten times slower where cores are shared.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if at:
         from app.joint_inference.cli.demo.attached import demonstrate_at
 
         raise CommandFailed(demonstrate_at(at))
+    if camera:
+        from app.joint_inference.cli.demo.camera import demonstrate_camera
+
+        raise CommandFailed(demonstrate_camera(device, models, port=port, is_once=once, is_kept=keep))
     from app.joint_inference.cli.demo.show import demonstrate
 
     raise CommandFailed(demonstrate(port=port, is_once=once, is_kept=keep))

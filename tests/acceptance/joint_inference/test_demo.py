@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from app.kit.cli.command import Exit
+from tests.harness.camera import camera
 from tests.harness.demonstration import demonstration, until_it_says
 from tests.harness.joint.deployment import JointDeployment
 from tests.harness.until import until
@@ -62,3 +63,17 @@ def test_by_a_button_it_joins_the_product_that_runs_and_by_another_nothing_of_it
         assert client.get("/neptune/nodes").json() == {"nodes": []}
         assert client.get("/api/v2/models").json()["models"] == []
         assert client.get("/ui/services/default/joint-demo-digits").status_code == 404
+
+
+@pytest.mark.exhaustive
+def test_a_camera_is_read_by_the_edge_worker_until_its_first_picture_is_answered(tmp_path: Path) -> None:
+    """A camera of the network stands for that of the machine."""
+    with (
+        camera() as door,
+        demonstration("joint", tmp_path, "--once", "--camera", "--device", door.url) as (demo, output),
+    ):
+        shown = output.read()
+        assert demo.wait(60) == Exit.OK, shown
+    assert "Opening the camera" in shown and "Service default/camera: Running  Serving" in shown
+    assert re.search(r"^\d+ pictures, \d+ of them hard, \d+ answered by the cloud\.$", shown, re.MULTILINE), shown
+    assert shown.splitlines()[-1] == "Everything is stopped."

@@ -45,8 +45,19 @@ class DemoDeployment:
         """A classifier as ONNX, under this name."""
         file = self.folder / f"{name}.onnx"
         file.write_bytes(content)
+        self.bring_file(name, file, decoder="classifier", labels=labels)
+
+    def bring_file(self, name: str, file: Path, *, decoder: str, labels: Sequence[str] = ()) -> None:
+        """Registers a model.
+
+        Args:
+            name: of the model.
+            file: its ONNX.
+            decoder: how its answers are read.
+            labels: names of its classes.
+        """
         with ModelsClient(self.url) as client:
-            client.bring(name, file, decoder="classifier", labels=labels)
+            client.bring(name, file, decoder=decoder, labels=labels)
 
     def await_nodes(self, prefix: str = "") -> None:
         """Until both have joined, but not forever: the service says what is missing."""
@@ -81,12 +92,13 @@ class DemoDeployment:
 
 
 @contextmanager
-def running_deployment(*, port: int, is_kept: bool, notice: Notice) -> Iterator[DemoDeployment]:
+def running_deployment(*, port: int, is_kept: bool, notice: Notice, camera: str = "") -> Iterator[DemoDeployment]:
     """All of it, as long as the block.
 
     Args:
         port: of the web; 0: any that is free.
         is_kept: the folder stays.
+        camera: of the edge node, its video 0; empty: it has none.
 
     Raises:
         CannotStart
@@ -98,7 +110,7 @@ def running_deployment(*, port: int, is_kept: bool, notice: Notice) -> Iterator[
     )
     try:
         with running(plan, notice) as stack:
-            stack.supervisor.start(node_parts(stack.url, folder))
+            stack.supervisor.start(node_parts(stack.url, folder, camera=camera))
             with JointClient(stack.url) as client:
                 yield DemoDeployment(stack.url, folder, client)
     finally:
@@ -106,14 +118,19 @@ def running_deployment(*, port: int, is_kept: bool, notice: Notice) -> Iterator[
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def node_parts(url: str, folder: Path, prefix: str = "") -> list[Part]:
+def node_parts(url: str, folder: Path, prefix: str = "", *, camera: str = "") -> list[Part]:
     """The agents of the two nodes.
 
     Args:
         prefix: of their names. With one they take over the names that a demonstration has left, which was killed.
+        camera: of the edge node, its video 0; empty: it has none.
     """
     more = ("--listen", f"{HOST}:0", *(("--replace",) if prefix else ()))
-    return [node_part(f"{prefix}{name}", side, url, folder / name, *more) for name, side in NODES.items()]
+    own = {"edge": ("--video", f"camera={camera}")} if camera else {}
+    return [
+        node_part(f"{prefix}{name}", side, url, folder / name, *more, *own.get(side, ()))
+        for name, side in NODES.items()
+    ]
 
 
 def _address(record: Json) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from app.joint_inference.cli.demo.deployment import DemoDeployment, running_deployment
@@ -25,7 +25,8 @@ from app.joint_inference.cli.demo.models import (
 from app.joint_inference.cli.demo.scores import ScoreRow, Scores, scores_of
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
-from app.kit.cli.command import Exit, signals_end
+from app.kit.cli.command import Exit
+from app.standalone.demonstration import CONSOLE, Say, shown_until_ended
 
 NAMESPACE, NAME = "default", "digits"
 SMALL_MODEL, BIG_MODEL = "digits-small", "digits-big"
@@ -38,50 +39,39 @@ DEADLINE_MS = 5000
 
 def demonstrate(*, port: int, is_once: bool, is_kept: bool) -> Exit:
     """Raises CannotStart, and what the API says is wrong."""
-    console = Console()
-    with signals_end():
-        try:
-            return _demonstrated(console, port=port, is_once=is_once, is_kept=is_kept)
-        except KeyboardInterrupt:
-            return Exit.CANCELLED if is_once else Exit.OK
-        finally:
-            _say(console, "Everything is stopped.")
+    return shown_until_ended(partial(_demonstrated, port=port, is_once=is_once, is_kept=is_kept), is_once=is_once)
 
 
-def _demonstrated(console: Console, *, port: int, is_once: bool, is_kept: bool) -> Exit:
-    _say(console, f"Drawing {TRAINED_ON} digits and training a small and a big classifier on them.")
+def _demonstrated(say: Say, *, port: int, is_once: bool, is_kept: bool) -> Exit:
+    say(f"Drawing {TRAINED_ON} digits and training a small and a big classifier on them.")
     drawn, held_out = draw_digits(TRAINED_ON, seed=1), draw_digits(HELD_OUT, seed=4)
     small, big = train(drawn, SMALL, seed=0), train(drawn, BIG, seed=0)
-    _say(console, "Starting the web, a node cloud0 and a node edge0.")
-    with running_deployment(port=port, is_kept=is_kept, notice=lambda text: _say(console, text)) as deployment:
+    say("Starting the web, a node cloud0 and a node edge0.")
+    with running_deployment(port=port, is_kept=is_kept, notice=say) as deployment:
         if is_kept:
-            _say(console, f"Data and logs lie in {deployment.folder}.")
+            say(f"Data and logs lie in {deployment.folder}.")
         try:
-            code = _played(deployment, console, (small, big), held_out)
+            code = _played(deployment, say, (small, big), held_out)
             if not is_once:
-                _say(console, f"Look at it: {deployment.url}/ui/services/{NAMESPACE}/{NAME}   Ctrl-C ends everything.")
+                say(f"Look at it: {deployment.url}/ui/services/{NAMESPACE}/{NAME}   Ctrl-C ends everything.")
                 threading.Event().wait()
             return code
         finally:
             deployment.end(NAMESPACE, NAME)
 
 
-def _played(
-    deployment: DemoDeployment, console: Console, models: tuple[list[Layer], list[Layer]], held_out: Digits
-) -> Exit:
+def _played(deployment: DemoDeployment, say: Say, models: tuple[list[Layer], list[Layer]], held_out: Digits) -> Exit:
     small, big = models
-    address = start(deployment, small, big, lambda text: _say(console, text))
-    _say(console, f"Sending {HELD_OUT} other digits to the edge worker at {address}.")
+    address = start(deployment, small, big, say)
+    say(f"Sending {HELD_OUT} other digits to the edge worker at {address}.")
     cloud = np.argmax(probabilities(big, held_out), axis=1)
     scores = scores_of(list(stream(address, NAME, held_out, cloud)))
-    console.print(table(scores))
-    _say(console, verdict(scores))
+    CONSOLE.print(table(scores))
+    say(verdict(scores))
     return Exit.OK if scores.is_worth_it else Exit.FAILED
 
 
-def start(
-    deployment: DemoDeployment, small: list[Layer], big: list[Layer], say: Callable[[str], None], prefix: str = ""
-) -> str:
+def start(deployment: DemoDeployment, small: list[Layer], big: list[Layer], say: Say, prefix: str = "") -> str:
     """Starts the service.
 
     Args:
@@ -108,24 +98,46 @@ def start(
 
 def service(prefix: str = "") -> dict[str, Any]:
     """As somebody would write it down. prefix: of all names."""
+    return resource(
+        NAME,
+        (SMALL_MODEL, BIG_MODEL),
+        "CrossEntropy",
+        {"threshold_cross_entropy": str(THRESHOLD), "deadline_ms": str(DEADLINE_MS)},
+        prefix,
+    )
+
+
+def resource(
+    name: str, models: tuple[str, str], algorithm: str, parameters: Mapping[str, str], prefix: str = ""
+) -> dict[str, Any]:
+    """A service of the two nodes.
+
+    Args:
+        models: of the edge and of the cloud.
+        algorithm: which samples are hard.
+        parameters: of the edge worker.
+        prefix: of all names.
+    """
     bundled = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": ""}
-    threshold = {"key": "threshold_cross_entropy", "value": str(THRESHOLD)}
-    deadline = {"key": "deadline_ms", "value": str(DEADLINE_MS)}
+    small, big = models
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": f"{prefix}{NAME}", "namespace": NAMESPACE},
+        "metadata": {"name": f"{prefix}{name}", "namespace": NAMESPACE},
         "spec": {
             "edgeWorker": {
-                "name": "digits-edge",
-                "model": {"name": f"{prefix}{SMALL_MODEL}"},
+                "name": f"{name}-edge",
+                "model": {"name": f"{prefix}{small}"},
                 "nodeName": f"{prefix}edge0",
-                "hardExampleAlgorithm": {"name": "CrossEntropy"},
-                "workerSpec": {**bundled, "parameters": [threshold, deadline]},
+                "hardExampleAlgorithm": {"name": algorithm},
+                "workerSpec": {
+                    **bundled,
+                    "parameters": [{"key": key, "value": value} for key, value in parameters.items()],
+                },
             },
             "cloudWorker": {
-                "name": "digits-cloud",
-                "model": {"name": f"{prefix}{BIG_MODEL}"},
+                "name": f"{name}-cloud",
+                "model": {"name": f"{prefix}{big}"},
                 "nodeName": f"{prefix}cloud0",
                 "workerSpec": bundled,
             },
@@ -159,7 +171,3 @@ def _count(scores: Scores, row: ScoreRow) -> str:
 
 def _ms(value: float | None) -> str:
     return "" if value is None else f"{value:.1f} ms"
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -10,9 +10,9 @@ import typer
 
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.errors import BadRequest
+from app.standalone.camera import CAMERA, CAMERA_HELP, DEVICE_HELP
 
 INPUT = Path("input")
-CAMERA = "/dev/video0"
 AT = (
     "Address of a Modelmill on this machine that needs no account. The nodes, stages and job are added to it until "
     "this command ends."
@@ -32,12 +32,8 @@ def demo(
         typer.Option(metavar="DIR", help="Folder for all data; default: a temporary folder."),
     ] = None,
     at: Annotated[str, typer.Option(metavar="URL", help=AT)] = "",
-    camera: Annotated[
-        bool, typer.Option("--camera", help="Use the camera of this machine instead of the drawn clip.")
-    ] = False,
-    device: Annotated[
-        str, typer.Option(metavar="DEVICE|URL", help="With --camera: which camera, such as /dev/video2 or rtsp://….")
-    ] = CAMERA,
+    camera: Annotated[bool, typer.Option("--camera", help=CAMERA_HELP)] = False,
+    device: Annotated[str, typer.Option(metavar="DEVICE|URL", help=DEVICE_HELP)] = CAMERA,
     models: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="With --camera: folder with ONNX models, as `pseudo` takes it."),

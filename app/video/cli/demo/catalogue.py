@@ -80,7 +80,7 @@ SAMPLE = ModelKit(
         Recipe("face_alignment", "face_alignment", (("sample_poses",),)),
     ),
 )
-"""For the drawn clip: see app.video.cli.demo.sample_models."""
+"""For the drawn clip: see app.standalone.sample_models."""
 
 
 def files_in(folder: Path, kit: ModelKit = USUAL) -> dict[str, Path]:

@@ -74,8 +74,8 @@ def make_sample(data: Path | None, stack: ExitStack, *, has_walker: bool = False
     else:
         folder = data.expanduser().absolute() / "sample"
         folder.mkdir(parents=True, exist_ok=True)
-    from app.video.cli.demo.sample_clip import draw_clip
-    from app.video.cli.demo.sample_models import write_models
+    from app.standalone.sample_clip import draw_clip
+    from app.standalone.sample_models import write_models
 
     draw_clip(folder / CLIP, has_walker=has_walker)
     write_models(folder)

@@ -7,22 +7,20 @@ import queue
 import time
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-from rich.console import Console
-
-from app.inference.errors import SourceUnusable
-from app.inference.sources import open_video_source
-from app.kit.cli.command import Exit, signals_end
+from app.kit.cli.command import Exit
 from app.kit.errors import BadInput
 from app.kit.network.addresses import without_credentials
 from app.results.rule_commands import followed_events
+from app.standalone.camera import require_camera
+from app.standalone.demonstration import Say, shown_until_ended
 from app.video.cli.demo.broker import TOPIC, Broker, broker_in, received
 from app.video.cli.demo.catalogue import SAMPLE, USUAL, ModelKit, add_stages, files_in
 from app.video.cli.demo.deployment import EDGE, Videos, running_nodes, videos_of
@@ -51,7 +49,6 @@ AT_HAND = (
 )
 NETWORKS = {"MODELMILL_NOTIFICATION_NETWORKS": "127.0.0.1/32"}
 """Sinks send to public addresses, and to the broker of this machine."""
-Say = Callable[[str], None]
 Json = dict[str, Any]
 
 
@@ -85,30 +82,12 @@ def camera_scene(camera: str, models: Path | None, data: Path | None, stack: Exi
         BadInput: There is no such camera or folder, or it cannot be opened.
         SourceUnusable: The camera cannot be opened, or PyAV is not installed.
     """
-    videos = camera_videos(camera)
+    require_camera(camera)
+    videos = [("camera", camera)]
     if models is not None:
         files_in(models)
         return DemoScene(videos, models, USUAL, CAMERA_RULES, "always")
     return DemoScene(videos, make_sample(data, stack), SAMPLE, CAMERA_RULES, "always")
-
-
-def camera_videos(camera: str) -> Videos:
-    """The camera as the video of a node. Raises BadInput, SourceUnusable."""
-    if "://" not in camera and not Path(camera).exists():
-        present = ", ".join(sorted(map(str, Path("/dev").glob("video[0-9]*"))))
-        raise BadInput(
-            f"there is no camera {without_credentials(camera)}",
-            hint=f"This machine has {present}: give one with --device."
-            if present
-            else "This machine has no /dev/video*. A container or virtual machine must be given the device; --device "
-            "takes the URL of a camera on the network, too.",
-        )
-    videos = videos_of([f"camera={camera}"])
-    with closing(open_video_source(camera)[0].frames()) as frames:
-        frame = next(frames, None)
-    if frame is None or frame.read is None:
-        raise SourceUnusable(f"the camera {without_credentials(camera)} gives no picture")
-    return videos
 
 
 def demonstrate(
@@ -129,13 +108,9 @@ def demonstrate(
         BadInput: There is no such camera or folder.
         SourceUnusable: PyAV is not installed, or the camera cannot be opened.
     """
-    console = Console()
 
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    with signals_end(), ExitStack() as stack:
-        try:
+    def demonstrated(say: Say) -> Exit:
+        with ExitStack() as stack:
             if camera:
                 say(f"Opening the camera {without_credentials(camera)}.")
                 scene = camera_scene(camera, models, data, stack)
@@ -147,11 +122,8 @@ def demonstrate(
                 )
                 scene = drawn_scene(data, stack)
             return _walked_through(say, stack, scene, port=port, is_once=is_once, opens=opens, data=data)
-        except KeyboardInterrupt:
-            return Exit.CANCELLED if is_once else Exit.OK
-        finally:
-            stack.close()
-            say("Everything is stopped.")
+
+    return shown_until_ended(demonstrated, is_once=is_once)
 
 
 def _walked_through(

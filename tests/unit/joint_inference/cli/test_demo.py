@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from app.joint_inference.cli.demo.camera import service
 from app.joint_inference.cli.demo.deployment import node_parts
 from app.joint_inference.cli.demo.models import draw_digits
 from app.joint_inference.cli.demo.scores import StreamAnswer, scores_of
+from app.joint_inference.cli.services import demo
+from app.joint_inference.validation import validated
+from app.kit.errors import ModelmillError
 from app.standalone.environment import clear_settings
 
 
@@ -67,3 +72,30 @@ def test_nodes_of_a_demonstration_on_a_running_product_take_over_what_a_killed_o
     assert len(own) == len(attached) == 2
     assert not any("--replace" in part.command for part in own)
     assert all("--replace" in part.command for part in attached)
+
+
+def test_the_camera_is_a_video_of_the_edge_node_and_the_source_of_the_service(tmp_path: Path) -> None:
+    cloud, edge = node_parts("http://127.0.0.1:1", tmp_path, camera="/dev/video2")
+    assert "--video" not in cloud.command
+    assert edge.command[-2:] == ("--video", "camera=/dev/video2")
+    checked = validated(service())
+    assert checked["spec"]["edgeWorker"]["workerSpec"]["parameters"][0] == {"key": "source", "value": "video:0"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"camera": True, "at": "http://127.0.0.1:1"}, "exclude each other"),
+        ({"camera": True, "edge_model": Path("small.onnx")}, "together"),
+        ({"edge_model": Path("small.onnx"), "cloud_model": Path("big.onnx")}, "with --camera"),
+        ({"camera": True, "edge_model": Path("small.onnx"), "cloud_model": Path("big.onnx")}, "no file small.onnx"),
+        ({"camera": True, "device": "/nowhere/video0"}, "there is no camera /nowhere/video0"),
+    ],
+)
+def test_what_cannot_be_shown_of_a_camera_is_refused_before_anything_starts(
+    options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    with pytest.raises(ModelmillError, match=words):
+        demo(**options)

@@ -28,12 +28,13 @@ from app.kit.errors import BadInput
 from app.results.model.frame_result import FrameRecord
 from app.results.model.rule import RULE_SET, check_rules
 from app.results.model.rule_evaluation import EvaluationState, evaluate
-from app.video.cli.demo import broker, sample_clip
+from app.standalone import sample_clip
+from app.video.cli.demo import broker
 from app.video.cli.demo.catalogue import RECIPES, SAMPLE, files_in
 from app.video.cli.demo.deployment import DemoDeployment, Ports, running_deployment, videos_of
 from app.video.cli.demo.relays import Relay, running_relays
 from app.video.cli.demo.show import CLIP, _what_next, addresses, job, make_sample
-from app.video.cli.demo.walkthrough import CAMERA_RULES, RULES, _where_to, camera_scene, camera_videos, dag_of
+from app.video.cli.demo.walkthrough import CAMERA_RULES, RULES, _where_to, camera_scene, dag_of
 from app.video.model.dag import read_dag
 from tests.harness.ports import free_port
 
@@ -252,14 +253,6 @@ def test_without_pyav_the_sample_says_what_to_install(tmp_path: Path, monkeypatc
     with pytest.raises(SourceUnusable) as refused:
         make_sample(tmp_path, ExitStack())
     assert "modelmill[edge]" in refused.value.hint
-
-
-def test_a_camera_that_is_not_there_is_said_with_what_can_be_done(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no camera") as caught:
-        camera_videos(str(tmp_path / "video0"))
-    assert "--device" in caught.value.hint
-    with pytest.raises((BadInput, SourceUnusable)):
-        camera_videos("/dev/null")
 
 
 def test_the_scene_of_a_camera_has_a_rule_for_whoever_comes_and_is_opened_again(tmp_path: Path) -> None:

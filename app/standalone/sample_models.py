@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from app.video.cli.demo.sample_clip import NOSE, REACH, SKIN
+from app.standalone.sample_clip import NOSE, REACH, SKIN
 
 OPSET = 17
 CELL = 8
