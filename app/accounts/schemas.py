@@ -8,13 +8,13 @@ from pydantic import BaseModel, Field, field_validator
 
 from app.accounts.model import MAX_LABEL, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
 from app.kit.web.http import answer_of
-from app.kit.web.strict import Strict
+from app.kit.web.strict import TEXT, Strict
 
 DAY_S = 86400
 MAX_BYTES = 1 << 60
 NAME_PATTERN = r"^[a-z][a-z0-9._-]{0,30}[a-z0-9]$"
 Name = Annotated[str, Field(max_length=64)]
-Label = Annotated[str, Field(max_length=MAX_LABEL)]
+Label = Annotated[str, Field(max_length=MAX_LABEL, pattern=TEXT)]
 Quota = Annotated[int, Field(ge=0, le=MAX_BYTES)] | None
 TtlS = Annotated[int, Field(ge=1, le=100 * 365 * DAY_S)] | None
 

@@ -18,6 +18,7 @@ from app.cli import health, joint_operator, maintenance, node
 from app.conversion.cli.archive import commands as archive_commands
 from app.joint_inference.cli import commands as joint_commands
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, complain, exit_code
+from app.kit.cli.terminal_text import visible_output
 from app.kit.errors import ModelmillError
 from app.standalone import cli as embedded
 
@@ -92,6 +93,11 @@ def main() -> int:
     if sys.version_info < OLDEST_PYTHON:
         print("modelmill: Python 3.11 or newer is needed.", file=sys.stderr)
         return Exit.BAD_INPUT
+    with visible_output():
+        return _run()
+
+
+def _run() -> int:
     try:
         app()
     except CommandFailed as ended:

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, Options, ToolchainName
-from app.kit.web.strict import Strict
+from app.kit.web.strict import TEXT, Strict
 
-Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
-Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
+Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)]
+Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50, pattern=TEXT)]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 

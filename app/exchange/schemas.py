@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.exchange.model import Direction, TransferState
-from app.kit.web.strict import Strict
+from app.kit.web.strict import TEXT, Strict
 
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
-ModelName = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)]
+ModelName = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)]
 
 
 class NewFetch(Strict):
@@ -34,7 +34,7 @@ class NewDeviceResult(Strict):
 
     is_pass: bool
     latency_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    host: Annotated[str, StringConstraints(max_length=200)] = ""
+    host: Annotated[str, StringConstraints(max_length=200, pattern=TEXT)] = ""
     message: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 

@@ -13,7 +13,7 @@ from app.inference.prediction import Decoder, Format
 from app.kit.access import MOST
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.http import answer_of
-from app.kit.web.strict import Strict
+from app.kit.web.strict import TEXT, Strict
 from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
 
 MODELS = "/api/v2/models"
@@ -24,7 +24,6 @@ ACCESS = f"{MODELS}/access"
 SHARED = f"{MODELS}/shared"
 TAGS = f"{MODELS}/tags/{{tag}}"
 PAGE = "/ui/models/named"
-TEXT = r"^[^\x00-\x1f\x7f]*$"
 MAX_CURSOR = 300
 MAX_PIN = MAX_NAME + 33
 MAX_LABELS_TEXT = MAX_LABELS * (MAX_LABEL + 2)

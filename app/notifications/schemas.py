@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from app.kit.web.strict import Strict
+from app.kit.web.strict import TEXT, Strict
 from app.notifications.model import Delivery, DeliveryState, EventKind, Kind, Target
 from app.notifications.service import NewTarget
 
 TARGETS, DELIVERIES = "/notifications/targets", "/notifications/deliveries"
-TEXT = r"^[^\x00-\x1f\x7f]*$"
 SUBJECT = r"^((job|task|service|video):[A-Za-z0-9_.:-]{1,150})?$"
 Language = Literal["en", "zh-Hant"]
 Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=TEXT)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from app.kit.clock import to_text
-from app.kit.web.strict import Moment, Strict
+from app.kit.web.strict import TEXT, Moment, Strict
 from app.results.model.event import RuleEvent
 from app.results.model.producer import Producer
 from app.results.model.rule import (
@@ -22,7 +22,6 @@ from app.results.model.rule import (
     Zone,
 )
 from app.results.model.schedule import TIME_OF_DAY, WEEK, Schedule, Weekday
-from app.results.schemas import TEXT
 from app.results.service import ProducerRules, RuleEventPage
 from app.results.store import RuleEventFilter
 

@@ -7,12 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.kit.clock import to_text
-from app.kit.web.strict import Moment, Strict
+from app.kit.web.strict import TEXT, Moment, Strict
 from app.results.model.frame_result import ResultFilter
 from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.service import SinkState
-
-TEXT = r"^[^\x00-\x1f\x7f]*$"
 
 
 class RowQuery(Strict):

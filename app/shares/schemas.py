@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.kit.web.http import answer_of
+from app.kit.web.strict import TEXT
 from app.shares.model import Share
 
-TEXT = r"^[^\x00-\x1f\x7f]*$"
 Days = Annotated[int, Field(ge=1, le=365)]
 Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=TEXT)]
 KEY = r"^[A-Za-z0-9_-]{1,100}$"

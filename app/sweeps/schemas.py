@@ -14,12 +14,11 @@ from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
 from app.kit.text.plain_text import csv_cell
 from app.kit.web.http import answer_of
-from app.kit.web.strict import Strict
+from app.kit.web.strict import TEXT, Strict
 from app.sweeps.model import RowAnswer, Sweep
 from app.sweeps.service import SweepView
 
 SWEEPS = "/sweeps"
-TEXT = r"^[^\x00-\x1f\x7f]*$"
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80, pattern=TEXT)]
 CURSOR = r"^[0-9TZ:.-]{20,32} [0-9a-f]{32}$"
 

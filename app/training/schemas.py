@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from app.kit.web.strict import Moment, Strict
+from app.kit.web.strict import TEXT, Moment, Strict
 from app.training.model import FailureKind, Priority, State, Workload
 
 MAX_TAIL = 5000
-TEXT = r"^[^\x00-\x1f\x7f]*$"
 
 
 class TaskQuery(Strict):

@@ -12,10 +12,9 @@ from pydantic import (
 )
 
 from app.kit.access import MOST
-from app.kit.web.strict import Strict
+from app.kit.web.strict import TEXT, Strict
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy
 
-TEXT = r"^[^\x00-\x1f\x7f]*$"
 UID = r"^GLOBAL_ID_[0-9]{1,10}\.SUB_ID_[0-9]{1,9}$"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Json = dict[str, Any]

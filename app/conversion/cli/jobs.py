@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from app.conversion.cli.service import FileNames, JobId, OutFolder, client_of, job_of
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Limit, Url
+from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -198,8 +198,7 @@ def _print_log(client: ConversionClient, job_id: str, step: str, *, follow: bool
     offset = 0
     while True:
         part = client.log(job_id, step, offset)
-        sys.stdout.buffer.write(part.text)
-        sys.stdout.flush()
+        print_log(part.text)
         offset = part.next_offset
         if part.text:
             continue

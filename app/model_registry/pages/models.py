@@ -18,10 +18,11 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.page_actions import with_form
+from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.model import Model, shared_name
-from app.model_registry.schemas import MAX_CURSOR, MAX_PIN, TEXT
+from app.model_registry.schemas import MAX_CURSOR, MAX_PIN
 
 PAGE_MODELS = 50
 AREA = "models"

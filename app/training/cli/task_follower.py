@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import typer
 
 from app.kit.cli.api_client import ApiError, WaitedEnough
 from app.kit.cli.command import CommandFailed, Exit, Unreachable
+from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadInput, ModelmillError
 from app.training.client import MOST_LINES, TrainingClient
 from app.training.errors import LogMissing
@@ -123,8 +123,7 @@ class TaskFollower:
         if not self._log:
             new = last_of(new, self._tail)
         self._log = data or self._log
-        sys.stdout.buffer.write(new)
-        sys.stdout.flush()
+        print_log(new)
 
     def _job_of(self, record: Record) -> str:
         """The id of the conversion job, once it is made; what is tried again is waited for."""

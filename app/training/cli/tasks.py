@@ -17,6 +17,7 @@ import typer
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_table
+from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest, NotFound
 from app.training.model import Workload
 
@@ -192,8 +193,7 @@ def logs(
         if follow and attempt is None:
             TaskFollower(client, task_id, is_quiet=False, is_only_log=True, tail=tail).to_the_end()
             return
-        sys.stdout.buffer.write(client.log(task_id, tail=tail, attempt_no=attempt, text=search, process=process))
-        sys.stdout.flush()
+        print_log(client.log(task_id, tail=tail, attempt_no=attempt, text=search, process=process))
 
 
 @commands.command()
