@@ -7,11 +7,12 @@ of modules or of parts (`app.video` and `app.nodes` are parts) they may also be 
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 
@@ -33,7 +34,10 @@ MARKS = {
 class Sources:
     texts: Mapping[Path, str]
     """The texts by path in the checkout."""
-    trees: Mapping[Path, ast.Module]
+
+    @cached_property
+    def trees(self) -> Mapping[Path, ast.Module]:
+        return {path: ast.parse(text) for path, text in self.texts.items()}
 
     @property
     def lines(self) -> int:
@@ -52,8 +56,7 @@ class Sources:
 def sources(root: Path, *folders: str) -> Sources:
     """Returns the Python files below some folders of a checkout; a missing folder has none."""
     paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
-    texts = {path.relative_to(root): path.read_text("utf-8") for path in paths}
-    return Sources(texts, {path: ast.parse(text) for path, text in texts.items()})
+    return Sources({path.relative_to(root): path.read_text("utf-8") for path in paths})
 
 
 def functions(tree: ast.AST, *, is_public: bool = True) -> Iterator[tuple[Function, bool]]:
@@ -114,10 +117,18 @@ def longer(product: Sources) -> str:
     return f"{sum(lines > 300 for lines in product.lengths)}, {sum(lines > 400 for lines in product.lengths)}"
 
 
-def main() -> None:
-    rows = table(Path(sys.argv[1]) if len(sys.argv) > 1 else REPOSITORY)
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m ops.survey", description="Statistics of the sources, as a table.")
+    parser.add_argument("checkout", nargs="?", type=checkout, default=REPOSITORY, help="its folder; default: this one")
+    rows = table(parser.parse_args(arguments).checkout)
     width = max(len(name) for name, _ in rows)
     print("\n".join(f"{name:<{width}}  {value}" for name, value in rows))
+
+
+def checkout(text: str) -> Path:
+    if not (Path(text) / "app").is_dir():
+        raise argparse.ArgumentTypeError(f"{text} has no folder app")
+    return Path(text)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from app.kit.errors import ModelmillError
 from app.kit.files.private_folders import make_private
 from app.kit.objects import ObjectStore, Stored, StoreFull
 from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.leftovers import file_within
 
 IMAGES_IN_SCRATCH = "quant"
 LEAST_FREE_BYTES = 1 << 20
@@ -76,14 +77,17 @@ class Workspace:
     def store_outputs(self, result: dict[str, Any], *, max_bytes: int) -> dict[str, Artifact]:
         """Uploads the output, the report and extra files; if the store fills up meanwhile, none of them stays.
 
-        Raises StageFailed if one is missing or too large.
+        Raises StageFailed if one is missing, too large, or not the stage's own.
         """
-        output = Path(result["output"])
+        output = file_within(self.folder, result["output"])
         if not output.is_file() or output.stat().st_size == 0:
             raise StageFailed(
                 f"the toolchain reported success, but {output.name} is missing or empty", hint="The log may tell why."
             )
-        extra = {name: Path(path) for name, path in result["extra_files"].items()}
+        extra = {name: file_within(self.folder, path) for name, path in result["extra_files"].items()}
+        for name in extra:
+            if not name.startswith(f"{self.stage.step}."):
+                raise StageFailed(f"{name} is no file of this stage", hint="The log may tell why.")
         for path in (output, *extra.values()):
             _require_size(path, max_bytes)
         try:

@@ -9,15 +9,21 @@ import selectors
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
+from app.kit.text.json_form import FormError, JsonForm
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 POLL_S = 0.25
 READ_BYTES = 1 << 16
 END_S = 10.0
+MAX_REPORT_BYTES = 64 << 20
+"""Of one line that a child reports. What it reads may have taken it over: nothing that it says is relied on."""
+MAX_MESSAGE = 500
+"""Characters of a progress message."""
 LESS_MEMORY = "Use fewer or smaller reference pictures or fewer threads, or ask the operator for a higher limit."
 
 
@@ -56,6 +62,33 @@ class Finished:
     """Of the child and its descendants."""
 
 
+@dataclass(frozen=True)
+class ReportedError:
+    """A ModelmillError, as it crosses the boundary of the process."""
+
+    code: str
+    message: str
+    hint: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChildReport:
+    """One line of a child: its progress, or how its function has ended."""
+
+    progress: float | None = None
+    """0 to 1."""
+    message: str = ""
+    result: dict[str, Any] | None = None
+    error: ReportedError | None = None
+    out_of_memory: str | None = None
+    unexpected: str | None = None
+    """Another exception."""
+
+
+CHILD_REPORT = JsonForm(ChildReport)
+
+
 @dataclass
 class Run:
     job: socket.socket
@@ -64,7 +97,7 @@ class Run:
     limits: Limits
     hooks: Hooks
     messages: bytearray = field(default_factory=bytearray)
-    last: dict[str, Any] = field(default_factory=dict)
+    last: ChildReport = field(default_factory=ChildReport)
     outcome: bytes = b""
     stopping: bool = False
 
@@ -113,14 +146,28 @@ def _read_log(run: Run) -> bool:
 def _read_report(run: Run) -> bool:
     data = os.read(run.report, READ_BYTES)
     run.messages += data
-    while (end := run.messages.find(b"\n")) >= 0:
-        message = json.loads(run.messages[:end])
-        del run.messages[: end + 1]
-        if "progress" in message:
-            run.hooks.on_progress(message["progress"], message["message"])
-        else:
-            run.last = message
+    if b"\n" in data:
+        *lines, run.messages = run.messages.split(b"\n")
+        for line in lines:
+            _take_report(run, line)
+    if len(run.messages) > MAX_REPORT_BYTES:
+        raise _unreadable(f"it is longer than {MAX_REPORT_BYTES >> 20} MiB")
     return bool(data)
+
+
+def _take_report(run: Run, line: bytearray) -> None:
+    try:
+        report = CHILD_REPORT.read(read_object(line, is_strict=True))
+    except (UnreadableJson, FormError) as error:
+        raise _unreadable(str(error)) from None
+    if report.progress is None:
+        run.last = report
+    else:
+        run.hooks.on_progress(max(0.0, min(1.0, report.progress)), report.message[:MAX_MESSAGE])
+
+
+def _unreadable(reason: str) -> StageCrashed:
+    return StageCrashed(f"its report cannot be read: {reason}", hint="The last lines of the log may tell why.")
 
 
 def judge(run: Run) -> Finished:
@@ -135,10 +182,10 @@ def judge(run: Run) -> Finished:
             hint="Look for a loop without an end in the model; use fewer or smaller reference pictures, or ask the "
             "operator for a longer limit.",
         )
-    if outcome["why"] == "memory" or "out_of_memory" in run.last:
+    if outcome["why"] == "memory" or run.last.out_of_memory is not None:
         raise _out_of_memory(run, outcome)
-    if "result" in run.last:
-        return Finished(run.last["result"], outcome["cpu_s"], outcome["wall_s"], outcome["peak_bytes"])
+    if run.last.result is not None:
+        return Finished(run.last.result, outcome["cpu_s"], outcome["wall_s"], outcome["peak_bytes"])
     raise _failure(run.last, outcome["status"])
 
 
@@ -146,15 +193,15 @@ def _out_of_memory(run: Run, outcome: dict[str, Any]) -> StageOutOfMemory:
     return StageOutOfMemory(
         f"out of memory: it needs more than the {run.limits.memory_bytes / 2**30:.1f} GiB a stage may use",
         hint=LESS_MEMORY,
-        detail={"peak_bytes": outcome["peak_bytes"], "said": run.last.get("out_of_memory", "")},
+        detail={"peak_bytes": outcome["peak_bytes"], "said": run.last.out_of_memory or ""},
     )
 
 
-def _failure(last: dict[str, Any], status: int) -> ModelmillError:
-    if "error" in last:
-        return ModelmillError.from_dict(last["error"])
-    if "unexpected" in last:
-        return StageFailed(last["unexpected"], hint="The traceback is in the log of this stage.")
+def _failure(last: ChildReport, status: int) -> ModelmillError:
+    if last.error is not None:
+        return ModelmillError.from_dict(asdict(last.error))
+    if last.unexpected is not None:
+        return StageFailed(last.unexpected, hint="The traceback is in the log of this stage.")
     if status < 0:
         name = signal.Signals(-status).name
         if name == "SIGKILL":

@@ -22,6 +22,7 @@ from typing import Any
 from app.kit.errors import Unavailable
 from app.kit.process.spawn import python_module, spawn
 from app.kit.sandbox.errors import StageCrashed
+from app.kit.sandbox.leftovers import keep_plain_files
 from app.kit.sandbox.paths import SandboxPaths
 from app.kit.sandbox.run import Finished, Hooks, Limits, Run, end, follow, judge
 
@@ -140,7 +141,7 @@ class Sandbox:
         places: SandboxPaths = NOWHERE,
     ) -> Finished:
         """Calls a function in a child. It can reach work_dir, this interpreter with its libraries, and the places, as
-        far as the kernel can enforce this.
+        far as the kernel can enforce this. Afterwards work_dir has no links to what is outside of it.
 
         Args:
             target: "module:function", called as function(request, progress).
@@ -162,6 +163,7 @@ class Sandbox:
             with self._busy():
                 return self._run({**message, "reads": also.reads, "writes": also.writes}, limits, hooks or Hooks())
         finally:
+            keep_plain_files(work_dir)
             self._room.release()
 
     def _has_room(self) -> bool:

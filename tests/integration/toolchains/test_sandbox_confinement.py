@@ -81,6 +81,11 @@ def test_it_reads_neither_another_job_nor_what_is_the_machines(attack: Attack, o
     assert "Permission denied" in result["by a program"]
 
 
+def test_a_link_to_another_job_is_not_there_for_the_worker(attack: Attack, others: Path, tmp_path: Path) -> None:
+    attack("read_others", file=str(others))
+    assert list((tmp_path / "job").iterdir()) == [tmp_path / "job" / ".tmp"]
+
+
 @needs_landlock
 def test_data_beside_a_program_is_kept_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "site-packages"

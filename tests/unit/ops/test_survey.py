@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ops.survey import table
+import pytest
+
+from ops.survey import main, table
 
 SHORT = '''"""Says something."""
 
@@ -40,6 +42,19 @@ def test_a_survey_counts_files_functions_cycles_and_marks(tmp_path: Path) -> Non
     assert rows["pairs of parts that import each other (parts)"] == "1 (3)"
     assert rows["modules in -ing"] == "1"
     assert rows["product: noqa"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("argument", "status", "text"),
+    [("--help", 0, "usage: python -m ops.survey"), ("/nowhere", 2, "/nowhere has no folder app")],
+)
+def test_arguments_are_answered_in_words(
+    argument: str, status: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([argument])
+    assert ended.value.code == status
+    assert text in "".join(capsys.readouterr())
 
 
 def _written(root: Path, name: str, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,26 @@ def test_a_file_larger_than_an_artifact_may_be_is_refused_before_anything_is_sto
             space.store_outputs(result_of(space, output=output, extra=extra), max_bytes=10)
         assert "MODELMILL_MAX_ARTIFACT_BYTES" in refused.value.hint
         assert len(space.store_outputs(result_of(space, output=10, extra=10), max_bytes=10)) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"output": "{tmp}/secret"}, "secret is outside of the work folder"),
+        ({"extra_files": {"onnx.meta.zip": "{tmp}/secret"}}, "secret is outside of the work folder"),
+        ({"extra_files": {"receipt.json": "{folder}/out.onnx"}}, "receipt.json is no file of this stage"),
+    ],
+    ids=["the output", "an extra file", "a name"],
+)
+def test_a_result_that_names_files_of_others_is_refused(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    objects = FilesystemStore(tmp_path / "objects")
+    (tmp_path / "secret").write_text("of the worker")
+    with Workspace(tmp_path / "work", record(), objects) as space:
+        text = json.dumps(change).replace("{tmp}", str(tmp_path)).replace("{folder}", str(space.folder))
+        result = {**result_of(space, output=1, extra=1), **json.loads(text)}
+        with pytest.raises(StageFailed, match=reason):
+            space.store_outputs(result, max_bytes=1000)
+    assert list(objects.list("")) == []
 
 
 class _FullAtLast(FilesystemStore):
