@@ -71,7 +71,7 @@ class RtspPush:
             answer, _ = receive(self._end)
         except TimeoutError:
             raise PushFailed(STALLED) from None
-        except (OSError, EOFError):
+        except (OSError, EOFError, ValueError):
             raise PushFailed("the process that pushes has ended") from None
         if "error" in answer:
             raise PushFailed(answer["error"])

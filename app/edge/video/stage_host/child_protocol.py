@@ -1,6 +1,7 @@
 """The protocol between the host and its children over a socket pair: a length, a JSON header, raw bytes.
 
-Both ends are ours; even so, no message can carry code.
+Both ends are ours, but models and stages of others run in a child: no message carries code, and what is no message
+ends the connection.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from app.kit.text.untrusted_json import read_object
+
 LENGTH = struct.Struct("!I")
-MOST_HEADER = 64 << 20
+MOST_HEADER, MOST_BLOBS = 64 << 20, 1 << 30
+"""Bytes of a message."""
 BLOBS = "blobs"
 """In the header: lengths of what follows it."""
 Message = tuple[dict[str, Any], list[bytes | memoryview]]
@@ -32,9 +36,9 @@ def send(end: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | mem
 
 
 def receive(end: socket.socket) -> Message:
-    """Raises EOFError when the other end has gone."""
-    header = json.loads(_read(end, LENGTH.unpack(_read(end, LENGTH.size))[0]))
-    return header, [memoryview(_read(end, length)) for length in header.pop(BLOBS)]
+    """Raises EOFError when the other end has gone, ValueError for what is no message."""
+    header, lengths = _header(_read(end, _header_length(_read(end, LENGTH.size))))
+    return header, [memoryview(_read(end, length)) for length in lengths]
 
 
 async def send_async(end: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | memoryview] = ()) -> None:
@@ -47,11 +51,25 @@ async def send_async(end: socket.socket, header: dict[str, Any], blobs: Sequence
 
 async def receive_async(end: socket.socket) -> Message:
     """Raises EOFError when the other end has gone, ValueError for what is no message."""
-    length = LENGTH.unpack(await _read_async(end, LENGTH.size))[0]
+    header, lengths = _header(await _read_async(end, _header_length(await _read_async(end, LENGTH.size))))
+    return header, [memoryview(await _read_async(end, length)) for length in lengths]
+
+
+def _header_length(data: bytearray) -> int:
+    length: int = LENGTH.unpack(data)[0]
     if length > MOST_HEADER:
         raise ValueError(f"a header of {length} bytes")
-    header = json.loads(await _read_async(end, length))
-    return header, [memoryview(await _read_async(end, each)) for each in header.pop(BLOBS)]
+    return length
+
+
+def _header(data: bytearray) -> tuple[dict[str, Any], list[int]]:
+    header = read_object(data)
+    lengths = header.pop(BLOBS, None)
+    if not isinstance(lengths, list) or not all(isinstance(length, int) and length >= 0 for length in lengths):
+        raise ValueError("a header without lengths")
+    if sum(lengths) > MOST_BLOBS:
+        raise ValueError(f"a message of {sum(lengths)} bytes")
+    return header, lengths
 
 
 def _read(end: socket.socket, length: int) -> bytearray:
