@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -15,6 +14,7 @@ import typer
 
 from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CannotStart
+from app.standalone.extras import ensure_extra
 from app.standalone.processes import STAGES
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ def up(
         bool, typer.Option("--once", help="Stop after the sample, with exit code 0 if it was converted and 1 if not.")
     ] = False,
     train: Annotated[
-        bool, typer.Option("--train", help="Also start a Ray cluster on this machine, for training.")
+        bool,
+        typer.Option(
+            "--train", help="Also start a Ray cluster on this machine, for training; installs Ray if it is missing."
+        ),
     ] = False,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that a worker may take to stop.")] = 10.0,
 ) -> None:
@@ -59,7 +62,7 @@ def up(
     from app.standalone.stack import launch_of, locked
 
     if train:
-        _require_ray()
+        require_ray()
     plan = _plan(host, port, data_dir, workers if bie_workers is None else f"{workers},bie={bie_workers}", grace)
     if sample or once:
         _require_token(settings_in(plan.data.root, plan.host))
@@ -88,21 +91,21 @@ def _become(launch: Launch, lock: Lock, options: list[str]) -> NoReturn:
     os.execve(sys.executable, command, dict(launch.parent))  # noqa: S606  # no shell
 
 
-def _require_ray() -> None:
-    """Checks that a Ray cluster can be started.
+def require_ray() -> None:
+    """Checks that a Ray cluster can be started; installs Ray if it is missing.
 
     Raises:
         CannotStart: It cannot.
     """
     from app.settings import load_settings
 
-    if find_spec("ray") is None:
-        raise CannotStart("--train needs Ray, which is not installed", hint="pip install 'modelmill[train]'")
     if load_settings().ray_address:
         raise CannotStart(
             "--train starts a Ray cluster, but the settings name another one",
             hint="Leave out --train, or unset MODELMILL_RAY_ADDRESS.",
         )
+    if not ensure_extra("train", "ray"):
+        raise CannotStart("--train needs Ray, which could not be installed", hint="pip install 'modelmill[train]'")
 
 
 def _require_token(settings: Settings) -> None:
