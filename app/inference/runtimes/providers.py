@@ -68,7 +68,7 @@ def open_by(model: Path, threads: int, chosen: ExecutionProvider) -> OpenedSessi
                 problems.append(f"the onnxruntime of this machine was built without {provider.display_name}")
             continue
         try:
-            session = open_session(model, threads, providers=_with_options(provider))
+            session = open_session(model, threads, "all", providers=_with_options(provider))
         except ModelmillError as error:
             if provider is ExecutionProvider.CPU:
                 raise
@@ -77,7 +77,7 @@ def open_by(model: Path, threads: int, chosen: ExecutionProvider) -> OpenedSessi
         if session.get_providers()[0] == NAMES[provider]:
             return OpenedSession(session, provider, "; ".join(problems))
         problems.append(f"{provider.display_name} cannot be used: its device or its libraries are missing")
-    return OpenedSession(open_session(model, threads), ExecutionProvider.CPU, "; ".join(problems))
+    return OpenedSession(open_session(model, threads, "all"), ExecutionProvider.CPU, "; ".join(problems))
 
 
 def _candidates(chosen: ExecutionProvider) -> tuple[ExecutionProvider, ...]:

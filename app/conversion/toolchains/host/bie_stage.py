@@ -178,7 +178,7 @@ def _saturation(
 
 
 def _sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
-    return open_session(request.input(), threads), open_session(request.output, threads)
+    return open_session(request.input(), threads, "all"), open_session(request.output, threads, "all")
 
 
 def _exposed_sessions(request: StageRequest, logits: Mapping[str, str]) -> tuple[Session, Session]:
@@ -187,7 +187,7 @@ def _exposed_sessions(request: StageRequest, logits: Mapping[str, str]) -> tuple
     models = onnx.load(str(request.input())), onnx.load(str(request.output))
     for model in models:
         expose(model, logits)
-    reference, quantized = (open_session(model.SerializeToString(), request.threads) for model in models)
+    reference, quantized = (open_session(model.SerializeToString(), request.threads, "all") for model in models)
     return reference, quantized
 
 

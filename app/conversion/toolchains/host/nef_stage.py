@@ -139,7 +139,7 @@ def _write(path: Path, manifest: dict[str, Any], model: bytes) -> None:
 
 
 def _verify(bie: BieModel, request: StageRequest) -> Equivalence:
-    nef = HostModel(request.output, request.threads)
+    nef = HostModel(request.output, request.threads, "layout")
     session = open_session(request.input(), request.threads)
     samples = first(_samples(bie, request), AGREEMENT_SAMPLES)
     bounded = saturating_outputs(bie.model)

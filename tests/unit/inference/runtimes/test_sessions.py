@@ -14,7 +14,7 @@ from onnx import helper
 from app.conversion.model import Stage
 from app.inference.errors import InvalidModel
 from app.inference.runtimes import sessions
-from app.inference.runtimes.sessions import EXACT, MODEL, open_session, read_nef, run, session_options
+from app.inference.runtimes.sessions import EXACT, MODEL, Level, open_session, read_nef, run, session_options
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import convolutional, model_of, pictures, random_weights, run_all, run_stage, work_folder
 
@@ -110,13 +110,59 @@ def test_a_nef_agrees_bit_by_bit_with_its_bie_on_every_cpu(
     assert reports[Stage.NEF].report["agreement"]["bit_true"]
 
 
-def weight_types(model: Path | bytes, folder: Path) -> set[int]:
-    """Types of the weights of the convolutions, once onnxruntime has fused them."""
-    options = session_options(1)
+def pooled() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Conv", ["x", "first"], ["a"], "conv0", pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["a"], ["b"], "pool", kernel_shape=[5, 5], pads=[2, 2, 2, 2]),
+        helper.make_node("Conv", ["b", "second"], ["y"], "conv1"),
+    ]
+    weights = {"first": random_weights(16, 3, 3, 3), "second": random_weights(16, 16, 1, 1)}
+    return model_of(nodes, {"x": SHAPE}, {"y": [1, 16, 16, 16]}, weights)
+
+
+def test_integers_are_pooled_in_the_order_that_has_a_fast_kernel_which_changes_no_bit(tmp_path: Path) -> None:
+    folder = work_folder(tmp_path / "job", pooled(), pictures(4))
+    run_all(folder)
+    operators = {level: operators_of(folder / "out.bie", level, tmp_path) for level in LEVELS}
+    assert "MaxPool" in operators["extended"] and "NhwcMaxPool" not in operators["extended"]
+    for level in ("layout", "all"):
+        assert "NhwcMaxPool" in operators[level] and "MaxPool" not in operators[level]
+    x = {"x": np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)}
+    nef = read_nef(folder / "out.nef")[1]
+    for model in (folder / "out.bie", nef):
+        one, *others = (run(open_session(model, 1, level), x)["y"] for level in LEVELS)
+        assert all(np.array_equal(one, other) for other in others)
+    assert "NhwcMaxPool" in operators_of(nef, "all", tmp_path), "the file is of no layout, the session chooses one"
+
+
+def test_floats_are_reordered_for_the_cpu_at_hand_only_where_a_model_is_used(tmp_path: Path) -> None:
+    model = pooled().SerializeToString()
+    operators = {level: operators_of(model, level, tmp_path) for level in LEVELS}
+    assert operators["layout"] == operators["extended"]
+    if operators["all"] == operators["layout"]:
+        pytest.skip("onnxruntime has no float layout of its own for this CPU")
+    assert "ReorderOutput" in operators["all"]
+
+
+LEVELS: tuple[Level, ...] = ("extended", "layout", "all")
+
+
+def operators_of(model: Path | bytes, level: Level, folder: Path) -> set[str]:
+    """Operators that really run."""
+    return {node.op_type for node in optimized(model, folder, level).node}
+
+
+def optimized(model: Path | bytes, folder: Path, level: Level) -> onnx.GraphProto:
+    options = session_options(1, level)
     options.optimized_model_filepath = str(folder / f"{MODEL}.onnx")
     options.add_session_config_entry("session.save_model_format", "ONNX")
-    open_session(model, 1, options=options)
-    graph = onnx.load(options.optimized_model_filepath).graph
+    open_session(model, 1, level, options)
+    return onnx.load(options.optimized_model_filepath).graph
+
+
+def weight_types(model: Path | bytes, folder: Path) -> set[int]:
+    """Types of the weights of the convolutions, once onnxruntime has fused them."""
+    graph = optimized(model, folder, "extended")
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     return {types[node.input[3]] for node in graph.node if node.op_type == "QLinearConv"}
 

@@ -125,7 +125,7 @@ class Judge:
         self._meter_of = meter_of
         self._logits = logits or {}
         self.pictures: list[JudgedPicture] = []
-        session = open_session(float_model.SerializeToString(), 1)
+        session = open_session(float_model.SerializeToString(), 1, "all")
         self._float_session = session
         self._computed = numeric_outputs(session)
         self.names = [name for name in self._computed if name not in self._logits.values()]
@@ -193,7 +193,7 @@ class Judge:
         sessions = self._sessions[1]
         if part not in sessions:
             data = build(part).SerializeToString()
-            sessions[part] = open_session(data, 1), len(data)
+            sessions[part] = open_session(data, 1, "all"), len(data)
         return sessions[part]
 
     def _altered_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
@@ -249,7 +249,7 @@ class Judge:
     def is_slower_than_float(self, model: Any) -> bool:
         """Returns whether it is slower than the float model by more than noise, measured in turn on one thread; False
         without a picture."""
-        session = open_session(model.SerializeToString(), 1)
+        session = open_session(model.SerializeToString(), 1, "all")
         return quality.is_slower(*quality.latencies_ms((session, self._float_session), self.pictures[:1], TURNS))
 
     def _answers(self, session: Any, pictures: Sequence[JudgedPicture]) -> Iterator[dict[str, Array]]:
