@@ -15,12 +15,12 @@ import typer
 from app.accounts.cli import commands as users_commands
 from app.bootstrap.capabilities import CAPABILITIES
 from app.cli import health, joint_operator, maintenance, node
+from app.cli.up import command as up
 from app.conversion.cli.archive import commands as archive_commands
 from app.joint_inference.cli import commands as joint_commands
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, complain, exit_code
 from app.kit.cli.terminal_text import visible_output
 from app.kit.errors import ModelmillError
-from app.standalone import cli as embedded
 
 if TYPE_CHECKING:
     from app.accounts.service import Accounts
@@ -76,7 +76,7 @@ def _reset_sftp(data_dir: Path | None, user: str) -> str:
     return open_homes(settings_in(data_dir), accounts.database).sftp.reset_password(user, by=BY)
 
 
-app.command("up", epilog=embedded.EPILOG)(embedded.up)
+app.command("up", epilog=up.EPILOG)(up.up)
 app.command("sftp", epilog=EPILOG)(maintenance.sftp)
 app.add_typer(health.app, name="health")
 app.add_typer(users_commands(_open_accounts, _reset_sftp), name="users")

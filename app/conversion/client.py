@@ -29,7 +29,7 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._client.upload(model, images, on_bytes)
 
-    def upload_images(self, images: Path) -> dict[str, Any]:
+    def upload_pictures(self, images: Path) -> dict[str, Any]:
         """As upload, for a model that is there already."""
         with images.open("rb") as file:
             return self._json("POST", "/uploads", files=[("images", (images.name, file))])

@@ -104,7 +104,7 @@ class FileReceiver:
 
     def _store(self, field: str, handover: ThreadStream[Any]) -> Stored:
         uploads = self.uploads
-        stores = {"model": uploads.store_model, "weights": uploads.store_weights, "images": uploads.store_images}
+        stores = {"model": uploads.store_model, "weights": uploads.store_weights, "images": uploads.store_pictures}
         store = cast("Callable[[str, Iterator[Any]], Stored]", stores[field])
         try:
             return store(self.upload_id, iter(handover))

@@ -5,8 +5,8 @@ from __future__ import annotations
 PRELOADED = (
     "app.main",
     "anyio._backends._asyncio",
-    "app.standalone.sftp_server",
-    "app.standalone.web_server",
+    "app.cli.up.sftp_server",
+    "app.cli.up.web_server",
     "app.bootstrap.accounts",
     "app.bootstrap.events",
     "app.bootstrap.homes",
@@ -23,6 +23,6 @@ PRELOADED = (
     "uvicorn.loops.uvloop",
     "uvicorn.protocols.http.httptools_impl",
     "sqlalchemy.dialects.sqlite",
-    "app.standalone.rehearsal",
+    "app.cli.up.rehearsal",
 )
 """The last one prepares libraries: see its module."""

@@ -107,7 +107,7 @@ def launch_of(plan: Plan) -> Launch:
 
 def parts(plan: Plan, port: int, sftp_port: int | None) -> list[Part]:
     """Returns all parts but Valkey. Each does what the operator's command does, in a forked process."""
-    serve = Call("app.standalone.web_server:serve", {"host": plan.host, "port": port})
+    serve = Call("app.cli.up.web_server:serve", {"host": plan.host, "port": port})
     workers = [
         _actors(f"worker-{number}", [WORKERS[stage] for stage in STAGES if number < plan.workers[stage]], role="worker")
         for number in range(max(plan.workers.values()))
@@ -134,7 +134,7 @@ def _sftp(plan: Plan, port: int | None) -> list[Part]:
     if port is None:
         return []
     where = {"host": load_settings().sftp_host or plan.host, "port": port, "idle_s": IDLE_S}
-    return [Part("sftp", tuple(SFTP.command), role="sftp", call=Call("app.standalone.sftp_server:serve", where))]
+    return [Part("sftp", tuple(SFTP.command), role="sftp", call=Call("app.cli.up.sftp_server:serve", where))]
 
 
 def _environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -> dict[str, str]:

@@ -24,7 +24,7 @@ from app.results.model.producer import Producer
 from app.video import responses, schemas
 from app.video.access import uid_of, video_of
 from app.video.live import live_answer
-from app.video.model.dag_wiring import chain_stages
+from app.video.model.dag_inputs import chain_stages
 from app.video.model.job import Mode, VideoJob
 from app.video.model.kinds import StageKind
 from app.video.responses import JOBS, VIDEO

@@ -33,7 +33,7 @@ def imports(tree: ast.Module, modules: Collection[str]) -> Iterator[str]:
 
 
 def cycles(graph: Graph) -> list[list[str]]:
-    """Modules that reach each other, in groups (Tarjan's strongly connected components, those of several modules)."""
+    """Modules or parts that reach each other, in groups (Tarjan's strongly connected components, those of several)."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -72,8 +72,3 @@ def parts_graph(graph: Graph) -> dict[str, set[str]]:
         part = ".".join(name.split(".")[:2])
         parts.setdefault(part, set()).update({".".join(one.split(".")[:2]) for one in imported} - {part})
     return parts
-
-
-def mutual_pairs(graph: Graph) -> list[tuple[str, str]]:
-    """Those that import each other."""
-    return [(one, other) for one, others in graph.items() for other in others if one < other and one in graph[other]]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
+from app.cli.up.rehearsal import rehearse
 from app.kit.process.own_process import freeze_for_fork
 from app.standalone.preload import PRELOADED
-from app.standalone.rehearsal import rehearse
 
 PROGRAMS = ("app.cli.main", "app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
 

@@ -72,7 +72,7 @@ card = MODEL_CARD.read(MODEL_CARD.write(ModelCard("m", Format.ONNX, "0", 1, prep
 open_predictor(card, Path(json.loads(sys.argv[1])), None, PredictorOptions())
 """
 WEB = """
-from app.standalone.web_server import configured
+from app.cli.up.web_server import configured
 server = configured("127.0.0.1", 0)
 server.app, server.factory = "app.bootstrap.health:healthz", False
 server.load()

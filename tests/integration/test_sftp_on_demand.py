@@ -22,7 +22,7 @@ IDLE_S = 2.0
 
 
 def program(port: int) -> tuple[str, str]:
-    return "-c", f"from app.standalone.sftp_server import serve; serve('127.0.0.1', {port}, {IDLE_S})"
+    return "-c", f"from app.cli.up.sftp_server import serve; serve('127.0.0.1', {port}, {IDLE_S})"
 
 
 @pytest.fixture

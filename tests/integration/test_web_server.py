@@ -16,7 +16,7 @@ from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 
 START_S = 60.0
-SERVE = "from app.standalone.web_server import serve; serve('127.0.0.1', {port})"
+SERVE = "from app.cli.up.web_server import serve; serve('127.0.0.1', {port})"
 
 
 def started(folder: Path, port: int, **settings: str) -> subprocess.Popen[str]:

@@ -26,7 +26,7 @@ from app.conversion.service.uploads import FileStart, Uploads
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.kneron.nef import NotNef, describe
-from app.conversion.toolchains.samples import SampleSet, preprocess_image
+from app.conversion.toolchains.samples import SampleSet, preprocess_picture
 from app.kit.errors import ModelmillError
 from app.kit.objects.filesystem import FilesystemStore
 from app.kit.sandbox.runner import Sandbox
@@ -93,7 +93,7 @@ def test_whatever_the_chunks_are_the_zip_unpacks_to_them(files: dict[str, list[b
 
     with new_folder() as folder:
         uploads = Uploads(Settings(), FilesystemStore(folder), Sandbox())
-        stored = uploads.store_images(uploads.begin("somebody"), parts())
+        stored = uploads.store_pictures(uploads.begin("somebody"), parts())
         with zipfile.ZipFile(io.BytesIO(b"".join(uploads.objects.read(stored.key)))) as archive:
             contents = {name: archive.read(name) for name in archive.namelist()}
     assert contents == {f"x{name}.png": b"".join(chunks) for name, chunks in files.items()}
@@ -116,7 +116,7 @@ def test_a_mutated_picture_is_read_or_called_damaged(kind: str, at: int, more: b
     with new_folder() as folder:
         (folder / "a.jpg").write_bytes(data)
         try:
-            assert preprocess_image(folder / "a.jpg", RGB8, RAW).shape == (1, 3, 8, 8)
+            assert preprocess_picture(folder / "a.jpg", RGB8, RAW).shape == (1, 3, 8, 8)
         except DamagedImage as error:
             assert "a.jpg" in error.message
 

@@ -56,7 +56,7 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
     """Upload the inputs and create the job. Returns its record."""
     if is_source(order.model):
         with packed(order.images, order.report_images) as images:
-            quant_key = client.upload_images(images)["quant_key"]
+            quant_key = client.upload_pictures(images)["quant_key"]
         keys = {"model_key": fetched_key(client, order.model, display), "quant_key": quant_key}
     else:
         keys = _uploaded(client, order, display)

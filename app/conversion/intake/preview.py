@@ -91,7 +91,7 @@ def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, 
     return None
 
 
-def preview_images(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def preview_pictures(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Measure reference samples, and make thumbnails of some.
 
     Args:

@@ -181,7 +181,7 @@ def picture_pairs(comparison: JobsComparison, first: Answers, second: Answers) -
 
 def _pictures(conversion: Conversion, comparison: JobsComparison) -> list[PicturePair]:
     """Returns pairs only if the answers of both jobs exist already; a comparison runs no model."""
-    if len(comparison.jobs) != 2 or not (comparison.is_same_model and comparison.is_same_images):
+    if len(comparison.jobs) != 2 or not (comparison.is_same_model and comparison.is_same_pictures):
         return []
     first, second = (stored_answers(conversion, job) for job in comparison.jobs)
     return picture_pairs(comparison, first, second)[:PICTURES_SHOWN] if first and second else []

@@ -263,10 +263,10 @@ async def model_part(request: Request) -> Response:
     return render(request, "conversion/_model.html", **view)
 
 
-async def images_part(request: Request) -> Response:
+async def pictures_part(request: Request) -> Response:
     values = await _sent_values(request)
     user = user_of(request)
-    view = await run_in_threadpool(new_view.images_view, previews_of(request), values, {}, user)
+    view = await run_in_threadpool(new_view.pictures_view, previews_of(request), values, {}, user)
     sets = await run_in_threadpool(_sets_view, request)
     return render(request, "conversion/_images.html", **view, **sets)
 
@@ -335,7 +335,7 @@ ROUTES = [
     Route("/ui/jobs/new/apply", apply, methods=["POST"]),
     Route("/ui/jobs/new/foot", foot_part, methods=["POST"]),
     Route("/ui/jobs/new/model", model_part, methods=["POST"]),
-    Route("/ui/jobs/new/images", images_part, methods=["POST"]),
+    Route("/ui/jobs/new/images", pictures_part, methods=["POST"]),
     Route("/ui/jobs/new/options", options_part, methods=["POST"]),
     Route("/ui/jobs/new/sample", form_once(convert_sample), methods=["POST"]),
     Route("/ui/jobs/new/sample/{name}", form_once(convert_sample), methods=["POST"]),

@@ -78,7 +78,7 @@ def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) ->
     with uploads.new(user) as upload_id:
         if part == "model":
             return _model(uploads, upload_id, files)
-        return uploads.store_images(upload_id, parts_of(files)).key, files[0].name if len(files) == 1 else ""
+        return uploads.store_pictures(upload_id, parts_of(files)).key, files[0].name if len(files) == 1 else ""
 
 
 def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from app.conversion.pages import new_form, new_submission, suggestions
 from app.conversion.pages.form_problems import FormProblem, problem_of
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.option_fields import advanced_fields
-from app.conversion.service.previews import ImagesPreview, ModelPreview, Previews
+from app.conversion.service.previews import ModelPreview, PicturesPreview, Previews
 from app.conversion.toolchains.base import GOOD_SAMPLES
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
@@ -85,7 +85,7 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
     }
 
 
-def images_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+def pictures_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
     """Returns what the part of the form about the reference samples shows.
 
     Args:
@@ -95,7 +95,7 @@ def images_view(previews: Previews, values: Values, errors: Errors, user: str) -
     _, model, _ = _model(previews, values, user)
     open_inputs = model.open_inputs if model else ()
     chosen, problem = _chosen(previews, values["quant_key"], values["quant_name"], user)
-    preview: ImagesPreview | None = None
+    preview: PicturesPreview | None = None
     if chosen:
         preview = previews.images(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
     options, _ = new_form.options_of(_for_checks(values), open_inputs)
@@ -114,7 +114,7 @@ def images_view(previews: Previews, values: Values, errors: Errors, user: str) -
         "verdict": "blocks" if failure else calibration_checks.verdict(findings),
         "good": GOOD_SAMPLES,
         "names_shown": NAMES_SHOWN,
-        "images_problem": errors.get("images") or problem or failure,
+        "pictures_problem": errors.get("images") or problem or failure,
     }
 
 
@@ -193,7 +193,7 @@ def page_view(
         toolchains: those of this installation.
         unserved: those of them that no worker serves now.
     """
-    parts = (model_view(previews, values, errors, user), images_view(previews, values, errors, user))
+    parts = (model_view(previews, values, errors, user), pictures_view(previews, values, errors, user))
     return {**parts[1], **parts[0], **options_view(values, errors, toolchains, unserved), "values": parts[0]["values"]}
 
 

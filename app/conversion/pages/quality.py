@@ -23,7 +23,7 @@ from app.kit.web.strict import Strict
 from app.kit.web.templates import render
 
 ROWS_SHOWN = 15
-IMAGES_SHOWN = 12
+PICTURES_SHOWN = 12
 FOR_EVER = "private, max-age=31536000, immutable"
 NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="96" height="96">'
@@ -60,7 +60,7 @@ def measured_context(quality: Quality) -> dict[str, Any]:
         "charts": charts,
         "layer_columns": layer_columns,
         "saturation_columns": saturation_columns,
-        "images_shown": IMAGES_SHOWN,
+        "pictures_shown": PICTURES_SHOWN,
         "rule_db": rule_of(quality),
         "exact_db": EXACT_DB,
         "saturating": saturating_groups(quality.saturating),

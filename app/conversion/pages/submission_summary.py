@@ -52,7 +52,7 @@ def summary_of(conversion: Conversion, user: str, view: Mapping[str, Any], url: 
         toolchain.value in view["unserved"],
         bool(recognized and recognized.is_sure and not recognized.likeliest.is_taken and not view["further"]),
     ]
-    problems = [view["model_problem"], view["images_problem"], *(each.problem for each in view["further"])]
+    problems = [view["model_problem"], view["pictures_problem"], *(each.problem for each in view["further"])]
     jobs = (1 + len(view["further"])) * len(new_form.variants_of(values))
     return SubmissionSummary(
         jobs=jobs,

@@ -90,7 +90,7 @@ class JobsComparison:
         return _is_same(self.jobs, object_keys.MODEL)
 
     @property
-    def is_same_images(self) -> bool:
+    def is_same_pictures(self) -> bool:
         return _is_same(self.jobs, object_keys.IMAGES)
 
 

@@ -69,7 +69,7 @@ def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPat
     """
     with uploads.new(owner) as upload_id:
         model_key = copy_model(uploads, upload_id, model).key
-        stored = _store_images(uploads, upload_id, images) if images else None
+        stored = _store_pictures(uploads, upload_id, images) if images else None
     return HomeInputs(model_key, model.name, stored.key if stored else "", images.name if images else "")
 
 
@@ -115,10 +115,10 @@ def is_archive(entry: Entry) -> bool:
     return entry.kind is Kind.FILE and entry.name.lower().endswith(ARCHIVE)
 
 
-def _store_images(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
+def _store_pictures(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
     if images.tree.info(images.inner).kind is not Kind.FOLDER:
-        return uploads.store_images(upload_id, _single(images))
-    return uploads.store_images(upload_id, _packed(images, uploads.settings.max_images))
+        return uploads.store_pictures(upload_id, _single(images))
+    return uploads.store_pictures(upload_id, _packed(images, uploads.settings.max_images))
 
 
 def _single(images: InputPath) -> FileParts:

@@ -30,7 +30,7 @@ from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
 PREVIEW_MODEL = "app.conversion.intake.preview:preview_model"
-PREVIEW_IMAGES = "app.conversion.intake.preview:preview_images"
+PREVIEW_PICTURES = "app.conversion.intake.preview:preview_pictures"
 FORM = 2
 """Version of the stored previews; increment it when their content changes."""
 PREVIEW_TIME_S = 50.0
@@ -62,7 +62,7 @@ class ModelPreview:
 
 
 @dataclass(frozen=True)
-class ImagesPreview:
+class PicturesPreview:
     measured: SampleStats = field(default_factory=lambda: SampleStats(0))
     size_bytes: int = 0
     formats: dict[str, int] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Previews:
 
     def images(
         self, key: str, owner: str, model: ModelPreview | None = None, shapes: Shapes | None = None
-    ) -> ImagesPreview:
+    ) -> PicturesPreview:
         """Measures the reference samples, or returns the stored measurements.
 
         Args:
@@ -129,12 +129,12 @@ class Previews:
         self.size_bytes(key, owner)
         inputs = _fixed_inputs(model, shapes or {})
         digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12] if inputs else "any"
-        facts = self._cached(_beside(key, f"look-{digest}.json"), lambda: self._preview_images(key, inputs))
+        facts = self._cached(_beside(key, f"look-{digest}.json"), lambda: self._preview_pictures(key, inputs))
         if "error" in facts:
-            return ImagesPreview(failure=ModelmillError.from_dict(facts["error"]))
-        return _images_preview(facts)
+            return PicturesPreview(failure=ModelmillError.from_dict(facts["error"]))
+        return _pictures_preview(facts)
 
-    def findings(self, preview: ImagesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
+    def findings(self, preview: PicturesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
         """The findings of the calibration checks for these samples, this model and these options. Pure."""
         target = _target(model, options.input_shapes)
         allow = options.allow_damaged_images
@@ -177,7 +177,7 @@ class Previews:
             }
             return self.intake.run(PREVIEW_MODEL, request, folder, time_s=PREVIEW_TIME_S)
 
-    def _preview_images(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
+    def _preview_pictures(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
         with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.IMAGES)
             limits = {"unpacked_bytes": self.settings.max_unpacked_bytes, "max_images": self.settings.max_images}
@@ -188,7 +188,7 @@ class Previews:
                 "limits": limits,
                 "inputs": inputs,
             }
-            facts = self.intake.run(PREVIEW_IMAGES, request, folder, time_s=PREVIEW_TIME_S)
+            facts = self.intake.run(PREVIEW_PICTURES, request, folder, time_s=PREVIEW_TIME_S)
             for thumb in facts["thumbnails"]:
                 at = _beside(key, f"thumbs/{thumb['file']}")
                 self.objects.put_file(at, folder / "thumbs" / thumb["file"], content_type="image/jpeg")
@@ -239,7 +239,7 @@ def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     return calibration_checks.target_of(inputs, model.expectation, certain_preprocess(model.recognition))
 
 
-def _images_preview(facts: dict[str, Any]) -> ImagesPreview:
+def _pictures_preview(facts: dict[str, Any]) -> PicturesPreview:
     measured = SampleStats(
         count=facts["count"],
         pictures=[PictureStats(**entry) for entry in facts["pictures"]],
@@ -249,7 +249,7 @@ def _images_preview(facts: dict[str, Any]) -> ImagesPreview:
         ignored=facts["ignored"],
     )
     problem = facts["problem"]
-    return ImagesPreview(
+    return PicturesPreview(
         measured,
         facts["size_bytes"],
         facts["formats"],

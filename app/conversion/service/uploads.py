@@ -163,7 +163,7 @@ class Uploads:
                 hint="Simplify it or store its weights as float16; the operator can raise MODELMILL_MAX_MODEL_BYTES.",
             ) from error
 
-    def store_images(self, upload_id: str, parts: FileParts) -> Stored:
+    def store_pictures(self, upload_id: str, parts: FileParts) -> Stored:
         """One zip as it is, or many files packed into one while they stream by."""
         limit = self.settings.max_images_bytes
         try:

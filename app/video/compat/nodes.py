@@ -18,7 +18,7 @@ from app.video.access import require_node, require_user, uid_of, video_of
 from app.video.compat.error_format import Lenient, done, read_body
 from app.video.compat.users import RequirementJob, submission
 from app.video.errors import VideoNotFound
-from app.video.model.dag_wiring import with_render
+from app.video.model.dag_inputs import with_render
 from app.video.model.job import VideoJob
 from app.video.model.report import JobReport, PlanRequest
 from app.video.service import NodeVideos, Resources, Video

@@ -26,7 +26,7 @@ from app.results.store import RuleEventFilter
 from app.video.access import video_of
 from app.video.errors import NoPicture
 from app.video.model.job import JobState, VideoJob
-from app.video.pages import dag_drawing, view_models
+from app.video.pages import dag_layout, view_models
 from app.video.pages.job_list import CHANNEL, facts_of_videos, url_of
 from app.video.pages.view_models import DecisionView, PlanChange, number, quality_of
 from app.video.scheduling.registry import policies
@@ -120,7 +120,7 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
     }
 
 
-def drawing_of(job: VideoJob, view: view_models.JobView) -> dag_drawing.Drawing:
+def drawing_of(job: VideoJob, view: view_models.JobView) -> dag_layout.Drawing:
     times = {bar.stage: bar for bar in view.bars}
     computing = {
         stage: f"{_ms(bar.whole if bar.computing is None else bar.computing)} · " for stage, bar in times.items()
@@ -128,7 +128,7 @@ def drawing_of(job: VideoJob, view: view_models.JobView) -> dag_drawing.Drawing:
     notes = {place.stage: computing.get(place.stage, "") + (place.node or place.ip) for place in view.placed}
     notes[job.dag.generator] = job.node
     ways = {stage: _ms(bar.way) for stage, bar in times.items() if bar.way > 0}
-    return dag_drawing.draw(job.dag, {place.stage: place.lane for place in view.placed}, notes, ways)
+    return dag_layout.draw(job.dag, {place.stage: place.lane for place in view.placed}, notes, ways)
 
 
 def _ms(seconds: float) -> str:

@@ -20,7 +20,7 @@ from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.video.access import measurements_of, require_admin, video_of
 from app.video.errors import StageNotFound
-from app.video.model.dag_wiring import order_stages
+from app.video.model.dag_inputs import order_stages
 from app.video.model.job import Mode
 from app.video.model.kinds import SINGLE_FRAME, StageSpec
 from app.video.pages import new_form

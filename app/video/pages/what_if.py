@@ -20,7 +20,7 @@ from app.kit.web.http import is_fragment
 from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.video.access import video_of
-from app.video.model.dag_wiring import dag_of, wire_inputs
+from app.video.model.dag_inputs import dag_of, wire_inputs
 from app.video.model.job import StageHost, VideoJob
 from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.conversion.toolchains.samples import preprocess_image
+from app.conversion.toolchains.samples import preprocess_picture
 from app.inference.picture_codec import EXIF_ORIENTATION, decode
 from app.inference.preprocess_options import Preprocess, read_preprocess
 from app.inference.preprocessing import Preprocessor, input_layout
@@ -28,7 +28,7 @@ COLORS = ["auto", "RGB", "BGR", "GRAY"]
 
 def both(path: Path, shape: tuple[int, ...], dtype: str, options: Preprocess) -> tuple[np.ndarray, np.ndarray]:
     """As the converter calibrates with it, and as a node runs it."""
-    calibrated = preprocess_image(path, spec(*shape, dtype=dtype), options)
+    calibrated = preprocess_picture(path, spec(*shape, dtype=dtype), options)
     chosen = read_preprocess(json.loads(json.dumps(options.to_json())))
     run, _ = Preprocessor(input_layout(shape, (0, 0)), dtype, chosen).prepare(decode(path.read_bytes()))
     return calibrated, run

@@ -39,7 +39,7 @@ def test_a_survey_counts_files_functions_cycles_and_marks(tmp_path: Path) -> Non
     assert rows["product: longer than 300, 400 lines"] == "1, 1"
     assert rows["tests by product, lines"] == "0.12"
     assert rows["cycles of modules, lazy imports and types too"] == "1"
-    assert rows["pairs of parts that import each other (parts)"] == "1 (3)"
+    assert rows["cycles of parts (parts)"] == "1 (3)"
     assert rows["modules in -ing"] == "1"
     assert rows["product: noqa"] == "1"
 

@@ -11,14 +11,9 @@ from tests.harness.paths import REPOSITORY
 from tests.harness.source_trees import nodes, source_trees
 
 NOUNS_OF_THE_FIELD = {
-    "dag_drawing",
-    "dag_wiring",
     "formatting",
-    "message_tracing",
     "preprocessing",
     "profiling",
-    "routing",
-    "scheduling",
     "streaming",
     "timing",
     "token_hashing",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.up.command import parse_workers
 from app.kit.cli.command import CannotStart
 from app.kit.files.whole_files import lasting_key
 from app.kit.network.addresses import reachable_url
 from app.settings import load_settings
 from app.standalone import data_folder as folders
-from app.standalone.cli import parse_workers
 from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.launch import Launch
 from app.standalone.ports import free_port, require_free

@@ -25,7 +25,7 @@ from app.inference.preprocessing import Layout, Preprocessor, axis_order
 from app.kit.errors import BadInput
 from app.kit.text.plain_text import reason_of
 
-__all__ = ["DECODER_ERRORS", "FORMATS", "MAX_PIXELS", "ImageReader", "Layout", "layout_of", "preprocess_image"]
+__all__ = ["DECODER_ERRORS", "FORMATS", "MAX_PIXELS", "Layout", "PictureReader", "layout_of", "preprocess_picture"]
 
 FORMATS = ("JPEG", "PNG", "BMP", "DIB", "WEBP", "PPM", "GIF", "TIFF", "AVIF", "HEIF")
 pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
@@ -67,16 +67,16 @@ def _refuse_huge_input(layout: Layout, spec: InputSpec) -> None:
         )
 
 
-def preprocess_image(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt.NDArray[Any]:
+def preprocess_picture(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt.NDArray[Any]:
     """Returns the picture as an array of the input's whole shape and dtype; a fixed batch above 1 repeats the picture.
 
     x = (pixel * scale - mean) / std. Raises DamagedImage, WrongSampleShape (not an image input), BadInput (options
     that do not fit the input).
     """
-    return ImageReader(spec, preprocess).read(path)
+    return PictureReader(spec, preprocess).read(path)
 
 
-class ImageReader:
+class PictureReader:
     """Reads pictures for one input, with the arithmetic that also prepares them for a running model.
 
     Raises WrongSampleShape, UnsupportedInput or BadInput when the input or the options cannot work with pictures.

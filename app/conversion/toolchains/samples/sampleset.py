@@ -12,7 +12,7 @@ from app.conversion.errors import DamagedImage, NoImages
 from app.conversion.options import Preprocess
 from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains.samples.arrays import Array, ArrayStack, open_npy, open_npz
-from app.conversion.toolchains.samples.pictures import ImageReader
+from app.conversion.toolchains.samples.pictures import PictureReader
 from app.conversion.toolchains.samples.spec import InputSpec
 from app.inference.errors import WrongSampleShape
 
@@ -65,8 +65,8 @@ class SampleSet:
         self._skip_damaged = skip_damaged
         self._inputs = {spec.name: spec for spec in inputs}
         files = _sample_files(folder)
-        has_images = any(kind == "image" for _, _, kind in files)
-        self._reader = self._image_reader(preprocess) if has_images else None
+        has_pictures = any(kind == "image" for _, _, kind in files)
+        self._reader = self._picture_reader(preprocess) if has_pictures else None
         self._sources = self._opened(files)
         self._refuse_if_empty()
 
@@ -161,14 +161,14 @@ class SampleSet:
         (spec,) = self._inputs.values()
         return {spec.name: open_npy(path, label, spec)}
 
-    def _image_reader(self, preprocess: Preprocess) -> ImageReader:
+    def _picture_reader(self, preprocess: Preprocess) -> PictureReader:
         if len(self._inputs) != 1:
             raise WrongSampleShape(
                 f"pictures need a model with one input, but this one has {len(self._inputs)}: {list(self._inputs)}",
                 hint="Send .npz files with one array per input, under the input's name.",
                 detail={"inputs": list(self._inputs)},
             )
-        return ImageReader(next(iter(self._inputs.values())), preprocess)
+        return PictureReader(next(iter(self._inputs.values())), preprocess)
 
     def _settle(self, damaged: list[tuple[str, DamagedImage]]) -> None:
         """Records the damaged files as skipped, or refuses them all at once."""

@@ -16,7 +16,7 @@ from PIL import Image
 from app.conversion.intake.calibration_checks import CalibrationTarget, SampleStats, diagnose, verdict
 from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, UnreadableSample
 from app.conversion.intake.expected_range import expectation_of
-from app.conversion.intake.preview import preview_images, preview_model
+from app.conversion.intake.preview import preview_model, preview_pictures
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.intake.sample_measurement import measure_picture, measure_pictures, thumbnail
 from app.conversion.options import Preprocess
@@ -246,4 +246,4 @@ def look_at(folder: Path, name: str) -> dict[str, object]:
         "limits": {"unpacked_bytes": 10**8, "max_images": 100},
         "inputs": [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}],
     }
-    return preview_images(request, lambda *_: None)
+    return preview_pictures(request, lambda *_: None)

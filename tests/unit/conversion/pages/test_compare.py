@@ -55,7 +55,7 @@ def three(**changes: str) -> JobsComparison:
 
 def test_jobs_of_one_model_are_compared_in_everything() -> None:
     comparison = three()
-    assert comparison.is_same_model and comparison.is_same_images
+    assert comparison.is_same_model and comparison.is_same_pictures
     assert [(row.name, row.values) for row in comparison.options] == [
         ("quantization.method", ("minmax", "entropy", "percentile"))
     ]
@@ -65,7 +65,7 @@ def test_jobs_of_one_model_are_compared_in_everything() -> None:
 
 def test_of_different_models_options_outputs_and_layers_are_withheld() -> None:
     comparison = three(model="another")
-    assert not comparison.is_same_model and comparison.is_same_images
+    assert not comparison.is_same_model and comparison.is_same_pictures
     assert comparison.options == () and comparison.outputs == () and comparison.layers == ()
     assert len(comparison.times) == 4 and any(row.differs for row in comparison.facts)
 

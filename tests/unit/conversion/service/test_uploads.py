@@ -39,7 +39,7 @@ def parts_of(files: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[Part]:
 
 
 def packed(uploads: Uploads, parts: Iterable[Part]) -> zipfile.ZipFile:
-    stored = uploads.store_images(uploads.begin("somebody"), parts)
+    stored = uploads.store_pictures(uploads.begin("somebody"), parts)
     return zipfile.ZipFile(io.BytesIO(b"".join(uploads.objects.read(stored.key))))
 
 
@@ -53,7 +53,7 @@ def test_many_files_become_a_zip_of_their_names_and_bytes(uploads: Uploads) -> N
 
 def test_the_same_files_make_the_same_zip(uploads: Uploads) -> None:
     digests = {
-        uploads.store_images(uploads.begin("somebody"), parts_of([("a.png", [b"x"]), ("b.png", [b"y"])])).sha256
+        uploads.store_pictures(uploads.begin("somebody"), parts_of([("a.png", [b"x"]), ("b.png", [b"y"])])).sha256
         for _ in range(2)
     }
     assert len(digests) == 1
@@ -77,25 +77,25 @@ def test_packing_holds_no_file_in_memory(uploads: Uploads) -> None:
     chunk = bytes(MIB)
     tracemalloc.start()
     try:
-        uploads.store_images(uploads.begin("somebody"), parts_of([("a.png", [chunk] * 30), ("b.png", [chunk] * 30)]))
+        uploads.store_pictures(uploads.begin("somebody"), parts_of([("a.png", [chunk] * 30), ("b.png", [chunk] * 30)]))
         assert tracemalloc.get_traced_memory()[1] < 12 * MIB
     finally:
         tracemalloc.stop()
 
 
 def test_one_zip_is_kept_as_it_is(uploads: Uploads) -> None:
-    stored = uploads.store_images(uploads.begin("somebody"), [FileStart("Pictures.ZIP"), b"PK", b"anything"])
+    stored = uploads.store_pictures(uploads.begin("somebody"), [FileStart("Pictures.ZIP"), b"PK", b"anything"])
     assert b"".join(uploads.objects.read(stored.key)) == b"PKanything"
 
 
 def test_a_zip_among_other_files_is_refused_if_it_comes_first(uploads: Uploads) -> None:
     with pytest.raises(BadRequest, match="one zip or many single files"):
-        uploads.store_images(uploads.begin("somebody"), [FileStart("a.zip"), b"PK", FileStart("b.png"), b"x"])
+        uploads.store_pictures(uploads.begin("somebody"), [FileStart("a.zip"), b"PK", FileStart("b.png"), b"x"])
 
 
 def test_no_file_at_all_is_refused(uploads: Uploads) -> None:
     with pytest.raises(NoImages):
-        uploads.store_images(uploads.begin("somebody"), [])
+        uploads.store_pictures(uploads.begin("somebody"), [])
 
 
 def test_what_is_over_the_limit_is_refused_with_the_limit_and_not_kept(uploads: Uploads) -> None:
@@ -103,7 +103,7 @@ def test_what_is_over_the_limit_is_refused_with_the_limit_and_not_kept(uploads: 
     with pytest.raises(ModelTooLarge, match="1000 bytes"):
         uploads.store_model(upload_id, [b"x" * 600] * 2)
     with pytest.raises(ImagesTooLarge, match=f"{64 * MIB} bytes"):
-        uploads.store_images(upload_id, parts_of([("a.png", [bytes(MIB)] * 65)]))
+        uploads.store_pictures(upload_id, parts_of([("a.png", [bytes(MIB)] * 65)]))
     assert [info.key for info in uploads.objects.list("")] == [f"uploads/{upload_id}/upload.json"]
 
 

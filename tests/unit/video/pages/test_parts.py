@@ -10,10 +10,10 @@ from app.kit.clock import to_text
 from app.kit.web.line_plot import Plot
 from app.video.model.constraint import Constraint
 from app.video.model.dag import read_dag
-from app.video.model.dag_wiring import dag_of, order_stages, wire_inputs
+from app.video.model.dag_inputs import dag_of, order_stages, wire_inputs
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import StageKind
-from app.video.pages import dag_drawing, job, view_models
+from app.video.pages import dag_layout, job, view_models
 from app.video.pages.new_form import edited, example_of, fields_of
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import DecisionRecord, SeriesPoint
@@ -60,7 +60,7 @@ def test_fields_of_what_a_form_cannot_say_are_none() -> None:
 def test_parts_stand_in_lanes_and_columns_without_lying_on_each_other() -> None:
     fork = ("faces", "things")
     made = read_dag(dag_of(FRAMES, fork, wire_inputs(FRAMES, fork, KINDS, {})))
-    drawn = dag_drawing.draw(made, {"things": view_models.CLOUD}, {}, {"things": "59 ms"})
+    drawn = dag_layout.draw(made, {"things": view_models.CLOUD}, {}, {"things": "59 ms"})
     boxes = {box.name: box for box in drawn.boxes}
     assert boxes["faces"].x == boxes["things"].x < boxes["Render"].x
     top = next(lane for lane in drawn.lanes if lane.name == view_models.CLOUD).y
@@ -68,9 +68,9 @@ def test_parts_stand_in_lanes_and_columns_without_lying_on_each_other() -> None:
     assert sorted(arrow.is_far for arrow in drawn.arrows) == [False, True, True]
     (labelled,) = (arrow for arrow in drawn.arrows if arrow.label)
     assert labelled.label == "59 ms" and labelled.x < boxes["things"].x
-    assert max(box.x for box in drawn.boxes) + drawn.box_width <= drawn.width >= dag_drawing.WIDTH - len(drawn.boxes)
-    together = {box.name: box for box in dag_drawing.draw(made, {}, {}).boxes}
-    assert together["things"].y >= together["faces"].y + dag_drawing.BOX_HEIGHT
+    assert max(box.x for box in drawn.boxes) + drawn.box_width <= drawn.width >= dag_layout.WIDTH - len(drawn.boxes)
+    together = {box.name: box for box in dag_layout.draw(made, {}, {}).boxes}
+    assert together["things"].y >= together["faces"].y + dag_layout.BOX_HEIGHT
 
 
 def test_a_decision_says_what_it_changed() -> None:

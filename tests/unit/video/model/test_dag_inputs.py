@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.video.errors import BadDag
-from app.video.model.dag_wiring import chain_stages, with_render
+from app.video.model.dag_inputs import chain_stages, with_render
 from app.video.model.kinds import StageKind, Type
 from tests.harness.video.records import dag
 

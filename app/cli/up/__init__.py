@@ -1,0 +1,1 @@
+"""`modelmill up`: its command, and those of its parts that assemble the product in a forked process."""
