@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from modelmill_client import Job
+from modelmill_client import ArchivedJob, Job
 from modelmill_client.log_part import LogPart
 from modelmill_client.progress import FINISHED
 
@@ -142,16 +141,24 @@ class ArchiveClient(ApiClient):
 
     def job(self, job_id: str) -> Record:
         """{"job": as it was at its end, "is_kept"}."""
-        return self._json("GET", f"/archive/{job_id}")
+        with command_errors():
+            archived = self._client.archived(job_id)
+        return {"job": archived.record, "is_kept": archived.is_kept}
 
     def download(self, job_id: str, artifact: Record, folder: Path) -> Path:
         """Into folder/name, under another name until its sha256 has been checked."""
-        name = artifact["name"]
-        path = f"/archive/{job_id}/artifacts/{quote(name, safe='')}"
-        return self._save(path, folder / name, artifact["sha256"])
+        with command_errors():
+            return self._job(job_id).download_file(artifact, folder)
 
     def keep(self, job_id: str, *, is_kept: bool) -> Record:
-        return self._json("PUT", f"/archive/{job_id}/keep", json={"is_kept": is_kept})
+        """{"job_id", "is_kept"}."""
+        with command_errors():
+            return {"job_id": job_id, "is_kept": self._job(job_id).keep(is_kept).is_kept}
 
     def remove(self, job_id: str) -> None:
-        self._delete(f"/archive/{job_id}")
+        with command_errors():
+            self._job(job_id).delete()
+
+    def _job(self, job_id: str) -> ArchivedJob:
+        """By its id alone, as ConversionClient has it."""
+        return ArchivedJob(self._client.transport, {"job": {"job_id": job_id}, "is_kept": False})

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import httpx
 import pytest
-from modelmill_client import AsyncModelmill, BadInput, Conflict, JobFailed, JobNotFound, Modelmill, timing
+from modelmill_client import (
+    ArchiveRow,
+    AsyncModelmill,
+    BadInput,
+    Conflict,
+    JobFailed,
+    JobNotFound,
+    Modelmill,
+    NotFound,
+    timing,
+)
 from modelmill_client.inputs import packed
 
+from app.conversion.archive_schemas import ArchivedJobRow, ArchiveQuery
 from tests.harness.api import not_a_number_model, png, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.paths import REPOSITORY
@@ -60,6 +73,33 @@ def test_a_model_is_converted_watched_and_fetched(client: Modelmill, inputs: Pat
         job.refresh()
 
 
+def test_a_completed_job_is_searched_opened_kept_and_deleted_in_the_archive(client: Modelmill, inputs: Path) -> None:
+    job = client.convert(inputs / "yolo.onnx", inputs / "calibration", name="archived", tags=["of-a-client"])
+    job.wait(timeout_s=120)
+    (row,) = client.archive(tag="of-a-client", toolchain="host", kept=False, snr_max_db=500)
+    assert (row.job_id, row.name, row.tags, row.is_kept) == (job.id, "archived", ("of-a-client",), False)
+    assert list(client.archive(tag="of-a-client", kept=True)) == []
+    assert list(client.archive(tag="of-a-client", snr_min_db=500)) == []
+    archived = client.archived(row.job_id)
+    assert (archived.name, archived.quality) == ("archived", job.quality)
+    assert archived.keep().is_kept and not archived.keep(False).is_kept
+    files = archived.download(inputs / "out")
+    assert files.keys() == job.download(inputs / "again").keys()
+    assert archived.report("bie") == job.report("bie")
+    again = archived.convert_again().wait(timeout_s=120)
+    assert again.id != job.id
+    archived.delete()
+    with pytest.raises(NotFound):
+        client.archived(job.id)
+    again.delete()
+
+
+def test_the_archive_is_searched_by_what_the_service_takes_and_its_rows_have_all_fields() -> None:
+    taken = set(inspect.signature(Modelmill.archive).parameters) - {"self"}
+    assert taken == set(ArchiveQuery.model_fields) - {"owner", "cursor"}
+    assert [field.name for field in fields(ArchiveRow)] == [field.name for field in fields(ArchivedJobRow)]
+
+
 def test_what_is_wrong_is_an_exception_with_code_and_hint(client: Modelmill, inputs: Path) -> None:
     with pytest.raises(BadInput) as refused:
         client.convert(inputs / "yolo.onnx", inputs / "calibration", options={"toolchain": "kneron", "platform": "720"})
@@ -85,6 +125,8 @@ def test_the_one_to_be_awaited_converts_several_at_once(service: Deployment, inp
             assert {job.id for job in jobs} <= set(listed)
             files = await jobs[0].download(inputs / "async")
             assert files["out.nef"].is_file()
+            rows = [row async for row in client.archive(q=jobs[1].id)]
+            assert [(await client.archived(row.job_id)).id for row in rows] == [jobs[1].id]
             return [job.status for job in jobs]
 
     assert asyncio.run(convert()) == ["COMPLETED", "COMPLETED"]

@@ -17,7 +17,9 @@ PACKAGE = Path(__file__).parent / "modelmill_client"
 SOURCE, TARGET = "_async", "_sync"
 NAMES = {
     "AsyncModelmill": "Modelmill",
+    "AsyncArchivedJob": "ArchivedJob",
     "AsyncJob": "Job",
+    "AsyncStoredJob": "StoredJob",
     "AsyncTransport": "Transport",
     "AsyncClient": "Client",
     "AsyncBaseTransport": "BaseTransport",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from modelmill_client._async.archived_job import AsyncArchivedJob
 from modelmill_client._async.client import AsyncModelmill
 from modelmill_client._async.job import AsyncJob
+from modelmill_client._sync.archived_job import ArchivedJob
 from modelmill_client._sync.client import Modelmill
 from modelmill_client._sync.job import Job
+from modelmill_client.archive_row import ArchiveRow
 from modelmill_client.comparison import Comparison
 from modelmill_client.errors import (
     ApiError,
@@ -33,6 +36,9 @@ Client = Modelmill
 
 __all__ = [
     "ApiError",
+    "ArchiveRow",
+    "ArchivedJob",
+    "AsyncArchivedJob",
     "AsyncJob",
     "AsyncModelmill",
     "BadInput",

@@ -10,9 +10,11 @@ from typing import Any, Union
 
 import httpx
 
+from modelmill_client._async.archived_job import AsyncArchivedJob
 from modelmill_client._async.job import AsyncJob
 from modelmill_client._async.resumable import send_file
 from modelmill_client._async.transport import DEFAULT_URL, AsyncTransport, OnBytes
+from modelmill_client.archive_row import ArchiveRow, row_of
 from modelmill_client.comparison import Comparison, compare_records
 from modelmill_client.inputs import REPORT_FOLDER, PathLike, packed, parts, weights_beside, zipped
 
@@ -150,6 +152,48 @@ class AsyncModelmill:
         """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
         async for record in self.pages("/jobs", "jobs", limit=limit, filters=filters):
             yield AsyncJob(self.transport, record)
+
+    async def archive(
+        self,
+        *,
+        limit: int = 50,
+        q: str | None = None,
+        tag: str | None = None,
+        model: str | None = None,
+        toolchain: str | None = None,
+        platform: str | None = None,
+        verdict: str | None = None,
+        snr_min_db: float | None = None,
+        snr_max_db: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        kept: bool | None = None,
+    ) -> AsyncIterator[ArchiveRow]:
+        """Completed jobs, also from before a restart of the system, the last completed one first.
+
+        Args:
+            limit: How many at most.
+            q: Text in the id, the name or the tags.
+            tag: A tag, as a whole.
+            model: The beginning of the SHA-256 of the model.
+            toolchain: host or kneron.
+            platform: The chip: 520, 530, 630, 720, 730.
+            verdict: PASSED or BELOW_RULE.
+            snr_min_db: Lowest SNR of the worst output, in dB.
+            snr_max_db: Largest SNR of the worst output, in dB.
+            since: Completed at this time or later, as ISO 8601 with its time zone.
+            until: Completed before this time.
+            kept: Only jobs that are kept permanently, or only others.
+        """
+        texts = {"q": q, "tag": tag, "model": model, "toolchain": toolchain, "platform": platform, "verdict": verdict}
+        times = {"since": since, "until": until, "kept": None if kept is None else str(kept).lower()}
+        filters = {**texts, **times, "snr_min_db": snr_min_db, "snr_max_db": snr_max_db}
+        async for entry in self.pages("/archive", "jobs", limit=limit, filters=filters):
+            yield row_of(entry)
+
+    async def archived(self, job_id: str) -> AsyncArchivedJob:
+        """Open a job of the archive. Raises NotFound."""
+        return AsyncArchivedJob(self.transport, await self.transport.json("GET", f"/archive/{job_id}"))
 
     async def change_jobs(
         self, verb: str, job_ids: Sequence[str], *, add_tags: Sequence[str] = (), remove_tags: Sequence[str] = ()

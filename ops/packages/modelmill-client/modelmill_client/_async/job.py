@@ -5,39 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 
 from modelmill_client import timing
-from modelmill_client._async.transport import AsyncTransport, OnBytes
+from modelmill_client._async.stored_job import AsyncStoredJob
 from modelmill_client.errors import JobFailed, NoStream, Unreachable, WaitedEnough, error_of
 from modelmill_client.event_stream import EventParser
-from modelmill_client.inputs import PathLike
 from modelmill_client.log_part import LogPart
 from modelmill_client.progress import FINISHED, ProgressView, html_of, line_of
-from modelmill_client.quality import Quality, quality_of
 
-INPUTS = ("model.onnx", "quant.zip")
 Record = dict[str, Any]
 
 
-class AsyncJob:
+class AsyncJob(AsyncStoredJob):
     """record: as the service last told it."""
 
-    def __init__(self, transport: AsyncTransport, record: Record) -> None:
-        self._transport = transport
-        self.record = record
-
-    @property
-    def id(self) -> str:
-        return str(self.record["job_id"])
-
-    @property
-    def name(self) -> str:
-        return str(self.record.get("name", ""))
+    collection = "/jobs"
 
     @property
     def status(self) -> str:
@@ -53,11 +39,6 @@ class AsyncJob:
     def has_ended(self) -> bool:
         return self.status in FINISHED
 
-    @property
-    def quality(self) -> Quality:
-        """How well the quantized model keeps to the original; falsy until that was measured."""
-        return quality_of(self.record)
-
     def __repr__(self) -> str:
         return f"<Job {line_of(self.record)}>"
 
@@ -66,7 +47,7 @@ class AsyncJob:
 
     async def refresh(self) -> AsyncJob:
         """Ask the service how it is now."""
-        self.record = await self._transport.json("GET", f"/jobs/{self.id}")
+        self.record = await self._transport.json("GET", self._path)
         return self
 
     async def wait(self, *, timeout_s: float | None = None, progress: bool = False, check: bool = True) -> AsyncJob:
@@ -136,62 +117,37 @@ class AsyncJob:
 
     async def cancel(self) -> AsyncJob:
         """End it, queued or running. Raises Conflict when it has ended already."""
-        self.record = await self._transport.json("POST", f"/jobs/{self.id}/cancel")
+        self.record = await self._transport.json("POST", f"{self._path}/cancel")
         return self
 
     async def delete(self) -> None:
         """Forget it and its files. Raises Conflict while it has not ended."""
-        await self._transport.json("DELETE", f"/jobs/{self.id}")
+        await self._transport.json("DELETE", self._path)
 
     async def edit(self, **values: Any) -> AsyncJob:
         """values: name, tags, notes, keep; what is left out stays."""
-        self.record = await self._transport.json("PATCH", f"/jobs/{self.id}", json=values)
+        self.record = await self._transport.json("PATCH", self._path, json=values)
         return self
 
     async def share(self, *, days: int = 7, label: str = "") -> str:
         """A link by which others see it without an account; it is shown this once."""
         body = {"days": days, "label": label}
-        return str((await self._transport.json("POST", f"/jobs/{self.id}/shares", json=body))["url"])
+        return str((await self._transport.json("POST", f"{self._path}/shares", json=body))["url"])
 
     async def log(self, step: str, offset: int = 0) -> LogPart:
         """The log of a stage (onnx, bie or nef) from an offset in bytes on."""
-        async with self._transport.answer("GET", f"/jobs/{self.id}/logs/{step}", params={"offset": offset}) as answer:
+        async with self._transport.answer("GET", f"{self._path}/logs/{step}", params={"offset": offset}) as answer:
             text = await answer.aread()
             next_offset = int(answer.headers.get("X-Log-Next-Offset", offset + len(text)))
             return LogPart(text, next_offset, answer.headers.get("X-Log-Complete") == "true")
 
     async def artifacts(self) -> list[Record]:
         """Its files: name, size_bytes, sha256."""
-        return list((await self._transport.json("GET", f"/jobs/{self.id}/artifacts"))["artifacts"])
+        return list((await self._transport.json("GET", f"{self._path}/artifacts"))["artifacts"])
 
     async def actions(self) -> Record:
         """What to do next about it, and what a search for its settings tried: actions, candidates."""
-        return await self._transport.json("GET", f"/jobs/{self.id}/actions")
-
-    async def report(self, stage: str) -> Record:
-        """What a stage (onnx, bie or nef) found out."""
-        return await self._transport.json("GET", f"/jobs/{self.id}/artifacts/{stage}.json")
-
-    async def download(self, folder: PathLike, *, names: Sequence[str] | None = None) -> dict[str, Path]:
-        """Results, reports and logs, or the files that are named, each checked against its SHA-256.
-
-        Returns:
-            Name → where it is.
-        """
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        chosen = [
-            artifact
-            for artifact in await self.artifacts()
-            if (artifact["name"] not in INPUTS if names is None else artifact["name"] in names)
-        ]
-        return {artifact["name"]: await self.download_file(artifact, target) for artifact in chosen}
-
-    async def download_file(self, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
-        """One of `artifacts`, into the folder under its name."""
-        name = Path(artifact["name"]).name
-        path = f"/jobs/{self.id}/artifacts/{name}"
-        return await self._transport.save(path, folder / name, artifact["sha256"], on_bytes)
+        return await self._transport.json("GET", f"{self._path}/actions")
 
     async def _looks(self) -> AsyncIterator[Record]:
         yield (await self.refresh()).record
@@ -200,7 +156,7 @@ class AsyncJob:
         """The frames of one stream. Ends when the stream does."""
         timeout = httpx.Timeout(connect=5, read=timing.SILENCE_S, write=30, pool=5)
         headers, parser = {"Accept": "text/event-stream"}, EventParser()
-        path = f"/jobs/{self.id}/events"
+        path = f"{self._path}/events"
         async with self._transport.answer("GET", path, headers=headers, timeout=timeout) as answer:
             if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
                 raise NoStream("no event stream comes through")

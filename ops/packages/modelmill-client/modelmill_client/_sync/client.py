@@ -11,9 +11,11 @@ from typing import Any, Union
 
 import httpx
 
+from modelmill_client._sync.archived_job import ArchivedJob
 from modelmill_client._sync.job import Job
 from modelmill_client._sync.resumable import send_file
 from modelmill_client._sync.transport import DEFAULT_URL, OnBytes, Transport
+from modelmill_client.archive_row import ArchiveRow, row_of
 from modelmill_client.comparison import Comparison, compare_records
 from modelmill_client.inputs import REPORT_FOLDER, PathLike, packed, parts, weights_beside, zipped
 
@@ -151,6 +153,48 @@ class Modelmill:
         """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
         for record in self.pages("/jobs", "jobs", limit=limit, filters=filters):
             yield Job(self.transport, record)
+
+    def archive(
+        self,
+        *,
+        limit: int = 50,
+        q: str | None = None,
+        tag: str | None = None,
+        model: str | None = None,
+        toolchain: str | None = None,
+        platform: str | None = None,
+        verdict: str | None = None,
+        snr_min_db: float | None = None,
+        snr_max_db: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        kept: bool | None = None,
+    ) -> Iterator[ArchiveRow]:
+        """Completed jobs, also from before a restart of the system, the last completed one first.
+
+        Args:
+            limit: How many at most.
+            q: Text in the id, the name or the tags.
+            tag: A tag, as a whole.
+            model: The beginning of the SHA-256 of the model.
+            toolchain: host or kneron.
+            platform: The chip: 520, 530, 630, 720, 730.
+            verdict: PASSED or BELOW_RULE.
+            snr_min_db: Lowest SNR of the worst output, in dB.
+            snr_max_db: Largest SNR of the worst output, in dB.
+            since: Completed at this time or later, as ISO 8601 with its time zone.
+            until: Completed before this time.
+            kept: Only jobs that are kept permanently, or only others.
+        """
+        texts = {"q": q, "tag": tag, "model": model, "toolchain": toolchain, "platform": platform, "verdict": verdict}
+        times = {"since": since, "until": until, "kept": None if kept is None else str(kept).lower()}
+        filters = {**texts, **times, "snr_min_db": snr_min_db, "snr_max_db": snr_max_db}
+        for entry in self.pages("/archive", "jobs", limit=limit, filters=filters):
+            yield row_of(entry)
+
+    def archived(self, job_id: str) -> ArchivedJob:
+        """Open a job of the archive. Raises NotFound."""
+        return ArchivedJob(self.transport, self.transport.json("GET", f"/archive/{job_id}"))
 
     def change_jobs(
         self, verb: str, job_ids: Sequence[str], *, add_tags: Sequence[str] = (), remove_tags: Sequence[str] = ()

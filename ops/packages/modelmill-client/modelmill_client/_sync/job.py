@@ -5,39 +5,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
 from modelmill_client import timing
-from modelmill_client._sync.transport import OnBytes, Transport
+from modelmill_client._sync.stored_job import StoredJob
 from modelmill_client.errors import JobFailed, NoStream, Unreachable, WaitedEnough, error_of
 from modelmill_client.event_stream import EventParser
-from modelmill_client.inputs import PathLike
 from modelmill_client.log_part import LogPart
 from modelmill_client.progress import FINISHED, ProgressView, html_of, line_of
-from modelmill_client.quality import Quality, quality_of
 
-INPUTS = ("model.onnx", "quant.zip")
 Record = dict[str, Any]
 
 
-class Job:
+class Job(StoredJob):
     """record: as the service last told it."""
 
-    def __init__(self, transport: Transport, record: Record) -> None:
-        self._transport = transport
-        self.record = record
-
-    @property
-    def id(self) -> str:
-        return str(self.record["job_id"])
-
-    @property
-    def name(self) -> str:
-        return str(self.record.get("name", ""))
+    collection = "/jobs"
 
     @property
     def status(self) -> str:
@@ -53,11 +39,6 @@ class Job:
     def has_ended(self) -> bool:
         return self.status in FINISHED
 
-    @property
-    def quality(self) -> Quality:
-        """How well the quantized model keeps to the original; falsy until that was measured."""
-        return quality_of(self.record)
-
     def __repr__(self) -> str:
         return f"<Job {line_of(self.record)}>"
 
@@ -66,7 +47,7 @@ class Job:
 
     def refresh(self) -> Job:
         """Ask the service how it is now."""
-        self.record = self._transport.json("GET", f"/jobs/{self.id}")
+        self.record = self._transport.json("GET", self._path)
         return self
 
     def wait(self, *, timeout_s: float | None = None, progress: bool = False, check: bool = True) -> Job:
@@ -136,62 +117,37 @@ class Job:
 
     def cancel(self) -> Job:
         """End it, queued or running. Raises Conflict when it has ended already."""
-        self.record = self._transport.json("POST", f"/jobs/{self.id}/cancel")
+        self.record = self._transport.json("POST", f"{self._path}/cancel")
         return self
 
     def delete(self) -> None:
         """Forget it and its files. Raises Conflict while it has not ended."""
-        self._transport.json("DELETE", f"/jobs/{self.id}")
+        self._transport.json("DELETE", self._path)
 
     def edit(self, **values: Any) -> Job:
         """values: name, tags, notes, keep; what is left out stays."""
-        self.record = self._transport.json("PATCH", f"/jobs/{self.id}", json=values)
+        self.record = self._transport.json("PATCH", self._path, json=values)
         return self
 
     def share(self, *, days: int = 7, label: str = "") -> str:
         """A link by which others see it without an account; it is shown this once."""
         body = {"days": days, "label": label}
-        return str((self._transport.json("POST", f"/jobs/{self.id}/shares", json=body))["url"])
+        return str((self._transport.json("POST", f"{self._path}/shares", json=body))["url"])
 
     def log(self, step: str, offset: int = 0) -> LogPart:
         """The log of a stage (onnx, bie or nef) from an offset in bytes on."""
-        with self._transport.answer("GET", f"/jobs/{self.id}/logs/{step}", params={"offset": offset}) as answer:
+        with self._transport.answer("GET", f"{self._path}/logs/{step}", params={"offset": offset}) as answer:
             text = answer.read()
             next_offset = int(answer.headers.get("X-Log-Next-Offset", offset + len(text)))
             return LogPart(text, next_offset, answer.headers.get("X-Log-Complete") == "true")
 
     def artifacts(self) -> list[Record]:
         """Its files: name, size_bytes, sha256."""
-        return list((self._transport.json("GET", f"/jobs/{self.id}/artifacts"))["artifacts"])
+        return list((self._transport.json("GET", f"{self._path}/artifacts"))["artifacts"])
 
     def actions(self) -> Record:
         """What to do next about it, and what a search for its settings tried: actions, candidates."""
-        return self._transport.json("GET", f"/jobs/{self.id}/actions")
-
-    def report(self, stage: str) -> Record:
-        """What a stage (onnx, bie or nef) found out."""
-        return self._transport.json("GET", f"/jobs/{self.id}/artifacts/{stage}.json")
-
-    def download(self, folder: PathLike, *, names: Sequence[str] | None = None) -> dict[str, Path]:
-        """Results, reports and logs, or the files that are named, each checked against its SHA-256.
-
-        Returns:
-            Name → where it is.
-        """
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        chosen = [
-            artifact
-            for artifact in self.artifacts()
-            if (artifact["name"] not in INPUTS if names is None else artifact["name"] in names)
-        ]
-        return {artifact["name"]: self.download_file(artifact, target) for artifact in chosen}
-
-    def download_file(self, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
-        """One of `artifacts`, into the folder under its name."""
-        name = Path(artifact["name"]).name
-        path = f"/jobs/{self.id}/artifacts/{name}"
-        return self._transport.save(path, folder / name, artifact["sha256"], on_bytes)
+        return self._transport.json("GET", f"{self._path}/actions")
 
     def _looks(self) -> Iterator[Record]:
         yield (self.refresh()).record
@@ -200,7 +156,7 @@ class Job:
         """The frames of one stream. Ends when the stream does."""
         timeout = httpx.Timeout(connect=5, read=timing.SILENCE_S, write=30, pool=5)
         headers, parser = {"Accept": "text/event-stream"}, EventParser()
-        path = f"/jobs/{self.id}/events"
+        path = f"{self._path}/events"
         with self._transport.answer("GET", path, headers=headers, timeout=timeout) as answer:
             if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
                 raise NoStream("no event stream comes through")

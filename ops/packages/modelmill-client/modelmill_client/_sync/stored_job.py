@@ -1,0 +1,78 @@
+# Made from _async by generate.py: change that.
+"""The files of a job, of the list of jobs or of the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from modelmill_client._sync.transport import OnBytes, Transport
+from modelmill_client.inputs import PathLike
+from modelmill_client.quality import Quality, quality_of
+
+INPUTS = ("model.onnx", "quant.zip")
+Record = dict[str, Any]
+
+
+class StoredJob:
+    """A job that has files.
+
+    Args:
+        transport: Of the service.
+        record: As the service last told it.
+    """
+
+    collection: str
+    """The path below which the service has it."""
+
+    def __init__(self, transport: Transport, record: Record) -> None:
+        self._transport = transport
+        self.record = record
+
+    @property
+    def id(self) -> str:
+        return str(self.record["job_id"])
+
+    @property
+    def name(self) -> str:
+        return str(self.record.get("name", ""))
+
+    @property
+    def quality(self) -> Quality:
+        """How well the quantized model keeps to the original; falsy until that was measured."""
+        return quality_of(self.record)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.collection}/{self.id}"
+
+    def artifacts(self) -> list[Record]:
+        """Its files: name, size_bytes, sha256."""
+        raise NotImplementedError
+
+    def report(self, stage: str) -> Record:
+        """What a stage (onnx, bie or nef) found out."""
+        return self._transport.json("GET", f"{self._path}/artifacts/{stage}.json")
+
+    def download(self, folder: PathLike, *, names: Sequence[str] | None = None) -> dict[str, Path]:
+        """Results, reports and logs, or the files that are named, each checked against its SHA-256.
+
+        Returns:
+            Name → where it is.
+        """
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        chosen = [
+            artifact
+            for artifact in self.artifacts()
+            if (artifact["name"] not in INPUTS if names is None else artifact["name"] in names)
+        ]
+        return {artifact["name"]: self.download_file(artifact, target) for artifact in chosen}
+
+    def download_file(self, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
+        """One of `artifacts`, into the folder under its name."""
+        name = Path(artifact["name"]).name
+        path = f"{self._path}/artifacts/{quote(name, safe='')}"
+        return self._transport.save(path, folder / name, artifact["sha256"], on_bytes)
