@@ -97,13 +97,15 @@ class ConversionTools:
         for tool in tools:
             yield with_error_answers(tool)
 
-    def submit(self, model: str, images: list[str], options: Answer | None = None, name: str = "") -> Answer:
+    def submit(self, model: str, images: str | list[str], options: Answer | None = None, name: str = "") -> Answer:
         """Submit a conversion. model: a file on this machine, or an address that the service downloads: hf://,
-        mlflow://, models:/, s3://, https://. images: files, folders or a ZIP file of reference samples on this
-        machine. options: those of POST /jobs, for example {"toolchain": "host", "preprocess": {"color": "BGR"}}."""
+        mlflow://, models:/, s3://, https://. images: a file, a folder or a ZIP file of reference samples on this
+        machine, or a list of these. options: those of POST /jobs, for example {"toolchain": "host", "preprocess":
+        {"color": "BGR"}}."""
         from app.conversion.cli.conversion import ConversionOrder, submit
 
-        order = ConversionOrder(model, [Path(image) for image in images], options or {}, name=name)
+        paths = [Path(image) for image in ([images] if isinstance(images, str) else images)]
+        order = ConversionOrder(model, paths, options or {}, name=name)
         with self._conversion() as client:
             return _shown(submit(client, order, _Quiet()))
 

@@ -71,7 +71,7 @@ def test_an_agent_submits_looks_fixes_and_compares(service: Deployment, files: t
             "list_models",
         }
         assert "hf://" in tools["submit"].description
-        first = await ask("submit", model=files[0], images=[files[1]], name="by an agent")
+        first = await ask("submit", model=files[0], images=files[1], name="by an agent")
         state = await ended(ask, first["job_id"])
         assert state["status"] == "COMPLETED" and "out.nef" in state["artifacts"]
         assert "has not failed" in (await ask("explain_failure", job_id=first["job_id"]))["explanation"]
