@@ -14,6 +14,7 @@ import json
 import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import redis
@@ -152,7 +153,7 @@ def _at(file: Artifact, key: str) -> Artifact:
 
 
 HASH = "stage-cache"
-BYTES, ENTRIES, SAVED_S = "bytes", "entries", "saved_s"
+BYTES, ENTRIES, SWEPT_AT, SAVED_S = "bytes", "entries", "swept_at", "saved_s"
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ class CacheUse:
     size_bytes: int = 0
     """At the last sweep."""
     entries: int = 0
+    swept_at: datetime | None = None
+    """None: not since Redis started."""
 
 
 class CacheFigures:
@@ -179,9 +182,10 @@ class CacheFigures:
         """Likewise."""
         self._add({f"miss:{stage.step}": 1})
 
-    def note_size(self, size_bytes: int, entries: int) -> None:
+    def note_size(self, size_bytes: int, entries: int, swept_at: datetime) -> None:
         """Raises redis.RedisError."""
-        self._client.hset(HASH, mapping={BYTES: size_bytes, ENTRIES: entries})
+        sizes = {BYTES: size_bytes, ENTRIES: entries, SWEPT_AT: swept_at.timestamp()}
+        self._client.hset(HASH, mapping=sizes)
 
     def read(self) -> CacheUse:
         """Raises redis.RedisError."""
@@ -205,4 +209,5 @@ def use_of(fields: dict[bytes, bytes]) -> CacheUse:
         return {stage.step: int(values.get(f"{kind}:{stage.step}", 0)) for stage in Stage}
 
     size_bytes, entries = int(values.get(BYTES, 0)), int(values.get(ENTRIES, 0))
-    return CacheUse(by_step("hit"), by_step("miss"), values.get(SAVED_S, 0.0), size_bytes, entries)
+    swept_at = datetime.fromtimestamp(values[SWEPT_AT], UTC) if SWEPT_AT in values else None
+    return CacheUse(by_step("hit"), by_step("miss"), values.get(SAVED_S, 0.0), size_bytes, entries, swept_at)

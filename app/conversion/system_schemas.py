@@ -57,6 +57,8 @@ class PredictionsAnswer(OfView):
 
 
 class CacheAnswer(OfView):
+    swept_at: str | None
+    """Time of the last sweep, which measured its size and number of stages; null: not since Redis started."""
     size_bytes: int
     """Size in bytes at the last sweep of the cache."""
     max_bytes: int

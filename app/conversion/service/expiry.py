@@ -128,7 +128,7 @@ class CacheSweep:
                 continue
             size_bytes += folder.size_bytes
             entries += folder.is_whole
-        self.figures.note_size(size_bytes, entries)
+        self.figures.note_size(size_bytes, entries, now)
 
     def _folders(self) -> list[_CacheFolder]:
         infos = list(self.objects.list(object_keys.CACHE))

@@ -17,7 +17,7 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.estimates import ForecastAccuracy
 from app.conversion.service.predictions import PredictionAccuracy
-from app.kit.clock import from_text
+from app.kit.clock import from_text, to_text
 from app.kit.errors import ModelmillError
 from app.kit.queue.messages import Queue
 from app.settings import Settings
@@ -82,6 +82,8 @@ class DependencyHealth:
 class CacheView:
     """The cache of stages. Sizes are those of its last sweep; counts restart when Redis does."""
 
+    swept_at: str | None
+    """None: not since Redis started, so that its size is not known."""
     size_bytes: int
     max_bytes: int
     entries: int
@@ -192,7 +194,8 @@ def _cache(conversion: Conversion) -> CacheView | None:
         return None
     use = conversion.cache_figures.read()
     hits, misses = sum(use.hits.values()), sum(use.misses.values())
-    return CacheView(use.size_bytes, cache.max_bytes, use.entries, hits, misses, use.saved_s, cache.is_shared)
+    swept_at = to_text(use.swept_at) if use.swept_at else None
+    return CacheView(swept_at, use.size_bytes, cache.max_bytes, use.entries, hits, misses, use.saved_s, cache.is_shared)
 
 
 def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:

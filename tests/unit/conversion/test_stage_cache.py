@@ -156,7 +156,9 @@ def test_what_was_used_least_recently_goes_first(container: Container, cache: St
     cache.touch("alice", keys[0], used)
     figures = CacheFigures(container.redis)
     size_bytes = sum(info.size_bytes for info in container.objects.list(cache.folder("alice", keys[0])))
-    CacheSweep(container.objects, figures, max_bytes=3 * size_bytes).sweep(now())
+    assert figures.read().swept_at is None
+    CacheSweep(container.objects, figures, max_bytes=3 * size_bytes).sweep(moment := now())
+    assert figures.read().swept_at == moment
     assert [cache.find("alice", key) is not None for key in keys] == [True, True, True]
     CacheSweep(container.objects, figures, max_bytes=2 * size_bytes).sweep(now())
     assert [cache.find("alice", key) is not None for key in keys] == [True, False, True]
