@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import DataDir
+from app.kit.cli.service_options import AsJson, DataDir
+from app.kit.cli.tables import print_record
 
 if TYPE_CHECKING:
     from app.kit.sql import Database
@@ -63,7 +64,7 @@ def _database(data_dir: Path | None) -> closing[Database]:
     return closing(Database(settings.database))
 
 
-def rebuild(data_dir: DataDir = None) -> None:
+def rebuild(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Rebuild the index of the archive from the object store. The service may be running."""
     from app.bootstrap.accounts import MIGRATIONS, settings_in
     from app.bootstrap.container import assemble
@@ -72,7 +73,8 @@ def rebuild(data_dir: DataDir = None) -> None:
     with closing(assemble(settings_in(data_dir))) as container:
         upgrade(container.database, MIGRATIONS)
         made = container.archive.rebuild()
-    typer.echo(f"{made.jobs} jobs are in the archive; {made.removed} rows of jobs that are gone were removed.")
+    text = f"{made.jobs} jobs are in the archive; {made.removed} rows of jobs that are gone were removed."
+    print_record(vars(made), text, as_json=as_json)
     if made.unreadable:
         typer.echo(f"{made.unreadable} descriptions cannot be read; the log says why.", err=True)
 

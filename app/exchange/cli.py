@@ -10,6 +10,7 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -54,13 +55,15 @@ def pack(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write; default: modelmill-<job>.zip.")
     ] = None,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Download all that is needed to run the model elsewhere, as a ZIP file: NEF, preprocessing, decoder, test inputs
     and smoke.py."""
     job_id = _full_id(context, url, job)
     with exchange_client(context, url) as client:
-        typer.echo(client.pack(job_id, out or Path(f"modelmill-{job_id[:8]}.zip")))
+        file = str(client.pack(job_id, out or Path(f"modelmill-{job_id[:8]}.zip")))
+    print_record({"file": file}, file, as_json=as_json)
 
 
 def mcp(context: typer.Context, url: Url = None) -> None:

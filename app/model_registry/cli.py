@@ -18,7 +18,7 @@ import typer
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import Allowed, AsJson, Everybody, Limit, Url, token, url_of
-from app.kit.cli.tables import print_table, table_of
+from app.kit.cli.tables import print_record, print_table, table_of
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def add(
                 name, job, artifact=artifact, decoder=decoder, labels=names, new_version=new_version, note=note
             )
     added = f"has a version {model['version']}" if new_version else "is a model now"
-    typer.echo(json.dumps(model, indent=2) if as_json else f"{model['name']} {added}: {kind_of(model)}.")
+    print_record(model, f"{model['name']} {added}: {kind_of(model)}.", as_json=as_json)
 
 
 @commands.command()
@@ -103,7 +103,7 @@ def show(context: typer.Context, name: OneName, as_json: AsJson = False, url: Ur
     """Show a model."""
     with _client(context, url) as client:
         model = client.model(name)
-    typer.echo(json.dumps(model, indent=2) if as_json else "\n".join(model_lines(model)))
+    print_record(model, "\n".join(model_lines(model)), as_json=as_json)
 
 
 @commands.command()
@@ -123,20 +123,21 @@ def tag(
     name: Name,
     tag: Tag,
     version: Annotated[int, typer.Argument(min=1, help="Number of the version that the tag points to.")],
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Set a tag of a model. Services and stages with NAME@TAG switch to this version."""
     with _client(context, url) as client:
         client.set_tag(name, tag, version)
-    typer.echo(f"{name}@{tag} is version {version}.")
+    print_record({"name": name, "tag": tag, "version": version}, f"{name}@{tag} is version {version}.", as_json=as_json)
 
 
 @commands.command()
-def untag(context: typer.Context, name: Name, tag: Tag, url: Url = None) -> None:
+def untag(context: typer.Context, name: Name, tag: Tag, as_json: AsJson = False, url: Url = None) -> None:
     """Remove a tag of a model, unless a service or a stage uses it."""
     with _client(context, url) as client:
         client.remove_tag(name, tag)
-    typer.echo(f"{name} has no tag {tag}.")
+    print_record({"removed": f"{name}@{tag}"}, f"{name} has no tag {tag}.", as_json=as_json)
 
 
 @commands.command()
@@ -146,6 +147,7 @@ def allow(
     who: Allowed = None,
     everybody: Everybody = False,
     nobody: Annotated[bool, typer.Option("--nobody", help="Nobody but you.")] = False,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Set who may use a model of yours in services and stages, as OWNER/NAME. Without names: print the access rule."""
@@ -157,7 +159,8 @@ def allow(
         else:
             record = client.access(name)
     allowed = record["allowed"]
-    typer.echo(f"{name}: {'nobody but you' if allowed == [] else words_of(allowed)}")
+    text = f"{name}: {'nobody but you' if allowed == [] else words_of(allowed)}"
+    print_record(record, text, as_json=as_json)
 
 
 @commands.command()
@@ -169,11 +172,11 @@ def shared(context: typer.Context, as_json: AsJson = False, url: Url = None) -> 
 
 
 @commands.command()
-def remove(context: typer.Context, name: OneName, url: Url = None) -> None:
+def remove(context: typer.Context, name: OneName, as_json: AsJson = False, url: Url = None) -> None:
     """Delete a model and its files, or one version, unless a service, a stage, a video job or a tag uses it."""
     with _client(context, url) as client:
         client.remove(name)
-    typer.echo(f"{name} is removed.")
+    print_record({"removed": name}, f"{name} is removed.", as_json=as_json)
 
 
 def kind_of(model: Json) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
-from app.kit.cli.tables import print_lines
+from app.kit.cli.tables import print_lines, print_record
 from app.notifications.model import Kind
 
 if TYPE_CHECKING:
@@ -63,19 +63,20 @@ def add(
 
 
 @commands.command()
-def test(context: typer.Context, target: TargetId, url: Url = None) -> None:
+def test(context: typer.Context, target: TargetId, as_json: AsJson = False, url: Url = None) -> None:
     """Send a test message to a target."""
     with _client(context, url) as client:
         delivery = client.test(target)
-    typer.echo(f"{delivery['delivery_id']} is on its way; `modelmill notifications messages` tells how it went.")
+    text = f"{delivery['delivery_id']} is on its way; `modelmill notifications messages` tells how it went."
+    print_record(delivery, text, as_json=as_json)
 
 
 @commands.command()
-def remove(context: typer.Context, target: TargetId, url: Url = None) -> None:
+def remove(context: typer.Context, target: TargetId, as_json: AsJson = False, url: Url = None) -> None:
     """Remove a target and its messages."""
     with _client(context, url) as client:
         client.remove(target)
-    typer.echo(f"{target} is removed.")
+    print_record({"removed": target}, f"{target} is removed.", as_json=as_json)
 
 
 @commands.command()
@@ -96,12 +97,13 @@ def messages(
 def redeliver(
     context: typer.Context,
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="Id of the message, as `messages` shows it.")],
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Send a message again, with the same id."""
     with _client(context, url) as client:
-        client.redeliver(message)
-    typer.echo(f"{message} is sent again.")
+        delivery = client.redeliver(message)
+    print_record(delivery, f"{message} is sent again.", as_json=as_json)
 
 
 def _target_line(target: dict[str, Any]) -> str:

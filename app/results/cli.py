@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_record
 from app.results.model.sink import SinkKind, kind_of
 from app.results.rule_commands import ClientOf, Named, add_rule_commands
 
@@ -94,7 +95,7 @@ def add_result_commands(
         with client_of(context, url) as client:
             sink = client.add_sink(place_of(named), kind, address, what)
         secret = f"\nsecret   {sink['secret']}" if sink["secret"] else ""
-        _print(sink, f"{sink['sink_id']} is added.{secret}", as_json=as_json)
+        print_record(sink, f"{sink['sink_id']} is added.{secret}", as_json=as_json)
 
     @sinks.command()
     def test(context: typer.Context, named: Named, sink: Sink, as_json: AsJson = False, url: Url = None) -> None:
@@ -102,16 +103,16 @@ def add_result_commands(
         with client_of(context, url) as client:
             answer = client.test_sink(place_of(named), sink)
         text = "It was taken." if answer["is_taken"] else f"It was not taken: {answer['problem']}"
-        _print(answer, text, as_json=as_json)
+        print_record(answer, text, as_json=as_json)
         if not answer["is_taken"]:
             raise CommandFailed(Exit.FAILED)
 
     @sinks.command()
-    def remove(context: typer.Context, named: Named, sink: Sink, url: Url = None) -> None:
+    def remove(context: typer.Context, named: Named, sink: Sink, as_json: AsJson = False, url: Url = None) -> None:
         """Remove a sink."""
         with client_of(context, url) as client:
             client.remove_sink(place_of(named), sink)
-        typer.echo(f"{sink} is removed.")
+        print_record({"removed": sink}, f"{sink} is removed.", as_json=as_json)
 
 
 def _print_sinks(client: ResultsClient, place: str, *, as_json: bool) -> None:
@@ -128,7 +129,3 @@ def _print_sinks(client: ResultsClient, place: str, *, as_json: bool) -> None:
         )
         if sink["skipped"]:
             typer.echo(f"  {sink['skipped']} were too large and were left out, the last: {sink['skip_reason']}")
-
-
-def _print(record: dict[str, Any], text: str, *, as_json: bool) -> None:
-    typer.echo(json.dumps(record, indent=2) if as_json else text)

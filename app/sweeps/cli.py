@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
-from app.kit.cli.tables import print_lines
+from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def start(
         models = [_uploaded(context, url, file.parent, each) for each in document["models"]]
         options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
         sweep = client.create(models, options, name=str(document.get("name", file.stem)), no_cache=no_cache)
-    typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['rows'])} jobs.")
+    print_record(sweep, f"{sweep['sweep_id']} has {len(sweep['rows'])} jobs.", as_json=as_json)
 
 
 @commands.command("list")
@@ -68,15 +67,15 @@ def show(
             typer.echo(client.table(sweep), nl=False)
             return
         view = client.sweep(sweep)
-    typer.echo(json.dumps(view, indent=2) if as_json else "\n".join(map(_line, view["rows"])))
+    print_record(view, "\n".join(map(_line, view["rows"])), as_json=as_json)
 
 
 @commands.command()
-def cancel(context: typer.Context, sweep: SweepId, url: Url = None) -> None:
+def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
     """Cancel the jobs of a sweep, and submit no more."""
     with _client(context, url) as client:
-        client.cancel(sweep)
-    typer.echo(f"{sweep} is cancelled.")
+        view = client.cancel(sweep)
+    print_record(view, f"{sweep} is cancelled.", as_json=as_json)
 
 
 def _sweep_line(sweep: dict[str, Any]) -> str:

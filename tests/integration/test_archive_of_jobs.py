@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -95,6 +96,10 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
         return capsys.readouterr().out
 
     assert short in say("archive", "list", "-q", "surv", *url)
+    matching = ("--toolchain", "host", "--max-snr", "500", "--not-kept")
+    assert short in say("archive", "list", *matching, *url)
+    for other in (("--chip", "520"), ("--toolchain", "kneron"), ("--max-snr", "-500"), ("--kept",)):
+        assert short not in say("archive", "list", *other, *url)
     assert "out.nef" in say("archive", "show", short, *url)
     assert "out.nef" in say("archive", "download", short, "-o", str(tmp_path), *url)
     assert (tmp_path / "out.nef").read_bytes() == survivor.nef
@@ -105,10 +110,11 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
     say("pack", survivor.job_id, "-o", str(tmp_path / "pack.zip"), *url)
     assert zipfile.ZipFile(tmp_path / "pack.zip").read("out.nef") == survivor.nef
     assert "is kept." in say("archive", "keep", short, *url)
+    assert json.loads(say("archive", "keep", short, "--json", *url)) == {"job_id": survivor.job_id, "is_kept": True}
     data_dir = str(Path(survivor.deployment.env["MODELMILL_DATA_DIR"]))
     assert "1 jobs are in the archive" in say("archive", "rebuild", "--data-dir", data_dir)
     assert re.search(r'"is_kept": true', say("archive", "list", "--json", *url))
     assert typed(monkeypatch, "archive", "rm", short, *url) != 0, "it asks first, and nobody is there to answer"
-    assert "is deleted" in say("archive", "rm", short, "--yes", *url)
+    assert json.loads(say("archive", "rm", short, "--yes", "--json", *url)) == {"removed": survivor.job_id}
     assert survivor.api.http.get(f"/archive/{survivor.job_id}").status_code == 404
     assert survivor.api.http.get("/archive").json()["jobs"] == []

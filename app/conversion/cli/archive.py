@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from app.conversion.cli.service import FULL_ID, SEARCHED_AT_MOST, FileNames, JobId, OutFolder, archive_of
+from app.conversion.cli.service import FileNames, JobId, OutFolder, archive_of, archived_id, download_files
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
-from app.kit.errors import BadRequest, NotFound
-
-if TYPE_CHECKING:
-    from app.conversion.client import ArchiveClient
+from app.kit.cli.tables import print_record, print_table
+from app.kit.errors import BadRequest
 
 commands = typer.Typer(
     help="The archive of completed jobs, including those from before a restart: list, show, download, keep, delete.",
@@ -33,7 +31,13 @@ def list_archive(
     verdict: Annotated[
         str | None, typer.Option(metavar="PASSED|BELOW_RULE", help="Only jobs with this verdict.")
     ] = None,
+    toolchain: Annotated[str | None, typer.Option(metavar="host|kneron", help="Only jobs of this toolchain.")] = None,
+    chip: Annotated[str | None, typer.Option(metavar="520|720|530|630|730", help="Only jobs for this chip.")] = None,
     min_snr: Annotated[float | None, typer.Option(metavar="DB", help="Lowest SNR of the worst output.")] = None,
+    max_snr: Annotated[float | None, typer.Option(metavar="DB", help="Largest SNR of the worst output.")] = None,
+    kept: Annotated[
+        bool | None, typer.Option("--kept/--not-kept", help="Only jobs that are kept permanently, or only others.")
+    ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Completed at this time or later, ISO 8601.")
     ] = None,
@@ -44,26 +48,20 @@ def list_archive(
 ) -> None:
     """List completed jobs, the last completed one first."""
     with archive_of(context, url) as client:
-        filters = {"q": search, "tag": tag, "model": model, "since": since, "until": until, "snr_min_db": min_snr}
-        rows = list(client.jobs(limit=limit, verdict=verdict.upper() if verdict else None, **filters))
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    if not rows:
-        typer.echo("There is nothing of that in the archive.")
-        return
-    from rich.console import Console
-
+        texts = {"q": search, "tag": tag, "model": model, "toolchain": toolchain, "platform": chip}
+        bounds = {"since": since, "until": until, "snr_min_db": min_snr, "snr_max_db": max_snr}
+        verdict_filter = verdict.upper() if verdict else None
+        rows = list(client.jobs(limit=limit, verdict=verdict_filter, kept=kept, **texts, **bounds))
     from app.conversion.cli.tables import archive_table
 
-    Console().print(archive_table(rows))
+    print_table(rows, archive_table, "There is nothing of that in the archive.", as_json=as_json)
 
 
 @commands.command()
 def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
     """Show a completed job."""
     with archive_of(context, url) as client:
-        archived = client.job(_id_of(client, job))
+        archived = client.job(archived_id(client, job))
     if as_json:
         typer.echo(json.dumps(archived, indent=2))
         return
@@ -89,11 +87,8 @@ def download(
     url: Url = None,
 ) -> None:
     """Download files of a completed job. Each is checked against its SHA-256."""
-    from app.conversion.cli.conversion import fetch, print_paths
-
     with archive_of(context, url) as client:
-        files = fetch(client, client.job(_id_of(client, job))["job"], out, names=names or None)
-    print_paths(files, as_json=as_json)
+        download_files(client, client.job(archived_id(client, job))["job"], out, names, as_json=as_json)
 
 
 @commands.command()
@@ -101,13 +96,14 @@ def keep(
     context: typer.Context,
     job: JobId,
     off: Annotated[bool, typer.Option("--off", help="Let the job expire again.")] = False,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Keep a job permanently."""
     with archive_of(context, url) as client:
-        job_id = _id_of(client, job)
-        client.keep(job_id, is_kept=not off)
-    typer.echo(f"Job {job_id} is kept{' no longer' if off else ''}.")
+        job_id = archived_id(client, job)
+        kept = client.keep(job_id, is_kept=not off)
+    print_record(kept, f"Job {job_id} is kept{' no longer' if off else ''}.", as_json=as_json)
 
 
 @commands.command("rm")
@@ -115,28 +111,15 @@ def remove(
     context: typer.Context,
     job: JobId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Delete a job and all its files permanently."""
     with archive_of(context, url) as client:
-        job_id = _id_of(client, job)
+        job_id = archived_id(client, job)
         if not yes:
             if not sys.stdin.isatty():
                 raise BadRequest(f"job {job_id} would be deleted for good", hint="Say --yes if that is what you want.")
             typer.confirm(f"Delete job {job_id} with all its files?", abort=True)
         client.remove(job_id)
-    typer.echo(f"Job {job_id} is deleted.")
-
-
-def _id_of(client: ArchiveClient, prefix: str) -> str:
-    """Raises NotFound, or BadRequest when several begin so."""
-    beginning = prefix.lower()
-    if FULL_ID.fullmatch(beginning):
-        return beginning
-    rows = client.jobs(limit=SEARCHED_AT_MOST, q=beginning)
-    job_ids = [row["job_id"] for row in rows if row["job_id"].startswith(beginning)]
-    if not job_ids:
-        raise NotFound(f"there is no job {prefix} in the archive", hint="`modelmill archive list` shows what is there.")
-    if len(job_ids) > 1:
-        raise BadRequest(f"{len(job_ids)} jobs begin with {prefix}", hint="Give more of the id.")
-    return str(job_ids[0])
+    print_record({"removed": job_id}, f"Job {job_id} is deleted.", as_json=as_json)

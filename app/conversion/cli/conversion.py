@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -183,12 +182,6 @@ def fetch(
         return {name: client.download(record["job_id"], {"name": name, **artifacts[name]}, folder) for name in chosen}
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror or error}", hint="Choose another folder.") from error
-
-
-def print_paths(files: Mapping[str, Path], *, as_json: bool) -> None:
-    """Print where downloaded files are: paths, or JSON of their names and paths."""
-    paths = {name: str(path) for name, path in files.items()}
-    print(json.dumps(paths, indent=2) if as_json else "\n".join(paths.values()))
 
 
 def require_file(path: Path, what: str) -> None:

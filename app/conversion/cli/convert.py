@@ -13,6 +13,7 @@ from app.conversion.cli.service import client_of
 from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
@@ -232,7 +233,7 @@ def _submit(client: Any, order: Any, as_json: bool) -> None:
     console = Console(stderr=True)
     record = submit(client, order, ProgressLines(console))
     show_warnings(console, record)
-    typer.echo(json.dumps(record, indent=2) if as_json else record["job_id"])
+    print_record(record, record["job_id"], as_json=as_json)
 
 
 def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_json: bool) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.conversion.cli.service import FileNames, JobId, OutFolder, client_of, job_of
+from app.conversion.cli.service import FileNames, JobId, OutFolder, client_of, download_files, job_of
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Limit, Url
+from app.kit.cli.tables import print_record
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest
 
@@ -116,7 +117,7 @@ def cancel(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url
     """Cancel a queued or running job."""
     with client_of(context, url) as client:
         record = client.cancel(job_of(client, job)["job_id"])
-    typer.echo(json.dumps(record, indent=2) if as_json else f"Job {record['job_id']} is cancelled.")
+    print_record(record, f"Job {record['job_id']} is cancelled.", as_json=as_json)
 
 
 @commands.command()
@@ -141,7 +142,7 @@ def edit(
         raise BadRequest("nothing is to be changed", hint="Give --name, --tag, --notes, --keep or --no-keep.")
     with client_of(context, url) as client:
         record = client.edit(job_of(client, job)["job_id"], **given)
-    typer.echo(json.dumps(record, indent=2) if as_json else f"Job {record['job_id']} is changed.")
+    print_record(record, f"Job {record['job_id']} is changed.", as_json=as_json)
 
 
 @commands.command()
@@ -150,11 +151,13 @@ def share(
     job: JobId,
     days: Annotated[int, typer.Option(min=1, max=365, help="Days for which the link is valid.")] = 7,
     label: Annotated[str, typer.Option(help="Whom the link is for.")] = "",
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Print a link with which others see the job without an account. It is shown only once."""
     with client_of(context, url) as client:
-        typer.echo(client.share(job_of(client, job)["job_id"], days=days, label=label))
+        link = client.share(job_of(client, job)["job_id"], days=days, label=label)
+    print_record({"url": link}, link, as_json=as_json)
 
 
 @commands.command()
@@ -167,11 +170,8 @@ def download(
     url: Url = None,
 ) -> None:
     """Download files of a job. Each is checked against its SHA-256."""
-    from app.conversion.cli.conversion import fetch, print_paths
-
     with client_of(context, url) as client:
-        files = fetch(client, job_of(client, job), out, names=names or None)
-    print_paths(files, as_json=as_json)
+        download_files(client, job_of(client, job), out, names, as_json=as_json)
 
 
 def _head(record: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.service_options import token, url_of
+from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -39,16 +40,49 @@ def archive_of(context: typer.Context, url: str | None) -> ArchiveClient:
 
 def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
     """The record of the job whose id begins so. Raises NotFound, or BadRequest when several do."""
+    hint = "`modelmill jobs list` shows those there are, `modelmill archive list` also those from before a restart."
     beginning = prefix.lower()
+    return client.job(beginning) if FULL_ID.fullmatch(beginning) else _only(client, beginning, "", hint)
+
+
+def archived_id(client: ArchiveClient, prefix: str) -> str:
+    """The id of the job of the archive that begins so. Raises as job_of."""
+    hint, beginning = "`modelmill archive list` shows what is there.", prefix.lower()
     if FULL_ID.fullmatch(beginning):
-        return client.job(beginning)
-    records = [
-        record for record in client.jobs(limit=SEARCHED_AT_MOST, q=beginning) if record["job_id"].startswith(beginning)
-    ]
-    if not records:
-        hint = "`modelmill jobs list` shows those there are, `modelmill archive list` also those from before a restart."
-        raise NotFound(f"there is no job {prefix}", hint=hint)
-    if len(records) > 1:
-        ids = ", ".join(record["job_id"] for record in records[:5])
-        raise BadRequest(f"{len(records)} jobs begin with {prefix}: {ids}", hint="Give more of the id.")
-    return records[0]
+        return beginning
+    return str(_only(client, beginning, " in the archive", hint)["job_id"])
+
+
+def _only(client: ConversionClient | ArchiveClient, beginning: str, where: str, hint: str) -> dict[str, Any]:
+    """The entry of the one job of the list whose id begins so."""
+    listed = client.jobs(limit=SEARCHED_AT_MOST, q=beginning)
+    matches = [job for job in listed if job["job_id"].startswith(beginning)]
+    if not matches:
+        raise NotFound(f"there is no job {beginning}{where}", hint=hint)
+    if len(matches) > 1:
+        ids = ", ".join(job["job_id"] for job in matches[:5])
+        raise BadRequest(f"{len(matches)} jobs{where} begin with {beginning}: {ids}", hint="Give more of the id.")
+    return matches[0]
+
+
+def download_files(
+    client: ConversionClient | ArchiveClient,
+    record: dict[str, Any],
+    out: Path,
+    names: list[str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Download files of a job and print where they are. See `fetch`.
+
+    Args:
+        client: of the service's jobs, or of its archive.
+        record: of the job.
+        out: the folder for the files.
+        names: of files; None: the results, reports and logs.
+        as_json: print JSON of names and paths instead of paths.
+    """
+    from app.conversion.cli.conversion import fetch
+
+    paths = {name: str(path) for name, path in fetch(client, record, out, names=names or None).items()}
+    print_record(paths, "\n".join(paths.values()), as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from app.joint_inference.cli.services import POLL_S, FullName, client_of, parted
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_record
 
 
 def calibrate(
@@ -33,7 +33,7 @@ def calibrate(
         while wait and record["state"] in ("WAITING", "RUNNING"):
             time.sleep(POLL_S)
             record = client.calibration(namespace, name, record["calibration_id"])
-    typer.echo(json.dumps(record, indent=2) if as_json else "\n".join(calibration_lines(record)))
+    print_record(record, "\n".join(calibration_lines(record)), as_json=as_json)
     if record["state"] == "FAILED":
         raise CommandFailed(Exit.FAILED)
 
@@ -63,7 +63,7 @@ def drift(
             typer.echo(f"{namespace}/{name} is watched no longer.")
             return
         record = client.watch_drift(namespace, name, chosen) if chosen else client.drift(namespace, name)
-    typer.echo(json.dumps(record, indent=2) if as_json else drift_line(record))
+    print_record(record, drift_line(record), as_json=as_json)
 
 
 def drift_line(record: dict[str, Any]) -> str:

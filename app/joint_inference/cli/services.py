@@ -15,7 +15,7 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
-from app.kit.cli.tables import print_table
+from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
 from app.standalone.camera import CAMERA, CAMERA_HELP, DEVICE_HELP
 
@@ -133,6 +133,7 @@ def delete(
         float,
         typer.Option(metavar="SECONDS", help="Longest time to wait. After it, the command ends with exit code 1."),
     ] = 60.0,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Delete a service, and stop its workers."""
@@ -145,7 +146,8 @@ def delete(
                 err=True,
             )
             raise CommandFailed(Exit.FAILED)
-    typer.echo(f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}")
+    text = f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}"
+    print_record({"removed": f"{namespace}/{name}"}, text, as_json=as_json)
 
 
 def client_of(context: typer.Context, url: str | None) -> JointClient:

@@ -32,6 +32,18 @@ def table_of(*columns: str) -> Table:
     return table
 
 
+def print_record(record: Any, text: str, *, as_json: bool, is_note: bool = False) -> None:
+    """Prints what a command has shown, created, changed or removed.
+
+    Args:
+        record: as returned by the service; of something removed, what identified it.
+        text: the same for people.
+        as_json: prints JSON instead.
+        is_note: the text goes to stderr; JSON never does.
+    """
+    typer.echo(json.dumps(record, indent=2) if as_json else text, err=is_note and not as_json)
+
+
 def print_table(records: Any, table: Callable[[Any], Table], nothing: str, *, as_json: bool) -> None:
     """Prints records as a table.
 

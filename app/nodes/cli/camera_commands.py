@@ -9,7 +9,7 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
-from app.kit.cli.tables import print_lines
+from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadInput
 from app.nodes.cli.node_commands import client_of, commands
 
@@ -46,6 +46,7 @@ def add(
     context: typer.Context,
     node: Node,
     camera: Annotated[str, typer.Argument(metavar="TYPE=SOURCE", help=f"Type and source of the camera. {SOURCE}")],
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Add a camera, and print its id."""
@@ -56,7 +57,7 @@ def add(
         )
     with client_of(context, url) as client:
         added = client.add_camera(node, kind, source)
-    typer.echo(added["id"])
+    print_record(added, added["id"], as_json=as_json)
     typer.echo(f"modelmill: {node} is told; `modelmill nodes cameras list {node}` and its page show it.", err=True)
 
 
@@ -67,21 +68,24 @@ def change(
     camera_id: CameraId,
     type: Annotated[str | None, typer.Option(help="Type of the camera: what it shows.")] = None,
     source: Annotated[str | None, typer.Option(metavar="PATH|URL", help=SOURCE)] = None,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Change a camera. Jobs that read it continue with the new source."""
     if type is None and source is None:
         raise BadInput("Nothing is to be changed.", hint="Give --type, --source, or both.")
     with client_of(context, url) as client:
-        typer.echo(_line(client.change_camera(node, camera_id, type=type, source=source)))
+        changed = client.change_camera(node, camera_id, type=type, source=source)
+    print_record(changed, _line(changed), as_json=as_json)
 
 
 @cameras.command()
-def remove(context: typer.Context, node: Node, camera_id: CameraId, url: Url = None) -> None:
+def remove(context: typer.Context, node: Node, camera_id: CameraId, as_json: AsJson = False, url: Url = None) -> None:
     """Remove a camera that no job reads."""
     with client_of(context, url) as client:
         client.remove_camera(node, camera_id)
-    typer.echo(f"modelmill: camera {camera_id} of {node} is removed.", err=True)
+    text = f"modelmill: camera {camera_id} of {node} is removed."
+    print_record({"removed": camera_id}, text, as_json=as_json, is_note=True)
 
 
 def _discovered_line(camera: dict[str, Any]) -> str:

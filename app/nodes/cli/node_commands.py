@@ -14,7 +14,7 @@ import typer
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybody, Url, token, url_of
-from app.kit.cli.tables import print_lines
+from app.kit.cli.tables import print_lines, print_record
 from app.kit.clock import age
 from app.kit.errors import BadInput
 from app.kit.text.labels import text_of
@@ -87,6 +87,7 @@ def label(
     changes: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE|KEY-]…", help="Labels to set; KEY- removes a label.")
     ] = None,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Change the labels of a node, by which services and job sets select it. Without labels: print the current ones."""
@@ -101,8 +102,8 @@ def label(
         labels = {key: value for key, value in {**before, **added}.items() if key not in removed}
         if labels != before:
             labels = client.put_labels(name, labels)
-    for key, value in sorted(labels.items()):
-        print(f"{key}={value}")
+    if labels or as_json:
+        print_record(labels, "\n".join(f"{key}={value}" for key, value in sorted(labels.items())), as_json=as_json)
 
 
 @commands.command()
@@ -122,6 +123,7 @@ def allow(
     source: Annotated[
         str | None, typer.Option(metavar="PATH|URL", help="Only this source, as the node offers it.")
     ] = None,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Set who may use a node or one of its cameras. Workloads of others on it are stopped. Without names: print the
@@ -136,8 +138,7 @@ def allow(
             access = client.put_access(name, {**access, "owners": owner})
         if who or everybody or administrators:
             access = client.put_access(name, _changed(access, None if everybody else who or [], video, source))
-    for line in _access_lines(name, access):
-        print(line)
+    print_record(access, "\n".join(_access_lines(name, access)), as_json=as_json)
 
 
 def _changed(access: dict[str, Any], names: list[str] | None, video: str | None, source: str | None) -> dict[str, Any]:
@@ -159,11 +160,12 @@ def _access_lines(name: str, access: dict[str, Any]) -> list[str]:
 
 
 @commands.command()
-def remove(context: typer.Context, name: Name, url: Url = None) -> None:
+def remove(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
     """Remove a node that runs nothing. Its token becomes invalid."""
     with client_of(context, url) as client:
         client.remove(name)
-    _print_note(f"Node {name} is removed, and its token has ended.")
+    text = f"modelmill: Node {name} is removed, and its token has ended."
+    print_record({"removed": name}, text, as_json=as_json, is_note=True)
 
 
 def _node_line(node: dict[str, Any], now: datetime) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
-from app.kit.cli.tables import print_table
+from app.kit.cli.tables import print_record, print_table
 from app.training.cli.tasks import client_of, read_file
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment.")]
@@ -37,12 +36,12 @@ def put(
     """Add or replace an environment (administrators)."""
     with client_of(context, url) as client:
         record = client.put_environment(name, read_file(file))
-    typer.echo(json.dumps(record, indent=2) if as_json else f"Environment {record['name']} is saved.")
+    print_record(record, f"Environment {record['name']} is saved.", as_json=as_json)
 
 
 @commands.command()
-def delete(context: typer.Context, name: Name, url: Url = None) -> None:
+def delete(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
     """Delete an environment that no unfinished task uses (administrators)."""
     with client_of(context, url) as client:
         client.delete_environment(name)
-    typer.echo(f"Environment {name} is deleted.")
+    print_record({"removed": name}, f"Environment {name} is deleted.", as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from functools import partial
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.kit.cli.service_options import AsJson, Url
-from app.kit.cli.tables import print_table
+from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
 from app.training.cli.tasks import TaskId, client_of, task_of
 
@@ -45,7 +44,7 @@ def export(
         step = int(checkpoint) if checkpoint.isdecimal() else checkpoint
         task_id = task_of(client, task)["task_id"]
         record = client.export(task_id, step, onnx=onnx, idempotency_key=str(uuid.uuid4()))
-    typer.echo(json.dumps(record, indent=2) if as_json else record["task_id"])
+    print_record(record, record["task_id"], as_json=as_json)
 
 
 def convert(
@@ -72,7 +71,7 @@ def convert(
             name=name,
             idempotency_key=str(uuid.uuid4()),
         )
-    typer.echo(json.dumps(made, indent=2) if as_json else made["job_id"])
+    print_record(made, made["job_id"], as_json=as_json)
 
 
 def register(
@@ -98,7 +97,7 @@ def register(
             note=note,
             idempotency_key=str(uuid.uuid4()),
         )
-    typer.echo(json.dumps(made, indent=2) if as_json else f"{made['name']}@{made['version']}")
+    print_record(made, f"{made['name']}@{made['version']}", as_json=as_json)
 
 
 def _artifact(record: dict[str, Any], artifact: str) -> str:

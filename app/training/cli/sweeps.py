@@ -10,6 +10,7 @@ import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_record
 from app.training.cli.tasks import Changes, change_of, client_of, read_file, tell_changes
 
 SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `start` prints it.")]
@@ -28,7 +29,7 @@ def start(
     """Submit a task for each combination of values, or a number of tasks with random values or values of Optuna."""
     with client_of(context, url) as client:
         sweep = client.submit_sweep(read_file(file), idempotency_key=str(uuid.uuid4()))
-    typer.echo(json.dumps(sweep, indent=2) if as_json else f"{sweep['sweep_id']} has {len(sweep['tasks'])} tasks.")
+    print_record(sweep, f"{sweep['sweep_id']} has {len(sweep['tasks'])} tasks.", as_json=as_json)
 
 
 @commands.command()

@@ -16,7 +16,7 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
-from app.kit.cli.tables import print_table
+from app.kit.cli.tables import print_record, print_table
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest, NotFound
 from app.training.model import Workload
@@ -74,7 +74,7 @@ def submit(
     with client_of(context, url) as client:
         record = _submitted(client, spec)
         if not follow:
-            typer.echo(json.dumps(record, indent=2) if as_json else record["task_id"])
+            print_record(record, record["task_id"], as_json=as_json)
             return
         following = TaskFollower(client, record["task_id"], timeout_s=timeout, is_quiet=as_json)
         record, job = following.to_the_end(), None
@@ -163,7 +163,7 @@ def show(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url
 
     with client_of(context, url) as client:
         record = task_of(client, task)
-    typer.echo(json.dumps(record, indent=2) if as_json else "\n".join(task_lines(record)))
+    print_record(record, "\n".join(task_lines(record)), as_json=as_json)
 
 
 @commands.command()
@@ -264,9 +264,7 @@ def priority(
     with client_of(context, url) as client:
         task_id = task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"]
         record = client.set_priority(task_id, level)
-    typer.echo(
-        json.dumps(record, indent=2) if as_json else f"Task {record['task_id']} has priority {record['priority']}."
-    )
+    print_record(record, f"Task {record['task_id']} has priority {record['priority']}.", as_json=as_json)
 
 
 @commands.command()
@@ -278,7 +276,7 @@ def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: 
     """
     with client_of(context, url) as client:
         record = client.release(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
-    typer.echo(json.dumps(record, indent=2) if as_json else f"Task {record['task_id']}: {record['error_summary']}")
+    print_record(record, f"Task {record['task_id']}: {record['error_summary']}", as_json=as_json)
 
 
 @commands.command()

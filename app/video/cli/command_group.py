@@ -1,8 +1,7 @@
-"""The group of the commands about video, and how each of them reaches the web and prints a record."""
+"""The group of the commands about video, and how each of them reaches the web."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,11 +30,6 @@ def path_of(uid: str) -> str:
     from app.video.client import path_of
 
     return path_of(uid)
-
-
-def print_record(record: Any, *, as_json: bool, text: str) -> None:
-    """The record as JSON, or the sentence."""
-    typer.echo(json.dumps(record, indent=2) if as_json else text)
 
 
 def comma_separated(text: str | None) -> list[str]:

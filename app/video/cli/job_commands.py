@@ -11,7 +11,7 @@ import typer
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.json_file import read_json
 from app.kit.cli.service_options import AsJson, Limit, Url
-from app.kit.cli.tables import print_table
+from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
 from app.video.cli.command_group import (
     Json,
@@ -20,7 +20,6 @@ from app.video.cli.command_group import (
     comma_separated,
     commands,
     number_or_text,
-    print_record,
 )
 
 RENAMED = {"node_addr": "node", "user_constraint": "constraint"}
@@ -191,11 +190,11 @@ def cancel(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url =
 
 
 @commands.command()
-def delete(context: typer.Context, job: Uid, url: Url = None) -> None:
+def delete(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
     """Delete a video job that has ended, with its results and images."""
     with client_of(context, url) as client:
         client.delete(job)
-    typer.echo(f"{job} deleted")
+    print_record({"removed": job}, f"{job} deleted", as_json=as_json)
 
 
 def _job_in(file: str) -> Json:

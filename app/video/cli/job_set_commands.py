@@ -10,6 +10,7 @@ import typer
 from app.kit.cli.command import EPILOG
 from app.kit.cli.json_file import read_json
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
 from app.kit.text.labels import labels_in, text_of
 from app.video.cli.command_group import (
@@ -18,7 +19,6 @@ from app.video.cli.command_group import (
     comma_separated,
     commands,
     number_or_text,
-    print_record,
 )
 
 sets = typer.Typer(
@@ -86,11 +86,11 @@ def show(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: U
 
 
 @sets.command()
-def remove(context: typer.Context, job_set: SetId, url: Url = None) -> None:
+def remove(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: Url = None) -> None:
     """Delete a job set, and cancel its jobs."""
     with client_of(context, url) as client:
         client.remove_set(job_set)
-    typer.echo(f"{job_set} removed")
+    print_record({"removed": job_set}, f"{job_set} removed", as_json=as_json)
 
 
 def _line(record: Json) -> str:

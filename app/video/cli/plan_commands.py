@@ -8,9 +8,9 @@ import typer
 
 from app.kit.cli.json_file import read_json
 from app.kit.cli.service_options import AsJson, Url
-from app.kit.cli.tables import print_table
+from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text, print_record
+from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text
 
 
 @commands.command()

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.tables import print_record
 from app.kit.clock import to_text
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Uid, client_of, commands, print_record
+from app.video.cli.command_group import Uid, client_of, commands
 
 
 @commands.command()
@@ -34,6 +35,7 @@ def clip(
     since: Annotated[str, typer.Option(metavar="TIME", help="As 2026-11-20T08:00:00Z.")] = "",
     until: Annotated[str, typer.Option(metavar="TIME", help="At most ten minutes later.")] = "",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to put it.")] = Path("clip.mp4"),
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Save a clip of a job that is recorded, with what was detected drawn into it."""
@@ -48,4 +50,5 @@ def clip(
         with out.open("wb") as file:
             file.write(first)
             file.writelines(pieces)
-    typer.echo(f"{out} ({out.stat().st_size / 1e6:.1f} MB)")
+    size = out.stat().st_size
+    print_record({"file": str(out), "size_bytes": size}, f"{out} ({size / 1e6:.1f} MB)", as_json=as_json)

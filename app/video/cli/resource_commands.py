@@ -9,9 +9,9 @@ import typer
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybody, Url
-from app.kit.cli.tables import print_table
+from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, client_of, comma_separated, commands, number_or_text, print_record
+from app.video.cli.command_group import Json, client_of, comma_separated, commands, number_or_text
 from app.video.cli.plan_commands import dag_in
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def allow_stage(
     who: Allowed = None,
     everybody: Everybody = False,
     administrators: Administrators = False,
+    as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Set who may use a stage in jobs (administrators). Without names: print the access rule."""
@@ -106,15 +107,15 @@ def allow_stage(
             record = client.put_stage_access(name, None if everybody else who or [])
         else:
             record = client.stage_access(name)
-    typer.echo(f"{name}: {words_of(record['allowed'])}")
+    print_record(record, f"{name}: {words_of(record['allowed'])}", as_json=as_json)
 
 
 @stages.command("remove")
-def remove_stage(context: typer.Context, name: Name, url: Url = None) -> None:
+def remove_stage(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
     """Remove a stage that no job uses (administrators)."""
     with client_of(context, url) as client:
         client.remove_stage(name)
-    typer.echo(f"stage {name} removed")
+    print_record({"removed": name}, f"stage {name} removed", as_json=as_json)
 
 
 @commands.command()

@@ -24,6 +24,15 @@ def texts(command: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from texts(child, f"{path} {name}")
 
 
+def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yields each command that is no group."""
+    if not isinstance(command, TyperGroup):
+        yield path, command
+        return
+    for name, child in command.commands.items():
+        yield from leaves(child, f"{path} {name}")
+
+
 def test_every_command_and_option_is_explained_in_a_sentence() -> None:
     explained = dict(texts(get_command(app), "modelmill"))
     assert len(explained) > 400
@@ -32,3 +41,34 @@ def test_every_command_and_option_is_explained_in_a_sentence() -> None:
         for name, text in explained.items()
         if not (text[:1].isupper() or text[:1] == ".") or not text.endswith(".")
     ] == []
+
+
+WITHOUT_JSON = {
+    # programs that run until they are stopped
+    *("joint demo", "joint operator", "mcp", "node", "sftp", "up", "video demo", "video pseudo"),
+    # what they print is a document or a stream already: a log, JSON, JSON lines, Markdown, a table of figures
+    *(
+        "ci-table",
+        "jobs logs",
+        "train logs",
+        "joint rows",
+        "joint rules",
+        "video rows",
+        "video rules",
+        "train simulate",
+    ),
+    # the health checks of containers, whose answer is the exit code
+    *("health sandbox", "health training", "health web", "health worker"),
+    # of the installation, on its own machine; a token or a password goes to stdout alone
+    *("db current", "db renew-secrets", "db upgrade"),
+    *(f"users {verb}" for verb in ("create", "delete", "disable", "enable", "groups", "revoke", "sftp-reset", "token")),
+}
+
+
+def test_every_command_that_shows_or_changes_something_of_the_service_has_json() -> None:
+    lacking = {
+        path.removeprefix("modelmill ")
+        for path, command in leaves(get_command(app), "modelmill")
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert lacking == WITHOUT_JSON
