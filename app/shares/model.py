@@ -23,8 +23,11 @@ class Share:
 
     def opens_with(self, key: str, at: str) -> bool:
         """Returns whether this is its key, and the link is valid at this time."""
-        is_key = hmac.compare_digest(self.key_hash, hash_of(key))
-        return is_key and self.revoked_at is None and self.expires_at > at
+        return hmac.compare_digest(self.key_hash, hash_of(key)) and self.is_valid(at)
+
+    def is_valid(self, at: str) -> bool:
+        """Returns whether it is neither revoked nor expired at this time."""
+        return self.revoked_at is None and self.expires_at > at
 
 
 def new_key() -> str:

@@ -17,7 +17,7 @@ from app.shares.errors import ShareNotFound, TooManyShares
 from app.shares.model import Share, hash_of, new_key
 
 MOST = 50
-"""Links to one job, including revoked ones."""
+"""Links to one job. Ended ones are listed as long as there is room."""
 NOTED_EVERY = timedelta(minutes=1)
 NOT_SHARED = {object_keys.MODEL, object_keys.IMAGES}
 """Inputs of the job, which are not shared: only its results are."""
@@ -54,8 +54,12 @@ class Shares:
         until = to_text(now + timedelta(days=days))
         share = Share(uuid4().hex, owner, job_id, hash_of(key), label, to_text(now), until)
         with self.database.write() as conn:
-            if len(store.of_job(conn, owner, job_id)) >= MOST:
-                raise TooManyShares(f"There are {MOST} links to this job.", hint="Give one of them to more people.")
+            links = store.of_job(conn, owner, job_id)
+            if len(links) >= MOST:
+                ended = [link for link in links if not link.is_valid(share.created_at)]
+                if not ended:
+                    raise TooManyShares(f"There are {MOST} links to this job.", hint="Give one of them to more people.")
+                store.remove(conn, ended[-1].share_id)
             store.add(conn, share)
         return share, key
 

@@ -57,6 +57,10 @@ def revoke(conn: Connection, owner: str, job_id: str, share_id: str, at: str) ->
     return conn.execute(sa.update(shares).where(*where).values(revoked_at=at)).rowcount == 1
 
 
+def remove(conn: Connection, share_id: str) -> None:
+    conn.execute(sa.delete(shares).where(shares.c.share_id == share_id))
+
+
 def note_use(conn: Connection, share_id: str, at: str) -> None:
     conn.execute(sa.update(shares).where(shares.c.share_id == share_id).values(last_used_at=at))
 

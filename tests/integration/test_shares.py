@@ -14,6 +14,8 @@ from app.accounts.model import Role
 from app.bootstrap.container import Container
 from app.kit import clock
 from app.settings import Settings
+from app.shares.errors import TooManyShares
+from app.shares.service import MOST
 from app.shares.store import shares
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.users import Within, within
@@ -110,3 +112,20 @@ def test_a_disabled_users_links_open_nothing(web: Within, ada: Within, container
     assert web.get(page.replace("/ui/shared/", "/shared/").replace("?", "/files/out.nef?")).status_code == 404
     container.accounts.users.change("ada", is_enabled=True, by="test")
     assert web.get(page).status_code == 200
+
+
+def test_links_that_ended_leave_room_for_new_ones(ada: Within, container: Container) -> None:
+    job_id = finished_job(container, "ada", "yolo").job_id
+    shares, moment = container.shares, clock.now()
+
+    def add(label: str) -> str:
+        return shares.add(job_id, "ada", days=1, label=label, now=moment)[0].share_id
+
+    made = [add(str(at)) for at in range(MOST)]
+    with pytest.raises(TooManyShares):
+        add("one more")
+    shares.revoke(job_id, "ada", made[7], now=moment)
+    new = add("new")
+    assert {share.share_id for share in shares.of_job(job_id, "ada")} == {*made, new} - {made[7]}
+    with pytest.raises(TooManyShares):
+        add("one more")

@@ -150,7 +150,7 @@ def _refuse_ratio(what: str, unpacked: int, packed: int) -> None:
     if unpacked > RATIO_FROM_BYTES and unpacked > RATIO_MAX * max(packed, 1):
         raise ZipBomb(
             f"{what} unpacks from {packed:,} to {unpacked:,} bytes, more than {RATIO_MAX} times its size",
-            hint="Send real pictures or arrays.",
+            hint="If its content is real, pack it without compression (zip -0).",
             detail={"packed_bytes": packed, "unpacked_bytes": unpacked},
         )
 

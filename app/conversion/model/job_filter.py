@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from math import inf
 
 from app.conversion.model.digest import NUMBERS, STATES, JobDigest, pieces
@@ -177,7 +177,7 @@ def _bound(key: str, text: str, now: datetime) -> Term:
     number, how = float(match["number"]) * UNITS[key][match["unit"].lower()], match["how"]
     if key != "created":
         return _compared(key, how, number)
-    then = (now - timedelta(seconds=number)).timestamp()
+    then = now.timestamp() - number
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "": ">=", "=": ">="}  # younger is later
     return _compared(key, mirrored[how], then)
 
@@ -188,7 +188,7 @@ def _day_term(how: str, text: str) -> Term:
         begin = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         raise BadFilter(f"created: there is no day {text}.", hint="Write for example created:2026-11-20.") from None
-    first, next_day = begin.timestamp(), (begin + timedelta(days=1)).timestamp()
+    first, next_day = begin.timestamp(), begin.timestamp() + SPANS_S["d"]
     match how:
         case "<":
             return Term("created", (), -inf, first, is_high_open=True)

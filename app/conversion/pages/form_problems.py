@@ -55,7 +55,10 @@ TITLES = {
     "MODEL_UNSUPPORTED_INPUT": ("This kind of input cannot be calibrated.", "Export the model with float32 inputs."),
     "MODEL_TOO_LARGE": ("The model is larger than is accepted here.", "Simplify it, or ask the operator for more."),
     "IMAGES_BAD_ARCHIVE": ("The zip cannot be used.", "Pack plain files and folders only, without a password."),
-    "IMAGES_ZIP_BOMB": ("The zip unpacks to far more than its size.", "Send real pictures or arrays."),
+    "IMAGES_ZIP_BOMB": (
+        "The zip unpacks to far more than its size.",
+        "If its content is real, pack it without compression (zip -0).",
+    ),
     "IMAGES_TOO_LARGE": ("There are too many or too large pictures.", "A few hundred typical pictures are enough."),
     "IMAGES_NONE": ("There are no reference pictures in it.", "Send pictures, .npy or .npz files, or a zip of them."),
     "IMAGES_DAMAGED": ("Some pictures cannot be read.", "Replace them, or choose to leave damaged pictures out."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -49,14 +49,10 @@ class TaskListQuery(ListQuery):
         return TaskFilter(
             states=states,
             workload=self.workload,
-            since=_midnight(self.since, 0),
-            until=_midnight(self.until, 1),
+            since=f"{self.since}T00" if self.since else None,
+            until=f"{self.until}T24" if self.until else None,  # all of that day: as text, T24 sorts last
             text=self.q,
         )
-
-
-def _midnight(day: date | None, days_later: int) -> str | None:
-    return None if day is None else f"{day + timedelta(days=days_later)}T00:00:00.000Z"
 
 
 def tasks(request: Request) -> Response:

@@ -54,6 +54,7 @@ def test_both_days_of_a_time_range_are_included(web: httpx.Client, ids: dict[str
     later = day + timedelta(days=1)
     assert ids["succeeded"] not in rows(web.get(f"/ui/tasks?since={later}"))
     assert web.get("/ui/tasks?since=yesterday").status_code == 422
+    assert web.get("/ui/tasks?until=9999-12-31").status_code == 200, "there is no later day"
 
 
 def test_the_list_is_asked_for_again_only_while_something_in_it_goes_on(

@@ -104,6 +104,11 @@ def test_a_filter_refuses_what_it_does_not_say(text: str) -> None:
     assert not parse(text, now=NOW).accepts(job())
 
 
+@pytest.mark.parametrize("text", ["created:>99999999999d", "created:<=9999-12-31", f"snr:<{'9' * 400}"])
+def test_no_bound_is_too_large(text: str) -> None:
+    parse(text, now=NOW)
+
+
 def test_a_job_without_the_number_fits_no_bound_of_it() -> None:
     young = replace(job(), numbers={"created": NOW.timestamp()})
     assert not any(parse(text, now=NOW).accepts(young) for text in ("snr:<20", "snr:>=0", "size:..9G", "took:>0"))
