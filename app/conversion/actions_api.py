@@ -5,7 +5,7 @@ OPERATIONS is its table of routes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from app.conversion.api import JOB_ID
 from app.conversion.schemas import OfView
 from app.conversion.service.quality import reports_of
 from app.conversion.service.quality.actions import Action, actions_of
-from app.conversion.service.quality.candidates import pareto, read_search
+from app.conversion.service.quality.candidates import Measure, pareto, read_search
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
@@ -56,6 +56,9 @@ class CandidateAnswer(OfView):
     verdict_code: str
     is_on_front: bool
     """Whether no other candidate is better in SNR, size and latency together."""
+    is_on_task_front: bool
+    """Whether no other candidate is better in task loss, size and latency together; false if the loss was not
+    measured."""
     steps: list[dict[str, Any]]
     """Value of quantization.steps that builds this candidate again."""
     options: dict[str, Any]
@@ -81,12 +84,15 @@ def list_actions(request: Request) -> Response:
     record = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     bie = reports_of(conversion, record).bie
     search = read_search(bie or {})
-    front = {candidate.id for candidate in pareto(search.candidates)} if search else set()
+    tried = search.candidates if search else ()
+    front, task_front = ({one.id for one in pareto(tried, measure)} for measure in get_args(Measure))
     answer = ActionsAnswer(
         actions=[_action(action) for action in actions_of(record, bie)],
         candidates=[
-            CandidateAnswer(**{**vars(candidate), "is_on_front": candidate.id in front})
-            for candidate in (search.candidates if search else ())
+            CandidateAnswer(
+                **vars(candidate), is_on_front=candidate.id in front, is_on_task_front=candidate.id in task_front
+            )
+            for candidate in tried
         ],
     )
     return json_answer(answer)

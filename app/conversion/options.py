@@ -82,8 +82,9 @@ class HostQuantization(Frozen):
     range; "drop<=1%" (percentage points of top-1 or mAP where labels were sent, else of the answers that are the float
     model's), "smallest" and "fastest" likewise. "none" or empty: no search, the options below decide, as they do where
     method, percentile or per_channel is given, and no goal."""
-    budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
-    """Time limit of the search in seconds; after it, the best candidate so far is used."""
+    budget_s: float | None = Field(default=None, gt=0, le=BUDGET_S_MAX)
+    """Time limit of the search in seconds by the clock; after it, the best candidate so far is used. null: a multiple
+    of the CPU time of the first candidate, so that a busy machine tries the same candidates."""
     report_images: str = Field(default="", max_length=200)
     """A folder of the archive of reference samples, such as "report": what lies in it neither calibrates nor chooses,
     and the result of the search is reported on it. Empty: some of all are set aside for that."""

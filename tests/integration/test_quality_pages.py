@@ -85,6 +85,24 @@ def test_a_candidate_of_a_search_is_made_by_a_click_exactly_and_without_another_
     assert get(jobs.http, f"/ui/jobs/{made['job_id']}").status_code == 200
 
 
+def test_where_the_task_was_measured_a_link_shows_the_front_by_its_loss(jobs: Api) -> None:
+    options = {"quantization": {"goal": "smallest"}}
+    made = jobs.convert(classifying_model(), pngs(12), name="by task", options=options)
+    by_snr = get(jobs.http, f"/ui/jobs/{made['job_id']}").text
+    assert "SNR against latency" in by_snr and "Task loss against latency" not in by_snr
+    link = re.search(r'href="(/ui/jobs/[^"]+[?]measure=task)#pareto-title"', by_snr)
+    assert link is not None, "no switch"
+    page = get(jobs.http, link[1]).text
+    assert "Task loss against latency" in page and "SNR against latency" not in page
+    points = re.findall(r'href="#(candidate-[0-9]+)" aria-label="([^"]+)"', page)
+    assert points and all(f'id="{row}"' in page for row, _ in points)
+    assert any(label.endswith("· chosen") and "Task loss" in label for _, label in points), points
+    tried = get(jobs.http, f"/jobs/{made['job_id']}/actions").json()["candidates"]
+    known = [one for one in tried if one["drop_percent"] is not None]
+    least = min(known, key=lambda one: (one["drop_percent"], one["latency_ms"], one["size_bytes"]))
+    assert least["is_on_task_front"]
+
+
 # --- quality ------------------------------------------------------------------------------------------------
 def test_the_quality_of_a_job_is_a_page_and_for_htmx_a_fragment(http: httpx.Client, job_id: str) -> None:
     page = get(http, f"/ui/jobs/{job_id}/quality")

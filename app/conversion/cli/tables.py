@@ -42,23 +42,33 @@ def quality_table(report: Json) -> Table:
 
 
 def candidates_table(report: Json) -> Table:
-    """What a search for a goal has tried, from bie.json."""
-    goal = report.get("goal") or {}
+    """What a search for a goal has tried, from bie.json; a mark for those on the Pareto front of SNR, or of the task's
+    loss where that is the goal."""
+    from app.conversion.service.quality.candidates import Measure, measures_of, pareto, read_search
+
+    search, goal = read_search(report), report.get("goal") or {}
+    tried = search.candidates if search else ()
+    measure: Measure = next(iter(measures_of(tried, goal.get("kind"))), "snr")
+    front = {one.id for one in pareto(tried, measure)}
+    losses = {one.id: [_number(one.drop_percent, 1)] for one in tried if "task" in measures_of(tried)}
     outcome = "reached" if goal.get("is_reached") else "not reached"
-    table = Table("candidate", "SNR dB", "lowest", "int8 %", "kB", "ms", "", title=f"{goal.get('text')}: {outcome}")
-    for column in table.columns[1:6]:
+    names = ("SNR dB", "lowest", *(["task loss %"] if losses else []), "int8 %", "kB", "ms")
+    table = Table("candidate", *names, "", title=f"{goal.get('text')}: {outcome}")
+    for column in table.columns[1:-1]:
         column.justify = "right"
-    for candidate in report["search"]["candidates"]:
-        size = candidate.get("size_bytes")
+    for one in tried:
+        why = "taken" if one.is_taken else one.verdict_code.replace("_", " ")
         table.add_row(
-            escape(str(candidate.get("name", ""))),
-            _number(candidate.get("snr_db"), 1),
-            _number(candidate.get("snr_min_db"), 1),
-            _number(100 * candidate.get("int8_share", 0.0), 0),
-            _number(None if size is None else size / 1000, 0),
-            _number(candidate.get("latency_ms"), 2),
-            "taken" if candidate.get("is_taken") else "",
+            escape(one.name),
+            _number(one.snr_db, 1),
+            _number(one.snr_min_db, 1),
+            *losses.get(one.id, []),
+            _number(None if one.int8_share is None else 100 * one.int8_share, 0),
+            _number(None if one.size_bytes is None else one.size_bytes / 1000, 0),
+            _number(one.latency_ms, 2),
+            f"{why} *" if one.id in front else why,
         )
+    table.caption = f"*: on the Pareto front of {'task loss' if measure == 'task' else 'SNR'}, latency and size"
     return table
 
 

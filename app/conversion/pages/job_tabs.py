@@ -20,6 +20,7 @@ from app.conversion.pages.quality import layers_context
 from app.conversion.service.graphs import graph_files
 from app.conversion.service.quality import Quality
 from app.conversion.service.quality.actions import candidate_actions
+from app.conversion.service.quality.candidates import Measure
 from app.kit.web.public_address import reached_url
 
 TAIL_BYTES = 32 << 10
@@ -48,6 +49,8 @@ class JobTabQuery(BaseModel):
     order: Literal["worst", "graph", "alone"] = "worst"
     precision: Literal["all", "int8", "float"] = "all"
     rows: Literal["some", "all"] = "some"
+    measure: Measure | None = None
+    """What candidates are compared by; None: as the goal does."""
     picture: int | None = Field(default=None, ge=0)
     zoom: int = Field(default=1, ge=1, le=4)
     draw: bool = False
@@ -102,13 +105,12 @@ def _nothing(_request: Request, _record: JobRecord, _quality: Quality, _query: J
     return {}
 
 
-def _overview(request: Request, record: JobRecord, quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
+def _overview(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+    search = quality.search
     return {
         **answers_context(request, record, quality),
-        "pareto": pareto.plots(quality.search, rule_of(quality)) if quality.search else None,
-        "can_be_made": {
-            one.params["id"] for one in candidate_actions(record.options, quality.search) if one.options_patch
-        },
+        "pareto": pareto.plots(search, rule_of(quality), quality.goal, criteria.measure) if search else None,
+        "can_be_made": {one.params["id"] for one in candidate_actions(record.options, search) if one.options_patch},
     }
 
 

@@ -33,7 +33,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     "quantization.per_channel": ("Weights per channel", "One scale per output channel instead of one per layer."),
     "quantization.exclude_nodes": ("Nodes left in float", "One node name per line, as in out.onnx."),
     "quantization.goal": ("Goal", "snr>=20 searches for it; drop<=1%%, smallest, fastest. none: as chosen below."),
-    "quantization.budget_s": ("Time budget, seconds", "For a goal: the search keeps the best so far."),
+    "quantization.budget_s": (
+        "Time budget, seconds",
+        "For a goal: the search keeps the best so far. Empty: by CPU time.",
+    ),
     "quantization.report_images": (
         "Folder of report pictures",
         "For a goal: pictures in this folder of the zip are used for the report only.",
@@ -121,7 +124,7 @@ def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:
         return "choice", tuple(str(choice) for choice in get_args(annotation))
     if annotation is bool:
         return "check", ()
-    if annotation in (int, float):
+    if annotation in (int, float, float | None):
         return "number", ()
     return ("lines", ()) if isinstance(info.default, tuple) else ("text", ())
 

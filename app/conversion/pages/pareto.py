@@ -1,4 +1,5 @@
-"""What a search tried, as two plots: SNR against size and against latency. Pure; the texts are in the templates.
+"""What a search tried, as two plots: SNR, or the loss of the task, against size and against latency. Pure; the texts
+are in the templates.
 
 Used for the candidates of one conversion and for conversions side by side. The template draws the plot; colors and
 themes are in the stylesheet. Each point links to its row in the table.
@@ -7,10 +8,11 @@ themes are in the stylesheet. Each point links to its row in the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.conversion.service.quality.candidates import Candidate, Search, pareto
+from app.conversion.service.quality.candidates import Candidate, Measure, Search, measures_of, pareto, quality_by
+from app.conversion.service.quality.goal import StatedGoal
 from app.kit.web.charts import Scale
 from app.kit.web.formatting import file_size
 from app.kit.web.line_plot import Tick
@@ -38,6 +40,10 @@ class PlotPoint:
     """What it came to."""
     kind: str
     """taken, front or other."""
+    drop_percent: float | None
+    """Loss of the task."""
+    verdict_code: str
+    """Why it was chosen, or not."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class TradePlot:
 
     axis: Axis
     """size in KiB, latency in ms."""
+    measure: Measure
+    """SNR in dB, or the loss of the task in percent, which is lower at the top."""
     points: tuple[PlotPoint, ...]
     front: str
     """Path of the Pareto front; empty for fewer than two points."""
@@ -70,36 +78,59 @@ class ParetoView:
     """Rows of the table: the chosen candidate first, then by SNR."""
     front: frozenset[int]
     """Ids of the candidates on the Pareto front."""
+    measure: Measure = "snr"
+    """What the quality is compared by."""
+    measures: tuple[Measure, ...] = ()
+    """What it could be compared by."""
     elapsed_s: float | None = None
     ended_by: str = ""
 
 
-def plots(search: Search, rule_db: float) -> ParetoView:
+def plots(search: Search, rule_db: float, goal: StatedGoal | None = None, measure: Measure | None = None) -> ParetoView:
     """Returns the view of one conversion's search.
 
     Args:
         rule_db: SNR that an output has to reach, in dB.
+        goal: of the conversion; None without one.
+        measure: what to compare quality by; None, or not measured: as the goal does.
     """
-    view = view_of(search.candidates, rule_db)
-    return ParetoView(view.plots, view.rows, view.front, search.elapsed_s, search.ended_by)
+    kind = goal.kind if goal else None
+    measures = measures_of(search.candidates, kind)
+    used: Measure = measure if measure in measures else next(iter(measures), "snr")
+    rule = rule_db if used == "snr" else goal.threshold if goal and kind == "drop" else None
+    view = view_of(search.candidates, rule, measure=used)
+    return replace(view, measures=measures, elapsed_s=search.elapsed_s, ended_by=search.ended_by)
 
 
-def view_of(candidates: Sequence[Candidate], rule_db: float, *, front: frozenset[int] | None = None) -> ParetoView:
+def view_of(
+    candidates: Sequence[Candidate],
+    rule: float | None,
+    *,
+    front: frozenset[int] | None = None,
+    measure: Measure = "snr",
+) -> ParetoView:
     """Returns the plots and the table of candidates.
 
     Args:
-        rule_db: SNR in dB that an output has to reach, drawn as a line.
+        rule: SNR in dB that an output has to reach, or what the task may lose in percent, drawn as a line.
         front: ids on the Pareto front if the candidates have several models, so that no line connects them.
+        measure: what the quality is compared by.
     """
     has_line = front is None
-    front = frozenset(one.id for one in pareto(candidates)) if front is None else front
-    rows = sorted(candidates, key=lambda one: (not one.is_taken, one.snr_db is None, -(one.snr_db or 0.0), one.id))
+    front = frozenset(one.id for one in pareto(candidates, measure)) if front is None else front
+    rows = sorted(candidates, key=lambda one: _place(one, measure))
     axes: tuple[tuple[Axis, Callable[[Candidate], float | None]], ...] = (
         ("size", lambda one: one.size_bytes and one.size_bytes / 1024),
         ("latency", lambda one: one.latency_ms),
     )
-    drawn = (_plot(axis, value, candidates, front, rule_db, has_line=has_line) for axis, value in axes)
-    return ParetoView(tuple(plot for plot in drawn if plot is not None), tuple(rows), front)
+    drawn = (_plot(axis, value, candidates, front, rule, measure, has_line=has_line) for axis, value in axes)
+    return ParetoView(tuple(plot for plot in drawn if plot is not None), tuple(rows), front, measure)
+
+
+def _place(candidate: Candidate, measure: Measure) -> tuple[bool, bool, float, int]:
+    """Sort key of the table."""
+    quality = quality_by(candidate, measure)
+    return not candidate.is_taken, quality is None, -(quality or 0.0), candidate.id
 
 
 def _plot(
@@ -107,27 +138,40 @@ def _plot(
     value: Callable[[Candidate], float | None],
     candidates: Sequence[Candidate],
     front: frozenset[int],
-    rule_db: float,
+    rule: float | None,
+    measure: Measure,
     *,
     has_line: bool,
 ) -> TradePlot | None:
-    known = [
-        (one, float(x), min(one.snr_db, CAP_DB)) for one in candidates if (x := value(one)) and one.snr_db is not None
-    ]
+    pairs = ((one, value(one), one.drop_percent if measure == "task" else one.snr_db) for one in candidates)
+    known = [(one, float(x), y if measure == "task" else min(y, CAP_DB)) for one, x, y in pairs if x and y is not None]
     if len(known) < 2:
         return None
+    ends = (TOP, HEIGHT - BOTTOM) if measure == "task" else (HEIGHT - BOTTOM, TOP)
     x_scale = _scale([x for _, x, _ in known], LEFT, WIDTH - RIGHT)
-    y_scale = _scale([*(y for _, _, y in known), rule_db], HEIGHT - BOTTOM, TOP)
+    y_scale = _scale([*(y for _, _, y in known), *([] if rule is None else [rule])], *ends)
     points = tuple(
-        PlotPoint(one.id, one.name, x_scale(x), y_scale(y), _figures(one), _kind(one, front)) for one, x, y in known
+        PlotPoint(
+            one.id,
+            one.name,
+            x_scale(x),
+            y_scale(y),
+            _figures(one),
+            _kind(one, front),
+            one.drop_percent,
+            one.verdict_code,
+        )
+        for one, x, y in known
     )
+    lowest = min(y for _, _, y in known)
     return TradePlot(
         axis,
+        measure,
         points,
         _front_path(points) if has_line else "",
         tuple(Tick(x_scale(tick), f"{tick:g}") for tick in x_scale.ticks),
-        tuple(Tick(y_scale(tick), f"{tick:g}") for tick in y_scale.ticks),
-        y_scale(rule_db),
+        tuple(Tick(y_scale(tick), f"{tick:g}") for tick in y_scale.ticks if tick >= min(lowest, 0.0)),
+        None if rule is None else y_scale(rule),
     )
 
 

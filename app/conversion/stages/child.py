@@ -14,7 +14,7 @@ def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Runs one stage in the sandbox.
 
     Args:
-        request: {stage, work_dir, images, options, notes: lines for the log, threads, limits, kneron_python}.
+        request: {stage, work_dir, images, options, notes: lines for the log, threads, time_s, limits, kneron_python}.
 
     Returns:
         The fields of StageResult, paths as text.
@@ -22,7 +22,8 @@ def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     for note in request.get("notes", ()):
         print(note)
     options = Options.model_validate(request["options"])
-    stage_request = StageRequest(Stage(request["stage"]), Path(request["work_dir"]), options, request["threads"])
+    stage, work_dir = Stage(request["stage"]), Path(request["work_dir"])
+    stage_request = StageRequest(stage, work_dir, options, request["threads"], request["time_s"])
     if request["images"]:
         _unpack(Path(request["images"]), stage_request.ref_images, request["limits"])
     result = _toolchain(options.toolchain, Path(request["kneron_python"])).run(stage_request, progress)

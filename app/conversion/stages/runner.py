@@ -181,6 +181,7 @@ class StageRunner:
             "options": space.record.options.model_dump(mode="json"),
             "notes": notes_of(space.record),
             "threads": self.settings.threads,
+            "time_s": limits_of(self.settings, space).time_s,
             "limits": limits,
             "kneron_python": str(self.settings.kneron_python),
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +37,8 @@ class StageRequest:
     work_dir: Path
     options: Options
     threads: int
+    time_s: float = inf
+    """After which it is ended, in seconds by the clock."""
 
     @property
     def ref_images(self) -> Path:

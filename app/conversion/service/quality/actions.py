@@ -30,6 +30,8 @@ MESSAGES: Mapping[str, str] = {
     "(%(before_db)s → %(snr_db)s dB), most on %(names)s.",
     "first_bad_channels": "Look at channels %(channels)s of %(layer)s: from the front, it is the first layer that "
     "costs the goal (%(before_db)s → %(snr_db)s dB), most on %(names)s.",
+    "first_bad_task": "Look at %(layer)s: from the front, it is the first layer that costs the goal (task loss "
+    "%(before_drop)s → %(drop)s percent).",
     "shortfall": "Leave %(layers)s in float: %(names)s, the pictures with the lowest SNR, have %(after_db)s dB then "
     "instead of %(before_db)s.",
     "small_outputs": "Calibrate with more pictures like %(names)s, or judge by the task: their outputs are small, and "
@@ -219,7 +221,11 @@ def _shortfall(evidence: Evidence) -> Iterator[Action]:
 
 def _first_bad(evidence: Evidence, search: Search | None) -> Iterator[Action]:
     bad = search.first_bad if search else None
-    if bad is not None and not (evidence.bie.get("goal") or {}).get("is_reached"):
+    if bad is None or (evidence.bie.get("goal") or {}).get("is_reached"):
+        return
+    if bad.drop is not None:
+        yield Action("first_bad_task", {"layer": bad.layer, "before_drop": bad.before_drop, "drop": bad.drop})
+    else:
         params = {
             "layer": bad.layer,
             "before_db": bad.before_db,

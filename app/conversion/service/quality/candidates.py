@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from app.conversion.goals import GoalKind
 from app.conversion.options import NO_GOAL, ToolchainName
 
 Report = Mapping[str, Any]
 KNOBS = ("method", "percentile", "per_channel", "steps")
 """Of the quantization: what a goal decides by itself."""
 Number = TypeVar("Number", int, float)
+Measure = Literal["snr", "task"]
+"""What the quality of candidates is compared by: SNR of the worst output, or loss of the task."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,10 @@ class FirstBadLayer:
     """That suffer most."""
     channels: tuple[tuple[int, float], ...]
     """That widen its range: number, and how many times as far as the median one they reach."""
+    before_drop: float | None = None
+    """Loss of the task in percent with all before it in 8 bits; None where SNR is the goal."""
+    drop: float | None = None
+    """With it, too."""
 
     @property
     def shown_channels(self) -> str:
@@ -97,17 +104,33 @@ def _candidate(row: Report) -> Candidate:
     return Candidate(**{k: row[k] for k in names if k in row}, steps=tuple(row.get("steps", ())))
 
 
-def pareto(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Those that no other beats: none is at least as good at SNR, latency and size and better at one."""
-    known = [c for c in candidates if c.snr_db is not None]
-    return tuple(c for c in known if not any(_beats(other, c) for other in known))
+def quality_by(candidate: Candidate, measure: Measure) -> float | None:
+    """Returns a number that is higher for a better candidate: dB, or the negative loss of the task in percent; None if
+    it was not measured."""
+    return candidate.snr_db if measure == "snr" else _less(candidate.drop_percent)
 
 
-def _beats(one: Candidate, other: Candidate) -> bool:
+def measures_of(candidates: Sequence[Candidate], goal_kind: GoalKind | None = None) -> tuple[Measure, ...]:
+    """Returns what at least two candidates can be compared by, that of the goal first.
+
+    Args:
+        goal_kind: of the conversion; None without a goal.
+    """
+    order: tuple[Measure, ...] = ("task", "snr") if goal_kind == "drop" else ("snr", "task")
+    return tuple(one for one in order if sum(quality_by(each, one) is not None for each in candidates) > 1)
+
+
+def pareto(candidates: Sequence[Candidate], measure: Measure = "snr") -> tuple[Candidate, ...]:
+    """Those that no other beats: none is at least as good in quality, latency and size and better in one."""
+    known = [c for c in candidates if quality_by(c, measure) is not None]
+    return tuple(c for c in known if not any(_beats(other, c, measure) for other in known))
+
+
+def _beats(one: Candidate, other: Candidate, measure: Measure) -> bool:
     pairs = [
         (first, second)
         for first, second in (
-            (one.snr_db, other.snr_db),
+            (quality_by(one, measure), quality_by(other, measure)),
             (_less(one.latency_ms), _less(other.latency_ms)),
             (_less(one.size_bytes), _less(other.size_bytes)),
         )

@@ -39,6 +39,22 @@ def goal_line(result: SearchResult) -> str:
     return f"the goal {goal['text']} is not reached ({goal['reason_code']}): {known}"
 
 
+ENDS = {
+    "reached": "the goal was reached",
+    "given": "it was given",
+    "exhausted": "there was nothing more to try",
+    "budget": "its budget was used up",
+    "last_resort": "the machine was too busy to use its budget of CPU time up: the clock ended it",
+}
+
+
+def effort_line(result: SearchResult) -> str:
+    """Returns a line for the log: what the search took, and why it ended."""
+    taken = result.search
+    used = f"{taken['elapsed_s']:g} s by the clock, {taken['cpu_s']:g} s of CPU time"
+    return f"the search took {used}, and ended because {ENDS[taken['ended_by']]}"
+
+
 def mark_saturating(report: dict[str, Any], operators: Mapping[str, str]) -> None:
     """Marks the outputs of the report whose last operator hides errors.
 
@@ -118,6 +134,8 @@ def _shortfall(measured: Mapping[str, Any] | None) -> list[str]:
         )
     elif not is_beyond_16_bits:
         lines.append(f"no single layer costs much there; 16 bits for all tensors give these pictures {wide_db}")
+    if (left := measured.get("layers_drop")) is not None:
+        lines.append(f"with these layers in float {left:.1f} % of the task are lost")
     return lines
 
 

@@ -12,12 +12,13 @@ from typing import Any
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.toolchains.base import Progress, StageRequest
 from app.conversion.toolchains.graph.shapes import skeleton
-from app.conversion.toolchains.host.bie_report import goal_line, odd_warnings
+from app.conversion.toolchains.host.bie_report import effort_line, goal_line, odd_warnings
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
 from app.conversion.toolchains.host.saturating_outputs import conceal, expose, judged_outputs, logits_of
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
+from app.conversion.toolchains.host.search.budget import LAST_RESORT_S, LAST_RESORT_SHARE, Budget
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import search
 from app.conversion.toolchains.host.search.split import within
@@ -117,7 +118,7 @@ class ModelQuantization:
         goal = parse_goal(options.goal) if options.goal else AS_GIVEN
         print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
         if goal.text:
-            print(f"searching for {goal.text}, for at most {options.budget_s:g} s")
+            print(f"searching for {goal.text}, for {Budget(options.budget_s).text}")
         else:
             print("making what the steps say")
         labels = labels_of(self._request.ref_images)
@@ -141,10 +142,12 @@ class ModelQuantization:
                 step=step,
                 reporting=self._reporting,
                 logits=self.logits,
+                last_resort_s=min(LAST_RESORT_S, LAST_RESORT_SHARE * self._request.time_s),
             )
         except NothingToQuantize as nothing:
             calibration = ActivationRanges({}, nothing.statistics.pictures.total())
             return self._unquantized(nothing.plan, calibration, odd_warnings(nothing.statistics.not_finite))
+        print(effort_line(result))
         print(goal_line(result))
         basis = result.basis
         problem = [result.plan.problem] if result.plan.problem else []

@@ -15,7 +15,7 @@ from app.conversion.cli.conversion import packed
 from app.conversion.cli.job_report import lack_of_quality
 from app.conversion.cli.option_flags import numbers, options_of, preprocess_flags, steps_of
 from app.conversion.cli.progress import ProgressLines, stage_text
-from app.conversion.cli.tables import facts_of_quality, plain, quality_table
+from app.conversion.cli.tables import candidates_table, facts_of_quality, plain, quality_table
 from app.conversion.errors import NoImages
 from app.inference.errors import InvalidModel
 from app.kit.cli.command import Exit
@@ -115,6 +115,23 @@ def test_flags_are_laid_over_the_options_file(tmp_path):
         "quantization": {"method": "entropy"},
         "input_shapes": {"input": [1, 3, 224, 224]},
     }
+
+
+def test_the_candidates_show_the_loss_of_the_task_its_front_and_why_each_was_not_taken():
+    rows = [
+        {"id": 0, "name": "loud", "snr_db": 30.0, "drop_percent": 4.0, "size_bytes": 9, "verdict_code": "below_goal"},
+        {"id": 1, "name": "quiet", "snr_db": 9.0, "drop_percent": 0.5, "size_bytes": 9, "is_taken": True},
+    ]
+    report = {"goal": {"text": "drop<=1%", "kind": "drop", "is_reached": True}, "search": {"candidates": rows}}
+    table = candidates_table(report)
+    cells = {column.header: list(column.cells) for column in table.columns}
+    assert cells["task loss %"] == ["4.0", "0.5"] and cells[""] == ["below goal", "taken *"]
+    assert "task loss" in str(table.caption)
+    report["goal"]["kind"] = "snr"
+    assert list(candidates_table(report).columns[-1].cells) == ["below goal *", "taken"]
+    for row in rows:
+        del row["drop_percent"]
+    assert "task loss %" not in [column.header for column in candidates_table(report).columns]
 
 
 def test_a_conversion_begins_with_what_a_report_has_taken_or_with_another_of_its_candidates(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from app.conversion.pages import pareto
 from app.conversion.service.quality.candidates import Candidate, Search
+from app.conversion.service.quality.candidates import pareto as front_of
+from app.conversion.service.quality.goal import StatedGoal
 
 TRIED = (
     Candidate(0, "int8", 16.0, size_bytes=100 << 10, latency_ms=3.0, verdict_code="below_goal"),
@@ -46,3 +48,45 @@ def test_sizes_next_to_equal_are_drawn_next_to_each_other() -> None:
     pair = [Candidate(n, str(n), 20.0 + n, size_bytes=100_000 + n) for n in range(2)]
     first, second = pareto.view_of(pair, 20.0).plots[0].points
     assert abs(first.x - second.x) < 5
+
+
+# --- by the loss of the task ----------------------------------------------------------------------------------
+DROP = StatedGoal("drop<=1%", "drop", 1.0)
+BY_TASK = (
+    Candidate(0, "loud", 30.0, drop_percent=4.0, size_bytes=100 << 10, latency_ms=3.0, verdict_code="below_goal"),
+    Candidate(1, "quiet", 18.0, drop_percent=0.5, size_bytes=100 << 10, latency_ms=3.1, is_taken=True),
+    Candidate(2, "int16", 50.0, drop_percent=0.0, size_bytes=180 << 10, latency_ms=5.0, verdict_code="dearer"),
+    Candidate(3, "task not measured", 60.0, size_bytes=90 << 10, latency_ms=1.0),
+)
+
+
+def test_the_front_by_the_task_is_another_than_the_one_by_snr_and_leaves_out_what_was_not_measured() -> None:
+    assert {one.id for one in front_of(BY_TASK, "task")} == {0, 1, 2}
+    assert {one.id for one in front_of(BY_TASK)} == {3}
+
+
+def test_a_goal_of_the_task_shows_the_task_and_snr_on_demand_and_another_goal_the_other_way_round() -> None:
+    view = pareto.plots(Search(BY_TASK), 20.0, DROP)
+    assert (view.measure, view.measures) == ("task", ("task", "snr"))
+    assert [row.id for row in view.rows] == [1, 2, 0, 3] and {point.id for point in view.plots[0].points} == {0, 1, 2}
+    by_snr = pareto.plots(Search(BY_TASK), 20.0, DROP, "snr")
+    assert by_snr.measure == "snr" and len(by_snr.plots[0].points) == 4 and by_snr.front == {3}
+    assert pareto.plots(Search(BY_TASK), 20.0, StatedGoal("snr>=20", "snr", 20.0)).measures == ("snr", "task")
+
+
+def test_less_loss_is_higher_and_the_line_is_what_the_goal_allows() -> None:
+    plot = pareto.plots(Search(BY_TASK), 20.0, DROP).plots[0]
+    at = {point.id: point for point in plot.points}
+    assert plot.rule_y is not None and at[2].y < at[1].y < plot.rule_y < at[0].y
+    assert next(tick.label for tick in plot.y_ticks) == "0" and at[2].drop_percent == 0.0
+    assert pareto.plots(Search(BY_TASK), 20.0, StatedGoal("smallest", "smallest"), "task").plots[0].rule_y is None
+
+
+def test_without_a_measured_task_there_is_nothing_to_switch() -> None:
+    view = pareto.plots(Search(TRIED), 20.0, DROP, "task")
+    assert (view.measure, view.measures) == ("snr", ("snr",))
+
+
+def test_each_point_says_why_it_was_not_chosen() -> None:
+    points = pareto.plots(Search(BY_TASK), 20.0, DROP).plots[0].points
+    assert {point.id: point.verdict_code for point in points} == {0: "below_goal", 1: "", 2: "dearer"}

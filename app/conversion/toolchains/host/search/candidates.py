@@ -184,18 +184,27 @@ class TriedCandidate:
 
 @dataclass
 class Trail:
-    """All candidates in the order in which they were tried."""
+    """All candidates in the order in which they were tried.
+
+    Args:
+        is_by_task: the goal is one of the task.
+    """
 
     candidates: list[TriedCandidate] = field(default_factory=list)
+    is_by_task: bool = False
 
     @property
     def best(self) -> TriedCandidate:
-        """Returns the cheapest candidate that reaches the goal; if none does, the cheapest near the highest SNR on all
-        pictures."""
+        """Returns the cheapest candidate that reaches the goal; if none does, the cheapest with the least loss of the
+        task, if that is the goal and known, or else near the highest SNR on all pictures."""
         whole = [one for one in self.candidates if one.score.is_whole]
         good = [one for one in whole if one.is_good]
         if good:
             return min(good, key=lambda one: one.order)
+        drops = {one.id: drop for one in whole if (drop := one.score.drop_percent) is not None}
+        if self.is_by_task and drops:
+            least = min(drops.values())
+            return min((one for one in whole if drops.get(one.id) == least), key=lambda one: one.order)
         highest_db = max(one.score.mean_db for one in whole)
         return min((one for one in whole if one.score.mean_db >= highest_db - WORTH_DB), key=lambda one: one.order)
 

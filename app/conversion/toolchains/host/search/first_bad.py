@@ -1,5 +1,5 @@
-"""The layer at which a quantized model first misses its goal, if all layers before it are in 8 bits and the rest is in
-float.
+"""The layer at which a quantized model first misses its goal, of SNR or of the task, if all layers before it are in
+8 bits and the rest is in float.
 
 It is found by bisection over the tensors in graph order, and reported with the pictures that suffer most and the
 channels that widen its range.
@@ -20,6 +20,7 @@ from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.split import Split
 
 PICTURES, CHANNELS = 3, 3
+EXACT_DB = 120.0
 WIDE_TIMES = 4.0
 """A channel widens the range of all if it reaches this many times as far as the median channel."""
 
@@ -37,6 +38,8 @@ class FirstBad:
         tensors: number of all tensors.
         pictures: those that suffer most, the worst first.
         channels: those of the tensor that reach much farther than the median one, as number and factor.
+        before_drop: loss of the task in percent with all tensors before it in 8 bits, where that is the goal.
+        drop: the same with this tensor as well.
     """
 
     tensor: str
@@ -47,9 +50,11 @@ class FirstBad:
     tensors: int
     pictures: tuple[str, ...]
     channels: tuple[tuple[int, float], ...]
+    before_drop: float | None = None
+    drop: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        own = vars(self) | {"before_db": round(self.before_db, 2), "snr_db": round(self.snr_db, 2)}
+        own = {name: round(value, 2) if isinstance(value, float) else value for name, value in vars(self).items()}
         return own | {"pictures": list(self.pictures), "channels": [list(pair) for pair in self.channels]}
 
 
@@ -60,8 +65,9 @@ def first_bad(
     choice: Choice,
     goal_db: float,
     has_time: Callable[[], bool],
+    drop_most: float | None = None,
 ) -> FirstBad | None:
-    """Searches on a few pictures of the first part that chooses.
+    """Searches on the first part that chooses: for SNR on a few of its pictures.
 
     Args:
         builder: makes the models.
@@ -70,9 +76,11 @@ def first_bad(
         choice: in 8 bits throughout.
         goal_db: SNR to reach at the worst output.
         has_time: called before each candidate.
+        drop_most: what the task may lose at most, in percent; None if SNR is the goal.
 
     Returns:
-        None if the goal is reached with all tensors in 8 bits, or if there is no time to find out.
+        None if the goal is reached with all tensors in 8 bits, if the task shows nothing on these pictures, or if there
+        is no time to find out.
     """
     part = split.choose[0]
     basis = builder.basis(choice, split.calibrating(part))
@@ -83,26 +91,33 @@ def first_bad(
         rest = frozenset(names[count:])
         wide, weights = rest & activations, rest - activations
         build = builder.of_part(replace(choice, wide=wide, wide_weights=weights, is_wide_float=bool(rest)))
-        return judge.judge(build, [part], is_given_up=lambda _: True).score
+        return judge.judge(build, [part], is_given_up=(lambda _: True) if drop_most is None else None).score
 
-    low, high, before_db, last = 0, len(names), np.inf, judged(len(names))
-    if last.mean_db >= goal_db:
+    def is_enough(score: Score) -> bool:
+        if drop_most is None:
+            return score.mean_db >= goal_db
+        return score.drop_percent is None or score.drop_percent <= drop_most
+
+    low, high, before, last = 0, len(names), None, judged(len(names))
+    if is_enough(last):
         return None
     while high - low > 1:
         if not has_time():
             return None
         middle = (low + high) // 2
         score = judged(middle)
-        if score.mean_db >= goal_db:
-            low, before_db = middle, score.mean_db
+        if is_enough(score):
+            low, before = middle, score
         else:
             high, last = middle, score
     tensor = names[high - 1]
     pictures = sorted(zip(last.values, last.names.get(last.worst_output, ()), strict=True))
     worst = tuple(name for _, name in pictures[:PICTURES])
-    before_db = min(before_db, 120.0)
+    before_db, before_drop = (EXACT_DB, 0.0) if before is None else (min(before.mean_db, EXACT_DB), before.drop_percent)
     channels = _wide_channels(basis, tensor, split.calibrating(part)) if tensor in activations else ()
-    return FirstBad(tensor, layer_of(basis, tensor), before_db, last.mean_db, low, len(names), worst, channels)
+    drops = (None, None) if drop_most is None else (before_drop, last.drop_percent)
+    layer = layer_of(basis, tensor)
+    return FirstBad(tensor, layer, before_db, last.mean_db, low, len(names), worst, channels, *drops)
 
 
 def order_of(basis: Basis) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.conversion.goals import Goal
+from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidates import Trail, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import FirstBad
 from app.conversion.toolchains.host.search.interval import interval_of
@@ -30,15 +31,15 @@ class SearchOutcome:
         taken: the chosen one of the trail's candidates.
         reported: its score on the pictures that report.
         is_met: that score reaches the goal.
-        ended_by: "reached", "given", "budget" or "exhausted".
+        ended_by: "reached", "given", "budget", "last_resort" (of the clock, where a budget of CPU time was not used up)
+            or "exhausted".
         first_bad: where 8 bits first miss the goal; None if they reach it, or if there was no time to find out.
         shortfall: why the taken one misses the goal; None if it does not, or likewise.
         margin_db: by how much the taken one had to exceed the goal on the pictures that choose.
     """
 
     goal: Goal
-    budget_s: float
-    elapsed_s: float
+    budget: Budget
     trail: Trail
     taken: TriedCandidate
     rows: Sequence[Sensitivity]
@@ -55,13 +56,14 @@ class SearchOutcome:
         """None if no goal was named."""
         if self.goal.kind == "given":
             return None
-        is_reached = self.taken.is_good and (self.goal.kind != "snr" or self.is_met)
+        is_reached = self.taken.is_good and self.is_met
         reason, params = ("", {}) if is_reached else self._reason()
         return {
             "text": self.goal.text,
             "kind": self.goal.kind,
             "threshold": self.goal.threshold,
-            "budget_s": self.budget_s,
+            "budget_s": min(self.budget.clock_s, self.budget.cpu_seconds),
+            "is_cpu_budget": self.budget.seconds is None,
             "is_reached": is_reached,
             "reason_code": reason or None,
             "reason_params": params,
@@ -71,7 +73,8 @@ class SearchOutcome:
         rows = sorted(self.rows, key=lambda row: row.snr_db)[:SENSITIVITIES_MOST]
         return {
             "seed": SEED,
-            "elapsed_s": round(self.elapsed_s, 1),
+            "elapsed_s": round(self.budget.elapsed_s, 1),
+            "cpu_s": round(self.budget.cpu_s, 1),
             "ended_by": self.ended_by,
             "candidates": self.trail.to_json(),
             "taken": self.taken.id,
@@ -114,8 +117,8 @@ class SearchOutcome:
             return SIXTEEN_BITS, best
         if self.taken.is_good or any(one.misses_unseen for one in self.trail.candidates):
             return "unseen_pictures", best
-        if self.ended_by == "budget":
-            return "budget", best
+        if self.ended_by in ("budget", "last_resort"):
+            return self.ended_by, best
         if self.goal.threshold is not None and self.taken.score.mean_db >= self.goal.threshold:
             return "uneven_pictures", best | {"snr_min_db": _rounded(self.taken.score.min_db)}
         return "out_of_reach", best

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from app.conversion.goals import DEFAULT_BUDGET_S, Goal
+from app.conversion.goals import Goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress
 from app.conversion.toolchains.host.inputs import Samples
@@ -22,7 +22,7 @@ from app.conversion.toolchains.host.search.acceptance import (
     level_db,
 )
 from app.conversion.toolchains.host.search.basis import basis_of
-from app.conversion.toolchains.host.search.budget import SEARCH_SHARE, Budget
+from app.conversion.toolchains.host.search.budget import LAST_RESORT_S, SEARCH_SHARE, Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import FirstBad, first_bad
@@ -61,6 +61,7 @@ def search(
     step: Progress,
     reporting: Sequence[int] = (),
     logits: Mapping[str, str] | None = None,
+    last_resort_s: float = LAST_RESORT_S,
 ) -> SearchResult:
     """Find the cheapest quantization that holds the goal.
 
@@ -74,13 +75,15 @@ def search(
         step: called with the share that is done, 0..1, and what is being done.
         reporting: places of the samples that neither calibrate nor choose; the result is reported on them.
         logits: exposed inputs of sigmoids, by the output that comes from each.
+        last_resort_s: seconds by the clock after which a search without a named budget ends, too.
 
     Raises:
         NotFinite: An input or an output of the float model holds a NaN or an infinity.
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    return _Search(model, plan, samples, options, goal, threads, meter_of, step, reporting, logits or {}).run()
+    given = model, plan, samples, options, goal, threads, meter_of, step, reporting, logits or {}, last_resort_s
+    return _Search(*given).run()
 
 
 class _Search:
@@ -96,10 +99,11 @@ class _Search:
         step: Progress,
         reporting: Sequence[int],
         logits: Mapping[str, str],
+        last_resort_s: float,
     ) -> None:
         self.samples, self.options, self.goal = samples, options, goal
         self.threads, self.step = threads, step
-        self.budget = Budget(options.budget_s)
+        self.budget = Budget(options.budget_s, last_resort_s)
         self.split = split_of(looks_of(samples), reporting)
         given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._calibrating)
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of, logits=logits)
@@ -140,9 +144,8 @@ class _Search:
                     raise
                 print(f"{choice.name} cannot be made: {error.message}")
             if len(self.trail.candidates) == 1:
-                self.budget.settle(
-                    self.builder.given.model.ByteSize(), is_named=self.options.budget_s != DEFAULT_BUDGET_S
-                )
+                self.budget.settle(self.builder.given.model.ByteSize())
+                print(f"the search may take {self.budget.text}")
             if self._has_enough() or not self.budget.allows(SEARCH_SHARE):
                 break
 
@@ -156,13 +159,14 @@ class _Search:
 
     def _result(self, taken: TriedCandidate, reported: Score) -> SearchResult:
         basis = self.builder.basis(taken.choice, self.split.final)
-        is_met = bool(reported.values) and holds(self.goal, reported)
-        ended_by = "budget" if not self.budget.allows(SEARCH_SHARE) else "exhausted"
+        shows_nothing = self.goal.kind == "drop" and reported.drop_percent is None
+        is_met = bool(reported.values) and (shows_nothing or holds(self.goal, reported))
+        used_up = "last_resort" if self.budget.is_last_resort else "budget"
+        ended_by = "exhausted" if self.budget.allows(SEARCH_SHARE) else used_up
         missed = None if is_met and taken.is_good else self._shortfall(taken)
         outcome = SearchOutcome(
             self.goal,
-            min(self.budget.seconds, self.budget.cpu_seconds),
-            self.budget.elapsed_s,
+            self.budget,
             self.trail,
             taken,
             self.tensors.rows,
@@ -189,31 +193,37 @@ class _Search:
             self.split.places(self.split.report),
         )
 
+    @property
+    def _drop_most(self) -> float | None:
+        """What the task may lose at most, in percent; None if that is not the goal."""
+        return self.goal.threshold if self.goal.kind == "drop" else None
+
+    def _can_be_explained(self, candidate: TriedCandidate) -> bool:
+        """Whether SNR is the goal, or a task that is known."""
+        is_task = self.goal.kind == "drop" and candidate.score.drop_percent is not None
+        return not candidate.choice.is_float and (self.goal.kind == "snr" or is_task)
+
     def _shortfall(self, taken: TriedCandidate) -> Shortfall | None:
-        """None where neither SNR nor a known task is the goal, and where it cannot be measured: what was chosen stands
-        without it."""
-        is_task = self.goal.kind == "drop" and taken.score.drop_percent is not None
-        if taken.choice.is_float or not (self.goal.kind == "snr" or is_task):
+        """None where it cannot be measured: what was chosen stands without it."""
+        if not self._can_be_explained(taken):
             return None
         self._tell("measuring what stands in the way of the goal")
         has_time = partial(self.budget.allows, 1.0)
-        most = self.goal.threshold if is_task else None
+        parts = self.builder, self.judge, self.split
         try:
-            return shortfall(self.builder, self.judge, self.split, taken.choice, self.trials.goal_db, has_time, most)
+            return shortfall(*parts, taken.choice, self.trials.goal_db, has_time, self._drop_most)
         except StageFailed as error:
             self._tell(f"what stands in the way of the goal cannot be measured: {error.message}")
             return None
 
     def _first_bad(self) -> FirstBad | None:
-        """Judged on a few pictures; None where SNR is not the goal."""
-        narrow = [one for one in self.trials.narrow if not one.choice.is_float]
-        if self.goal.kind != "snr" or not narrow or any(one.is_good for one in narrow):
+        narrow = [one for one in self.trials.narrow if self._can_be_explained(one)]
+        if not narrow or any(one.is_good for one in narrow):
             return None
         self._tell("looking for the first layer that misses the goal")
         has_time = partial(self.budget.allows, 1.0)
-        return first_bad(
-            self.builder, self.judge, self.split, self.trials.best_narrow.choice, self.trials.goal_db, has_time
-        )
+        parts = self.builder, self.judge, self.split
+        return first_bad(*parts, self.trials.best_narrow.choice, self.trials.goal_db, has_time, self._drop_most)
 
     # --- what is tried ----------------------------------------------------------------------------------
     def _choices(self) -> Iterator[Choice]:

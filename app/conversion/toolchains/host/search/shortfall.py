@@ -50,6 +50,7 @@ class Shortfall:
         layers_db: their SNR with all of these in float.
         code: "small_outputs", "sixteen_bits" (not even they suffice) or "layers".
         wide_drop: what the task loses with all tensors in 16 bits, in percent, where that is the goal.
+        layers_drop: the same with all of the layers in float; None if it was not measured.
         is_whole: there was time to look for the layers.
     """
 
@@ -63,6 +64,7 @@ class Shortfall:
     layers_db: float
     code: str
     wide_drop: float | None = None
+    layers_drop: float | None = None
     is_whole: bool = True
 
     def to_json(self) -> dict[str, Any]:
@@ -126,6 +128,9 @@ def shortfall(
     layers = known or ()
     own = [tensor for tensor in tensors if layer_of(basis, tensor) in dict(layers)]
     together = gain_db(own) if layers else 0.0
+    layers_drop = None
+    if layers and drop_most is not None and has_time():
+        layers_drop = judge.judge(builder.of_part(base, frozenset(own)), [part]).score.drop_percent
     signal_db = fmean(level.signal_db for level in levels) - median(level.signal_db for level in others)
     noise_db = fmean(level.noise_db for level in levels) - median(level.noise_db for level in others)
     is_small = signal_db <= SMALL_DB and noise_db <= SAME_DB
@@ -140,6 +145,7 @@ def shortfall(
         base_db + (together or 0.0),
         SIXTEEN_BITS if not is_enough else "small_outputs" if is_small else "layers",
         wide_drop,
+        layers_drop,
         known is not None,
     )
 

@@ -34,7 +34,7 @@ class Trials:
     ) -> None:
         self._builder, self._judge, self._goal, self._tell = builder, judge, goal, tell
         self._parts, self._first_parts = split.choose, split.calibrating(split.choose[0])
-        self.trail = Trail()
+        self.trail = Trail(is_by_task=goal.kind == "drop")
         self.margin_db = MARGIN_DB
         """By how much a candidate has to exceed the goal."""
 

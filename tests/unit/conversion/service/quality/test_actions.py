@@ -91,6 +91,9 @@ def test_the_layer_that_first_misses_the_goal_is_named_with_its_pictures_and_cha
     [action] = [one for one in advised(bie) if one.code == "first_bad_channels"]
     assert action.text.startswith("Look at channels 3 (12 ×) of conv_7") and "p1.png, p2.png" in action.text
     assert not [one for one in advised({**bie, "goal": {"is_reached": True}}) if "first_bad" in one.code]
+    bie["search"]["first_bad"] = {**bad, "before_drop": 0.4, "drop": 3.5}
+    [action] = [one for one in advised(bie) if "first_bad" in one.code]
+    assert action.text.endswith("(task loss 0.4 → 3.5 percent).")
 
 
 def test_a_goal_that_is_missed_has_the_layers_that_were_measured_left_in_float() -> None:

@@ -11,8 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from app.conversion.goals import AS_GIVEN, DEFAULT_BUDGET_S, parse_goal
+from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host.bie_report import effort_line
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.search import search as search_module
@@ -20,7 +21,7 @@ from app.conversion.toolchains.host.search import tensor_search
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
-from app.conversion.toolchains.host.search.budget import SECONDS_LEAST
+from app.conversion.toolchains.host.search.budget import SECONDS_LEAST, Budget
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.result import SearchResult
@@ -82,7 +83,7 @@ def searched(
     outlier: float = 1.0,
     activation: str = "Relu",
     count: int = 9,
-    budget_s: float = 120.0,
+    budget_s: float | None = 120.0,
     side: int = SIDE,
     reporting: Sequence[int] = (),
     meter_of: Callable[[], DropMeter | None] = lambda: None,
@@ -280,24 +281,47 @@ def test_a_task_that_is_not_known_is_said_to_be_why_a_drop_cannot_be_judged() ->
     assert result.goal["reason_code"] == "no_task"
 
 
-def test_a_drop_is_counted_by_what_is_known_of_each_picture() -> None:
+class Errors:
     """Half of the largest error's share of the largest value, of the pictures with an even number alone."""
 
-    class Errors:
-        def __init__(self) -> None:
-            self.shares: list[float] = []
+    def __init__(self) -> None:
+        self.shares: list[float] = []
 
-        def add(self, sample: str, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
-            if int(sample.removeprefix("p")) % 2 == 0:
-                self.shares.append(float(abs(expected["y"] - actual["y"]).max() / abs(expected["y"]).max()))
+    def add(self, sample: str, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
+        if int(sample.removeprefix("p")) % 2 == 0:
+            self.shares.append(float(abs(expected["y"] - actual["y"]).max() / abs(expected["y"]).max()))
 
-        def drop_percent(self) -> float | None:
-            return 50.0 * max(self.shares) if self.shares else None
+    def drop_percent(self) -> float | None:
+        return 50.0 * max(self.shares) if self.shares else None
 
+
+def test_a_drop_is_counted_by_what_is_known_of_each_picture() -> None:
     result = searched("drop<=1%", outlier=40.0, activation="Softplus", count=30, meter_of=Errors)
     candidates = result.search["candidates"]
     assert result.goal["is_reached"] and candidates[0]["drop_percent"] > 1
     assert candidates[result.search["taken"]]["drop_percent"] <= 1
+
+
+def test_a_missed_goal_of_the_task_names_its_first_bad_layer_by_the_task() -> None:
+    result = searched("drop<=0.001%", outlier=40.0, activation="Softplus", count=30, meter_of=Errors)
+    bad, candidates = result.search["first_bad"], result.search["candidates"]
+    assert not result.goal["is_reached"] and bad["before_drop"] <= 0.001 < bad["drop"]
+    least = min(one["drop_percent"] for one in candidates if one["pictures"] == candidates[0]["pictures"])
+    assert candidates[result.search["taken"]]["drop_percent"] == least, "not the one with the highest SNR"
+
+
+def test_a_goal_of_the_task_is_missed_if_the_pictures_that_report_miss_it() -> None:
+    class OnlyTheLast(Errors):
+        def add(self, sample: str, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
+            self.shares.append(float(sample in ("p27", "p28", "p29")))
+
+    result = searched("drop<=1%", count=30, meter_of=OnlyTheLast, reporting=(27, 28, 29))
+    assert not result.goal["is_reached"] and result.goal["reason_code"] in ("unseen_pictures", "sixteen_bits")
+
+
+def test_without_a_candidate_that_holds_the_goal_of_the_task_the_one_that_loses_least_is_taken() -> None:
+    tried = [TriedCandidate(n, USUAL, Score({"y": [30.0 - n]}, drops=[5.0 - n]), False, False, 3) for n in range(2)]
+    assert Trail(tried, is_by_task=True).best is tried[1] and Trail(tried).best is tried[0]
 
 
 @pytest.mark.parametrize("goal", ["smallest", "fastest"])
@@ -320,9 +344,18 @@ def test_the_fastest_stays_in_float_where_int8_is_slower(monkeypatch: pytest.Mon
 
 
 def test_without_a_budget_of_its_own_a_search_costs_a_multiple_of_its_first_candidate() -> None:
-    own, usual = (searched("snr>=89", budget_s=seconds).goal["budget_s"] for seconds in (500.0, DEFAULT_BUDGET_S))
-    assert own == 500.0
-    assert SECONDS_LEAST <= usual < DEFAULT_BUDGET_S
+    own, usual = (searched("snr>=89", budget_s=seconds).goal for seconds in (600.0, None))
+    assert (own["budget_s"], own["is_cpu_budget"]) == (600.0, False)
+    assert SECONDS_LEAST <= usual["budget_s"] < 600 and usual["is_cpu_budget"]
+
+
+def test_where_the_clock_ends_a_search_without_a_named_budget_the_report_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Budget, "elapsed_s", property(lambda self: 1e6))
+    result = searched("snr>=89", budget_s=None)
+    assert result.search["ended_by"] == result.goal["reason_code"] == "last_resort"
+    assert effort_line(result).endswith("the machine was too busy to use its budget of CPU time up: the clock ended it")
 
 
 def test_what_is_surely_worse_after_a_few_pictures_is_given_up_and_never_taken() -> None:

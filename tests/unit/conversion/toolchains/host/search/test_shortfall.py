@@ -93,6 +93,7 @@ def test_a_missed_goal_of_a_task_is_measured_likewise() -> None:
     known = result.search["shortfall"]
     assert result.goal is not None and result.goal["reason_code"] == known["code"] == "sixteen_bits"
     assert known["wide_drop"] == 5.0 and len(known["pictures"]) == 3
+    assert known["layers_drop"] == (5.0 if known["layers"] else None)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,7 @@ def test_a_missed_goal_of_a_task_is_measured_likewise() -> None:
     [
         ({"is_whole": False, "layers": []}, ["there was no time to look for the layers"]),
         ({"code": "sixteen_bits", "wide_drop": 5.0}, ["even with 16 bits for all tensors 5.0 % of the task are lost"]),
+        ({"layers_drop": 0.5}, ["gemm cost most there", "with these layers in float 0.5 % of the task are lost"]),
         ({}, ["lowest are a, b with 8.2 dB: outputs 0.5 times, errors 7.9 times as large", "gemm cost most there"]),
         ({"layers": []}, ["no single layer costs much there; 16 bits for all tensors give these pictures 56.0 dB"]),
         ({"code": "sixteen_bits"}, ["even 16 bits for all tensors give them only 56.0 dB", "with gemm in float besid"]),
