@@ -5,11 +5,10 @@ Runs in the sandbox. Names in a zip are never used as paths: nothing is unpacked
 
 from __future__ import annotations
 
-import csv
-import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,6 +25,8 @@ from app.joint_inference.calibration.coco_labels import ANNOTATIONS, read_annota
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
+from app.kit.text.plain_text import MOST_DIGITS
+from app.kit.text.untrusted_csv import UnreadableCsv, read_rows
 
 MAX_BYTES = 2 << 30
 """Largest size of a set once unpacked, in bytes."""
@@ -140,11 +141,14 @@ def read_labels(text: str, names: Sequence[str]) -> SampleLabels:
 
     A first line that starts with "name" is a heading. A line with only a name means an empty picture.
     """
-    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row)]
-    if rows and rows[0][0].lower() in ("name", "file", "filename"):
+    try:
+        rows = [(line, [cell.strip() for cell in row]) for line, row in read_rows(text)]
+    except UnreadableCsv as error:
+        raise BadSamples(f"{LABELS} cannot be read: {error}.") from None
+    if rows and rows[0][1][0].lower() in ("name", "file", "filename"):
         rows = rows[1:]
     result = SampleLabels()
-    for number, row in enumerate(rows, 1):
+    for number, row in rows:
         result.truths[row[0]] = _with(result.truths.get(row[0], GroundTruth()), row, number, names)
     return result
 
@@ -155,22 +159,24 @@ def _with(before: GroundTruth, row: Sequence[str], number: int, names: Sequence[
     if len(row) == 2:
         return GroundTruth(_class(row[1], number, names), before.boxes)
     if len(row) != 6:
-        raise BadSamples(f"{LABELS}, row {number}: it has {len(row)} columns, where 2 or 6 are meant.")
+        raise BadSamples(f"{LABELS}, line {number}: it has {len(row)} columns, where 2 or 6 are meant.")
     label = _class(row[1], number, names)
     try:
-        x1, y1, x2, y2 = (float(cell) for cell in row[2:])
+        x1, y1, x2, y2 = corners = [float(cell) for cell in row[2:]]
+        if not all(map(isfinite, corners)):
+            raise ValueError(corners)
     except ValueError:
-        raise BadSamples(f"{LABELS}, row {number}: the corners of a box are numbers.") from None
+        raise BadSamples(f"{LABELS}, line {number}: the corners of a box are numbers.") from None
     return GroundTruth(before.label, (*(before.boxes or ()), Box(x1, y1, x2, y2, 1.0, label)))
 
 
 def _class(text: str, number: int, names: Sequence[str]) -> int:
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= MOST_DIGITS:
         return int(text)
     if text in names:
         return list(names).index(text)
     known_names = ", ".join(names[:8]) or "none: this model names no classes, so give their numbers"
-    message = f"{LABELS}, row {number}: the models know no class {text[:40]!r}."
+    message = f"{LABELS}, line {number}: the models know no class {text[:40]!r}."
     raise BadSamples(message, hint=f"They know {known_names}.")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.kit.errors import BadInput
+from app.kit.text.untrusted_csv import UnreadableCsv, read_records
 from app.training.model.task import Priority
 
 NAMES = {
@@ -38,11 +38,15 @@ class TraceTask:
 
 def read_trace(text: str) -> list[TraceTask]:
     """By time of submission. Raises BadInput, which names the line."""
-    reader = csv.DictReader(io.StringIO(text))
-    columns = {
-        field: next((name for name in names if name in (reader.fieldnames or ())), None)
-        for field, names in NAMES.items()
-    }
+    try:
+        present, rows = read_records(text)
+        return _read(present, rows)
+    except UnreadableCsv as error:
+        raise BadInput(f"The trace cannot be read: {error}.") from None
+
+
+def _read(present: Sequence[str], rows: Iterable[tuple[int, Mapping[str, str]]]) -> list[TraceTask]:
+    columns = {field: next((name for name in names if name in present), None) for field, names in NAMES.items()}
     missing = [field for field in NEEDED if columns[field] is None]
     if missing:
         raise BadInput(
@@ -50,8 +54,8 @@ def read_trace(text: str) -> list[TraceTask]:
             hint=f"Needed: {', '.join(NEEDED)}; further: cpus, limit_s, priority.",
         )
     tasks = []
-    for number, row in enumerate(reader, 2):
-        values = {field: row.get(name) or "" for field, name in columns.items() if name}
+    for number, row in rows:
+        values = {field: row[name] for field, name in columns.items() if name}
         try:
             tasks.append(_task(f"line {number}", values))
         except (ValueError, OverflowError):

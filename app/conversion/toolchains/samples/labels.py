@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel, PositiveInt, ValidationError
+
 from app.conversion.errors import BadLabels
 from app.conversion.sample_kinds import LABELS, flattened
 from app.inference.preprocessing import Size
+from app.kit.text.plain_text import MOST_DIGITS, reason_of
+from app.kit.text.untrusted_csv import read_records
 from app.kit.text.untrusted_json import read_json
 
 COLUMNS = ("file", "label")
+Id = int | str
+
+
+class CocoCategory(BaseModel):
+    id: int
+
+
+class CocoImage(BaseModel):
+    id: Id
+    file_name: str
+    width: PositiveInt
+    height: PositiveInt
+
+
+class CocoAnnotation(BaseModel):
+    image_id: Id
+    category_id: int
+    bbox: tuple[float, float, float, float]
+    """Left, top, width, height in pixels."""
+    iscrowd: Any = 0
+
+
+class Coco(BaseModel):
+    """The parts of COCO's JSON that are used."""
+
+    categories: list[CocoCategory]
+    images: list[CocoImage]
+    annotations: list[CocoAnnotation]
 
 
 @dataclass(frozen=True)
@@ -57,41 +88,50 @@ def labels_of(folder: Path) -> Labels | None:
 def read_labels(path: Path) -> Labels:
     """Reads labels.csv or labels.json. Raises BadLabels."""
     try:
-        return _classes(path) if path.suffix == ".csv" else _boxes(read_json(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"[:200]
+        text = path.read_text(encoding="utf-8-sig")
+        return _classes(text) if path.suffix == ".csv" else _boxes(Coco.model_validate(read_json(text, is_strict=True)))
+    except ValueError as error:
         raise BadLabels(
-            f"{path.name} cannot be read: {reason}",
+            f"{path.name} cannot be read: {_reason(error)}",
             hint="labels.csv has the columns file,label (the class's index); labels.json is COCO's, with images (id, "
             "file_name, width, height), annotations (image_id, category_id, bbox) and categories (id).",
         ) from error
 
 
-def _classes(path: Path) -> Labels:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if not set(COLUMNS) <= set(rows.fieldnames or ()):
-            raise ValueError(f"its columns are {', '.join(rows.fieldnames or ())}")
-        pictures = {flattened(row["file"]): PictureLabels(int(row["label"])) for row in rows}
-    if any(picture.label < 0 for picture in pictures.values()):
-        raise ValueError("the index of a class is below 0")
+def _reason(error: ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
+    return reason_of(error)
+
+
+def _classes(text: str) -> Labels:
+    columns, rows = read_records(text)
+    if not set(COLUMNS) <= set(columns):
+        raise ValueError(f"its columns are {', '.join(columns) or 'none'}")
+    pictures = {}
+    for line, row in rows:
+        label = row["label"].strip()
+        if not row["file"] or not label.isdecimal() or len(label) > MOST_DIGITS:
+            raise ValueError(f"line {line}: a file and the index of a class are needed, not {label[:40]!r}")
+        pictures[flattened(row["file"])] = PictureLabels(int(label))
     return Labels("top1", pictures)
 
 
-def _boxes(coco: Mapping[str, Any]) -> Labels:
+def _boxes(coco: Coco) -> Labels:
     """Reads the boxes. Categories in the order of their ids are the model's classes."""
-    classes = {key: place for place, key in enumerate(sorted(int(each["id"]) for each in coco["categories"]))}
-    by_id: dict[Any, PictureLabels] = {}
+    classes = {key: place for place, key in enumerate(sorted(each.id for each in coco.categories))}
+    by_id: dict[Id, PictureLabels] = {}
     pictures: dict[str, PictureLabels] = {}
-    for image in coco["images"]:
-        width, height = int(image["width"]), int(image["height"])
-        if min(width, height) <= 0:
-            raise ValueError("a picture has no size")
-        by_id[image["id"]] = pictures[flattened(str(image["file_name"]))] = PictureLabels(size=(width, height))
-    for each in coco["annotations"]:
-        left, top, wide, high = (float(value) for value in each["bbox"])
-        box = LabeledBox(
-            (left, top, left + wide, top + high), classes[int(each["category_id"])], bool(each.get("iscrowd"))
-        )
-        by_id[each["image_id"]].boxes.append(box)
+    for image in coco.images:
+        by_id[image.id] = pictures[flattened(image.file_name)] = PictureLabels(size=(image.width, image.height))
+    for each in coco.annotations:
+        if each.image_id not in by_id or each.category_id not in classes:
+            raise ValueError(f"it has no image {each.image_id!r}, or no category {each.category_id}")
+        left, top, wide, high = each.bbox
+        corners = (left, top, left + wide, top + high)
+        box = LabeledBox(corners, classes[each.category_id], bool(each.iscrowd))
+        by_id[each.image_id].boxes.append(box)
     return Labels("map", pictures)

@@ -211,10 +211,13 @@ def test_pictures_come_with_what_labels_csv_says(tmp_path: Path) -> None:
         ("a.png,cow", "know no class 'cow'"),
         ("a.png,0,1,2", "it has 4 columns"),
         ("a.png,0,1,2,3,x", "corners of a box are numbers"),
+        ("a.png,0,1,2,3,inf", "corners of a box are numbers"),
+        (f"a.png,{'1' * 5000}", "know no class '1111"),
+        (f"{'a' * 200_000},1", "cannot be read"),
     ],
 )
-def test_labels_that_cannot_be_meant_are_refused_with_their_row(text: str, message: str) -> None:
-    with pytest.raises(BadSamples, match="row 2") as caught:
+def test_labels_that_cannot_be_meant_are_refused_with_their_line(text: str, message: str) -> None:
+    with pytest.raises(BadSamples, match="line 2") as caught:
         read_labels(f"b.png,0\n{text}\n", ["cat", "dog"])
     assert message in caught.value.message
 

@@ -34,6 +34,7 @@ def test_a_trace_is_read_by_the_names_of_known_traces() -> None:
         ("user,submit_s,gpus,duration_s\na,0,1,1\na,0,one,1\n", "Line 3"),
         ("user,submit_s,gpus,duration_s\na,0,-1,1\n", "Line 2"),
         ("user,submit_s,gpus,duration_s\na,nan,1,1\n", "Line 2"),
+        (f"user,submit_s,gpus,duration_s\n{'a' * 200_000},0,1,1\n", "line 2"),
         ("user,submit_s,gpus,duration_s,priority\na,0,1,1,urgent\n", "Line 2"),
     ],
 )

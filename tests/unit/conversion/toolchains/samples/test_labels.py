@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ def test_without_labels_there_are_none(tmp_path: Path) -> None:
         "file,label\na.jpg,cat\n",
         "file,label\na.jpg\n",
         "file,label\na.jpg,-1\n",
+        f"file,label\na.jpg,{'1' * 5000}\n",
+        f"file,label\n{'a' * 200_000},1\n",
+        "file,label\n,1\n",
         "",
         coco(images=[{"id": 7, "file_name": "a.jpg"}]),
         coco(images=[{"id": 7, "file_name": "a.jpg", "width": 0, "height": 5}]),
@@ -60,6 +64,9 @@ def test_without_labels_there_are_none(tmp_path: Path) -> None:
         coco(annotations=[{"image_id": 7, "category_id": 4, "bbox": [0, 0, 1, 1]}]),
         coco(annotations=[{"image_id": 7, "category_id": 3, "bbox": [0, 0, 1]}]),
         coco(annotations=7),
+        coco(images=[{"id": 7, "file_name": "a.jpg", "width": float("inf"), "height": 5}]),
+        coco(annotations=[{"image_id": 7, "category_id": 3, "bbox": [0, 0, 1, float("nan")]}]),
+        coco(annotations=[{"image_id": [7], "category_id": 3, "bbox": [0, 0, 1, 1]}]),
         {},
     ],
 )
@@ -67,3 +74,24 @@ def test_what_cannot_be_read_is_refused_with_the_form_that_is_taken(tmp_path: Pa
     with pytest.raises(BadLabels, match="cannot be read") as refused:
         read_labels(written(tmp_path, content))
     assert "file,label" in refused.value.hint
+    assert not re.search(r"Error|object|None", refused.value.message), "in words, not in those of Python"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("file,label\na.jpg,1\n\nb.jpg,cat\n", "line 4: a file and the index of a class are needed, not 'cat'"),
+        ("a;b\n", "its columns are a;b"),
+        ({}, "categories: Field required"),
+        (coco(images=[{"id": 7, "file_name": "a", "width": 0, "height": 5}]), "images.0.width: Input should be gr"),
+    ],
+)
+def test_the_place_is_named(tmp_path: Path, content: Any, reason: str) -> None:
+    with pytest.raises(BadLabels, match=f"cannot be read: {re.escape(reason)}"):
+        read_labels(written(tmp_path, content))
+
+
+def test_text_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_bytes("file,label\nä.jpg,1\n".encode("latin-1"))
+    with pytest.raises(BadLabels, match="no text in UTF-8"):
+        labels_of(tmp_path)
