@@ -21,7 +21,6 @@ from app.kit.queue.waker import Waker
 from app.kit.sandbox.runner import Sandbox
 from app.kit.sql import Database
 from app.model_registry.service import Models
-from app.model_registry.store import get_model
 from app.nodes.service import Nodes
 from app.results.service import Rules
 from app.settings import Settings
@@ -69,7 +68,7 @@ def open_joint(
             return False
         return True
 
-    services = Services(database, nodes, wake, announce, get_model)
+    services = Services(database, nodes, wake, announce, models.access.registered)
 
     def wake_sinks() -> None:
         waker.send(Message.DELIVER_ROWS)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from sqlalchemy import Connection
+
 from app.kit.access import AccessRule, Member
 from app.kit.sql import Database
 from app.model_registry import store
@@ -39,14 +41,20 @@ class ModelAccess:
     def find(self, user: str, name: str) -> Model | None:
         """Returns what `owner/name` refers to, with this as the name on its card; None: there is none that this user
         may use."""
+        with self.database.read() as conn:
+            return self._shared(conn, user, name)
+
+    def registered(self, conn: Connection, user: str, name: str) -> Model | None:
+        """As `service.Models.find`, within a transaction and without registering a job's model."""
+        return store.get_model(conn, user, name) or self._shared(conn, user, name)
+
+    def _shared(self, conn: Connection, user: str, name: str) -> Model | None:
         owner, base = split_shared(name)
         if not is_name(owner) or not is_name(parted(base)[0]):
             return None
-        member = self.reader(user)
-        with self.database.read() as conn:
-            model = store.get_model(conn, owner, base)
-            rule = store.get_allowed(conn, owner, model.name) if model is not None else None
-        if model is None or rule is None or not (user == owner or rule.admits(member)):
+        model = store.get_model(conn, owner, base)
+        rule = store.get_allowed(conn, owner, model.name) if model is not None else None
+        if model is None or rule is None or not (user == owner or rule.admits(self.reader(user))):
             return None
         return replace(model, card=replace(model.card, name=shared_name(owner, model.card.name)))
 

@@ -11,13 +11,14 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container
+from app.inference.prediction import Decoder
 from app.joint_inference.model.resource import PLURAL
 from app.main import create_app
 from app.model_registry.model import Versioning
 from app.settings import Settings
 from app.video.errors import BadStage
 from app.video.model.kinds import StageSpec
-from tests.harness.api import small_model
+from tests.harness.api import classifying_model, small_model
 from tests.harness.joint.nodes import Env, helmet
 from tests.harness.users import OURS, Within
 
@@ -100,6 +101,28 @@ def test_a_service_runs_a_model_that_is_shared_and_follows_its_tag(house: House)
     for path in (f"{MODELS}/named", f"{MODELS}/file", f"{MODELS}/versions", f"{MODELS}/access", "/ui/models/named"):
         for name in ("alice/big-model", REFERENCE):
             assert house.bob.get(path, params={"name": name}).status_code == 404, "to use is not to read"
+
+
+def test_a_pair_of_different_tasks_is_refused_also_with_a_shared_model_and_says_nothing_of_one_that_is_not(
+    house: House,
+) -> None:
+    models = house.container.models
+    for owner, name, classes in (("alice", "five", 5), ("bob", "three", 3)):
+        content = [classifying_model(classes)]
+        models.add_upload(owner, name, content, now=house.env.now, decoder=Decoder.CLASSIFIER)
+    pair = helmet()
+    for side, name in (("edgeWorker", "three"), ("cloudWorker", "alice/five")):
+        pair["spec"][side]["model"]["name"] = name
+    pair["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"] = "CrossEntropy"
+    params = {"name": "five"}
+    house.alice.request("PUT", f"{MODELS}/access", params=params, json={"allowed": ["bob"]})
+    refused = house.bob.post(SERVICES, json=pair)
+    assert refused.status_code == 422 and "'alice/five' tells 5 classes apart" in refused.text, refused.text
+    house.share("bob")
+    assert house.run()[1] == "Serving"
+    assert house.bob.request("PUT", SERVICE, json=pair).status_code == 422
+    house.alice.request("PUT", f"{MODELS}/access", params=params, json={"allowed": []})
+    assert house.bob.request("PUT", SERVICE, json=pair).status_code == 200, "as a name that is not known"
 
 
 def test_to_others_it_is_as_if_it_did_not_exist(house: House) -> None:

@@ -37,7 +37,7 @@ from app.nodes.service import Nodes
 Wake = Callable[[str], None]
 """Have the service of this uid reconciled soon."""
 FindModel = Callable[[Connection, str, str], Model | None]
-"""user, name → the model that is registered under this name."""
+"""user, name → the registered model that this name is for the user: their own, or one that is shared with them."""
 EVENTS = 100
 US = Manager()
 ResourceEdit = Callable[[Service], tuple[Any, Sequence[Any] | None]]
@@ -50,7 +50,7 @@ class Services:
     Args:
         wake: has a service reconciled soon.
         announce: notifies watchers of a change.
-        find_model: gives the registered model of a user by its name.
+        find_model: gives the registered model that a user means by a name.
     """
 
     def __init__(
