@@ -185,6 +185,8 @@ class NodeReport:
     workers: tuple[WorkerReport, ...] = ()
     order_problem: str = ""
     """Why the newest order could not be stored; empty: all were stored."""
+    report_problem: str = ""
+    """Why the newest report of a worker could not be stored, so that the worker still has it; empty: all were."""
     discovered: tuple[DiscoveredCamera, ...] = ()
     """Cameras on its network, if its administrator has turned on discovery."""
     tls: TlsReport = TlsReport()
@@ -192,6 +194,10 @@ class NodeReport:
     """The execution providers of its onnxruntime, including the CPU. Empty for an old agent."""
     provider: str = "auto"
     """The provider with which its agent was started, for workers without their own."""
+
+    @property
+    def storage_problems(self) -> tuple[str, str]:
+        return self.order_problem, self.report_problem
 
 
 WORKER_REPORT = JsonForm(WorkerReport)

@@ -179,6 +179,8 @@ class NodeAnswer(BaseModel):
     """Of its links to other nodes."""
     order_problem: str
     """Why the node could not store what it was last told to run; empty: it could."""
+    report_problem: str
+    """Why the node cannot store what its workers report, which they keep meanwhile; empty: it can."""
     workers: list[WorkerAnswer] | None
     """What each of them is, for administrators; null for others, whose services they need not be."""
 

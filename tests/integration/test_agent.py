@@ -279,15 +279,53 @@ def test_a_worker_is_deleted_also_on_a_disk_that_is_full(web: ScriptedWeb, node:
         key = web.order("helmet", SERVES, is_served=True)
         node.start()
         pid = web.until(key, state=RUNNING).pid
-        with (node.data / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-            while True:
-                file.write(bytes(4096))
+        fill(node.data)
         web.order("helmet", SERVES, is_served=True, padding="x" * (1 << 20))
         until(lambda: web.report.order_problem == "its disk is full")
         web.withdraw(key)
         until(lambda: web.orders[key].is_acknowledged and web.worker(key) is None)
         assert not is_alive(pid)
         assert node.rows("orders") == 0
+        node.close()
+
+
+def fill(folder: Path) -> Path:
+    """Takes all the room of its disk. Returns the file to be deleted."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+def test_no_report_that_was_accepted_is_lost_on_a_disk_that_is_full(web: ScriptedWeb, node: Node) -> None:
+    """The rest is refused, so that its worker keeps it; and the web hears why."""
+
+    def send(body: bytes) -> httpx.Response:
+        return node.http.post("/send", params={"path": "/told/a"}, content=body)
+
+    with small_disk(node.data, "3m"):
+        web.order("helmet", SLEEPS)
+        node.start()
+        until(node.workers)
+        reports = [b"%d %s" % (number, b"x" * 50_000) for number in range(10)]
+        web.answers[reports[0]] = 503  # and what is behind it waits, too
+        answers = {reports[0]: send(reports[0])}
+        ballast = fill(node.data)
+        answers |= {report: send(report) for report in reports[1:]}
+        refused = [answer for answer in answers.values() if answer.status_code != 200]
+        assert {(one.status_code, one.json()["error"]["code"]) for one in refused} == {(507, "REPORT_NOT_STORED")}
+        until(lambda: web.report.report_problem == "its disk is full")
+        del web.answers[reports[0]]
+        web.posts.clear()
+        answers[b"another"] = send(b"another")
+        accepted = [report for report, answer in answers.items() if answer.status_code == 200]
+        until(lambda: node.rows("outbox") == 0)
+        assert [body for _, body in web.posts] == accepted
+        ballast.unlink()
+        assert send(b"room").status_code == 200
+        until(lambda: web.posts[-1][1] == b"room" and web.report.report_problem == "")
+        assert len(node.workers()) == 1
         node.close()
 
 

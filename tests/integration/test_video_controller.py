@@ -262,6 +262,27 @@ def test_the_jobs_of_a_silent_node_are_flagged_until_it_is_heard_again(env: Env)
     assert env.job(job.uid).n_loop == 1
 
 
+def test_the_jobs_of_a_node_that_cannot_store_results_are_flagged_until_it_can(env: Env) -> None:
+    job = env.running()
+    env.settle()
+    env.woken.clear()
+    env.report_problem = "its disk is full"
+    env.report()
+    assert job.uid in env.woken
+    for _ in range(2):
+        env.settle()
+    assert (env.job(job.uid).flags, env.job(job.uid).state) == (("node_full",), JobState.EXEC)
+    assert types(env, job.uid).count("NodeFull") == 1
+    assert "its disk is full" in env.jobs.events(USER, job.uid)[-1].message
+    report = {"job_uid": job.uid, "seq": 1, "results": [result(1)], "flags": ["degraded"]}
+    env.reports.take(report, node="edge0", now=env.now)  # type: ignore[arg-type]
+    assert env.job(job.uid).flags == ("degraded", "node_full"), "the runner knows nothing of it"
+    env.report_problem = ""
+    env.settle()
+    assert env.job(job.uid).flags == ("degraded",)
+    assert types(env, job.uid)[-1] == "NodeRoom"
+
+
 def test_a_runner_that_cannot_run_is_told_of_once(env: Env) -> None:
     job = env.running()
     key = WorkKey(JOBS, job.uid, PART)

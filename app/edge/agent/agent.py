@@ -71,7 +71,7 @@ class NodeAgent:
         self.store = store
         self.web = web
         self._listening = listening
-        self._outbox = Outbox(store, web)
+        self._outbox = Outbox(store, web, self._report_soon)
         self._certificate = NodeCertificate(options, web)
         self._link = WebLink(
             web,
@@ -217,6 +217,9 @@ class NodeAgent:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # reports
+    def _report_soon(self) -> None:
+        self._link.report_soon()
+
     def _heartbeat(self, with_orders: bool) -> wire.Heartbeat:
         seqs = {str(order.key): order.seq for order in self._current_orders()} if with_orders else None
         return wire.Heartbeat(agent_version(), self.options.address, self._report(), seqs)
@@ -228,6 +231,7 @@ class NodeAgent:
             offers=offers,
             workers=self._supervisor.reports(),
             order_problem=self._link.order_problem,
+            report_problem=self._outbox.problem,
             discovered=self._discovery.cameras,
             tls=self._certificate.report,
             provider=self.options.provider,

@@ -158,6 +158,9 @@ class Agent(Protocol):
             body: of the POST.
             content_type: of the body.
             replaces: an unsent report with the same key is dropped; empty: none.
+
+        Raises:
+            ReportNotStored: The disk is full, or cannot be written.
         """
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:

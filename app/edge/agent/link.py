@@ -19,6 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from app.edge.agent.backoff import LINK_PAUSE, Backoff
+from app.edge.agent.store import storage_problem
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CannotStart, Unreachable
@@ -202,8 +203,7 @@ class WebLink:
             await self._store_order(order)
         except (BadRequest, sqlite3.Error) as error:
             logger.warning("An order of the web could not be stored: %s", error)
-            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            self._note_problem("its disk is full" if is_full else str(error).rstrip("."))
+            self._note_problem(storage_problem(error))
             return None
         self._note_problem("")
         return order.seq

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+from collections.abc import Callable
 
 from app.edge.agent.backoff import Backoff
-from app.edge.agent.store import AgentStore
+from app.edge.agent.store import AgentStore, storage_problem
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
+from app.kit.errors import Unavailable
 
 UNAUTHORIZED = 401
 RETRIED = (UNAUTHORIZED, 408, 429)
@@ -19,26 +21,56 @@ others."""
 logger = logging.getLogger(__name__)
 
 
-class Outbox:
-    """The reports of one agent."""
+class ReportNotStored(Unavailable):
+    """The report could not be stored: its worker has to keep it, and to send it again."""
 
-    def __init__(self, store: AgentStore, web: WebClient) -> None:
+    status = 507
+    code = "REPORT_NOT_STORED"
+
+
+class Outbox:
+    """The reports of one agent.
+
+    Attributes:
+        problem: why the newest report could not be stored; empty: it was.
+    """
+
+    def __init__(self, store: AgentStore, web: WebClient, on_problem: Callable[[], None] = lambda: None) -> None:
+        """on_problem: called when `problem` has changed."""
         self._store = store
         self._web = web
+        self._on_problem = on_problem
         self._wake_up = asyncio.Event()
+        self.problem = ""
 
     def push(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
-        """Store a report and send it in its turn. If it cannot be stored, it is lost, with an error in the log.
+        """Store a report and send it in its turn.
 
         Args:
             path: of the web, with a leading slash.
             replaces: an unsent report with the same key is dropped; empty: none.
+
+        Raises:
+            ReportNotStored: The disk is full, or cannot be written.
         """
         try:
             self._store.push(path, body, content_type, replaces)
         except sqlite3.Error as error:
-            logger.error("A report to %s could not be kept and is lost: %s", path, error)
-        self._wake_up.set()
+            self._note_problem(storage_problem(error))
+            raise ReportNotStored(f"The node cannot store reports: {self.problem}.") from error
+        finally:
+            self._wake_up.set()
+        self._note_problem("")
+
+    def _note_problem(self, problem: str) -> None:
+        if problem == self.problem:
+            return
+        if problem:
+            logger.error("Reports cannot be stored, and stay with their workers: %s", problem)
+        else:
+            logger.info("Reports can be stored again")
+        self.problem = problem
+        self._on_problem()
 
     def wake(self) -> None:
         """Retry now, since the web is reachable again."""

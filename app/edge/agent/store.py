@@ -10,8 +10,8 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -133,14 +133,7 @@ class AgentStore:
         elif order.seq <= current.seq:
             return False
         seq = order.seq or (current.seq if current else 0)
-        try:
-            self._put(order, seq)
-        except sqlite3.OperationalError:
-            if order.operation is not Operation.DELETE or not self._reserve.release():
-                raise
-            self._put(order, seq)
-        else:
-            self._reserve.fill()  # there may be room again by now
+        self._write(lambda: self._put(order, seq), makes_room=order.operation is Operation.DELETE)
         return current is None or _content(current) != _content(order)
 
     def _put(self, order: Order, seq: int) -> None:
@@ -224,7 +217,13 @@ class AgentStore:
             body: of the POST.
             content_type: of the body.
             replaces: unsent reports with the same key are removed; empty: none.
+
+        Raises:
+            sqlite3.Error: It could not be stored, as on a full disk.
         """
+        self._write(lambda: self._push(path, body, content_type, replaces))
+
+    def _push(self, path: str, body: bytes, content_type: str, replaces: str) -> None:
         with self._db:
             if replaces:
                 self._db.execute("DELETE FROM outbox WHERE replaces = ?", (replaces,))
@@ -246,8 +245,43 @@ class AgentStore:
         return OutboxEntry(*row) if row else None
 
     def remove_sent(self, entry: OutboxEntry) -> None:
+        """Succeeds on a full disk, too: the reports behind it are sent."""
+        self._write(lambda: self._remove(entry), makes_room=True)
+
+    def _remove(self, entry: OutboxEntry) -> None:
         with self._db:
             self._db.execute("DELETE FROM outbox WHERE id = ?", (entry.number,))
+
+    def _write(self, change: Callable[[], None], *, makes_room: bool = False) -> None:
+        """Carries out a change, also if the disk is full but the database still has unused room.
+
+        Args:
+            change: a transaction.
+            makes_room: it may use the reserve.
+        """
+        try:
+            change()
+        except sqlite3.OperationalError:
+            self._restart_log()
+            try:
+                change()
+            except sqlite3.OperationalError:
+                if not makes_room or not self._reserve.release():
+                    raise
+                change()
+                self._restart_log("TRUNCATE")
+        self._reserve.fill()  # there may be room again by now
+
+    def _restart_log(self, how: str = "RESTART") -> None:
+        """Has what is in the log written to the database, as far as there is room, so that the log begins again."""
+        with suppress(sqlite3.OperationalError):
+            self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+
+
+def storage_problem(error: Exception) -> str:
+    """Returns why something could not be stored, for the users of the node."""
+    is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return "its disk is full" if is_full else str(error).rstrip(".")
 
 
 def _open(file: Path) -> sqlite3.Connection:

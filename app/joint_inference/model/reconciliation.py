@@ -99,6 +99,7 @@ def _observed(service: Service, role: Role, state: ObservedState) -> ObservedWor
         report=report,
         model=model,
         order_problem=node.report.order_problem if node is not None else "",
+        report_problem=node.report.report_problem if node is not None else "",
     )
 
 

@@ -36,6 +36,8 @@ class ObservedWorker:
     """The model it should run."""
     order_problem: str = ""
     """Why its node could not store the newest order; empty if it could."""
+    report_problem: str = ""
+    """Why its node cannot store what the worker reports; empty if it can."""
 
     @property
     def is_serving(self) -> bool:
@@ -135,6 +137,8 @@ def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> C
     condition = _asking(service, edge, cloud)
     if end is not None and condition.reason is Reason.SERVING:
         return Condition(RUNNING, Reason.DEGRADED, f"{end.message}\n{OTHERS_GO_ON}")
+    if edge.report_problem and condition.reason is Reason.SERVING:
+        return Condition(RUNNING, Reason.DEGRADED, _why_not_reported(edge))
     return condition
 
 
@@ -204,6 +208,13 @@ def _why_not_stored(worker: ObservedWorker) -> str:
         f"The node {worker.node!r} cannot store what the {worker.role} worker {worker.name!r} is to run: "
         f"{worker.order_problem}.\n"
         "What ran there continues. The node is notified again and again."
+    )
+
+
+def _why_not_reported(worker: ObservedWorker) -> str:
+    return (
+        f"The node {worker.node!r} cannot store what its workers report: {worker.report_problem}.\n"
+        "They go on, and keep their newest results in memory until it can."
     )
 
 

@@ -158,8 +158,8 @@ class Nodes:
 
     # reports
     def report(self, name: str, report: NodeReport, *, address: str, version: str, now: datetime) -> None:
-        """Stores a heartbeat. Listeners are called with changed workers, for changed offers, and for a node that was
-        offline.
+        """Stores a heartbeat. Listeners are called with changed workers, for changed offers, and with all work of a
+        node that was offline, or that can store something no more, or again.
 
         Args:
             name: the name of the node.
@@ -175,13 +175,14 @@ class Nodes:
             former = require_node(store.lock_node(conn, name), name)
             store.change_node(conn, name, report=report, address=address, version=version, last_seen_at=to_text(now))
             node = require_node(store.get_node(conn, name), name)
-            is_back = not former.is_online(now) or former.address != address
+            is_other = not former.is_online(now) or former.address != address
+            is_other |= former.report.storage_problems != report.storage_problems
             keys = (
                 former.worker_keys | node.worker_keys | store.keys_on(conn, name)
-                if is_back
+                if is_other
                 else node.workers_changed_since(former)
             )
-        if is_back or keys or former.report.offers != node.report.offers:
+        if is_other or keys or former.report.offers != node.report.offers:
             self.listeners.tell_changed(node, keys)
 
     def look_for_changes(self, now: datetime) -> bool:

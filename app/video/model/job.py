@@ -92,7 +92,8 @@ class VideoJob:
     """Number of the newest result."""
     flags: tuple[str, ...] = ()
     """offline: its node is silent; degraded: a stage runs elsewhere than planned; no_signal: its source delivers no
-    pictures; no_broadcast: its picture is not broadcast although it should be."""
+    pictures; no_broadcast: its picture is not broadcast although it should be; node_full: its node cannot store
+    results."""
     no_signal_since: str | None = None
     reported_at: str | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)

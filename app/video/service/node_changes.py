@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from app.kit.clock import from_text
 from app.nodes.model import OFFLINE_AFTER_S, Node, WorkerState, WorkKey
 from app.video import store
-from app.video.model.job import JOBS, JobState
+from app.video.model.job import JOBS, JobState, VideoJob
 from app.video.service.orders import can_run, job_key
-from app.video.service.reports import OFFLINE
+from app.video.service.reports import NODE_FLAGS, NODE_FULL, OFFLINE
 from app.video.service.resources import host_key
 from app.video.store import StoredJob
 
@@ -42,7 +42,11 @@ class NodeSnapshot:
             if worker.key.kind == JOBS
         }
         of_host = (host.state, host.address, served) if host else ()
-        return NodeSnapshot(node.last_seen_at or "", (node.address, node.side, str(offer), *of_host), runners)
+        return NodeSnapshot(
+            node.last_seen_at or "",
+            (node.address, node.side, str(offer), node.report.report_problem, *of_host),
+            runners,
+        )
 
     def differs_for(self, key: WorkKey, before: NodeSnapshot | None) -> bool:
         """Whether anything is new about this runner."""
@@ -69,8 +73,8 @@ class JobChange:
     """Of the event."""
     state: JobState | None = None
     """The new state, if any."""
-    flag: bool | None = None
-    """Whether it is marked offline from now on; None: unchanged."""
+    flags: frozenset[str] | None = None
+    """Its flags from now on; None: unchanged."""
     reason: str | None = None
     """The job's reason from now on; None: unchanged."""
 
@@ -78,9 +82,8 @@ class JobChange:
         if self.state is not None:
             store.enter(conn, stored, self.state, at=at, message=self.message)
             return
-        if self.flag is not None:
-            flags = {*stored.job.flags, OFFLINE} if self.flag else {*stored.job.flags} - {OFFLINE}
-            store.change_flags(conn, stored.job, flags, at=at)
+        if self.flags is not None:
+            store.change_flags(conn, stored.job, self.flags, at=at)
         if self.reason is not None:
             store.change(conn, stored.job.uid, reason=self.reason)
         store.add_event(conn, stored.job.uid, at, type=self.type, message=self.message)
@@ -89,18 +92,33 @@ class JobChange:
 def changes_of(stored: StoredJob, nodes: Iterable[Node], now: datetime) -> list[JobChange]:
     """The changes to a job that has not ended."""
     job, there = stored.job, {node.name: node for node in nodes if node.is_online(now)}
-    changes, own = [], there.get(job.node)
-    if own is None and OFFLINE not in job.flags:
-        message = f"Its node {job.node} is silent. What it does is not known; it goes on with its last plan."
-        changes.append(JobChange(message, "Offline", flag=True))
-    if own is not None and OFFLINE in job.flags:
-        changes.append(JobChange(f"Its node {job.node} is heard again.", "Online", flag=False))
+    own = there.get(job.node)
+    changes = _of_own_node(job, own)
     changes += _of_runner(stored, own) if own else []
     can_go_on = can_run(job, there.values(), now)
     if job.state is JobState.EXEC and not can_go_on:
         changes.append(JobChange(f"Of its plan {_gone(stored, there)} is gone.", state=JobState.UNSCHED))
     if job.state is JobState.UNSCHED and can_go_on:
         changes.append(JobChange("The nodes of its plan are there again.", state=JobState.EXEC))
+    return changes
+
+
+def _of_own_node(job: VideoJob, own: Node | None) -> list[JobChange]:
+    """Whether it is silent, and whether it can store what the runner reports; if it is silent, that is not known."""
+    if own is None:
+        message = f"Its node {job.node} is silent. What it does is not known; it goes on with its last plan."
+        flags = frozenset({*job.flags, OFFLINE})
+        return [] if OFFLINE in job.flags else [JobChange(message, "Offline", flags=flags)]
+    problem = own.report.report_problem
+    flags = frozenset({*job.flags} - NODE_FLAGS | ({NODE_FULL} if problem else set()))
+    changes = list[JobChange]()
+    if OFFLINE in job.flags:
+        changes.append(JobChange(f"Its node {job.node} is heard again.", "Online", flags=flags))
+    if problem and NODE_FULL not in job.flags:
+        message = f"Its node {job.node} cannot store results: {problem}. The newest wait in memory until it can."
+        changes.append(JobChange(message, "NodeFull", flags=flags))
+    if not problem and NODE_FULL in job.flags:
+        changes.append(JobChange(f"Its node {job.node} can store results again.", "NodeRoom", flags=flags))
     return changes
 
 

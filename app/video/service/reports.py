@@ -36,7 +36,9 @@ MOST_RESULTS = 1000
 MOST_ROWS = 2000
 MOST_CHARACTERS = 1 << 18
 MOST_SILENT_S = 30 * 86400.0
-OFFLINE = "offline"
+OFFLINE, NODE_FULL = "offline", "node_full"
+NODE_FLAGS = frozenset({OFFLINE, NODE_FULL})
+"""Flags that the node itself has given rise to, not the runner."""
 LONGEST = {"node": 63, "stage": 64, "resolution": 16, "model": 64, "at": 32}
 _READER = Reader(BadRequest)
 
@@ -171,7 +173,7 @@ class Reports:
         size = size_in(stored.generator_output)
         self.rules.judge(conn, producer_of_job(job), records, size=size, by_pts=not job.realtime, now=now)
         if report.flags is not None:
-            store.change_flags(conn, job, {*report.flags, *({OFFLINE} & set(job.flags))}, at=at)
+            store.change_flags(conn, job, {*report.flags, *(NODE_FLAGS & set(job.flags))}, at=at)
         store.put_measurements(conn, report.profile)
         if report.note:
             store.add_event(conn, job.uid, at, type="Note", message=report.note)

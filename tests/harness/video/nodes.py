@@ -70,6 +70,7 @@ class Env:
         self.media_server = MEDIA_SERVER
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
+        self.report_problem = ""
         for name, side in NODES.items():
             container.nodes.register(name, side, now=self.now)
         for name, models in MODELS.items():
@@ -161,7 +162,15 @@ class Env:
         offer = {"address": f"{ADDRESS[name]}:{AGENT_PORT}", "videos": VIDEOS, "media_server": self.media_server}
         offers = {JOBS: offer} if name == "edge0" else {}
         workers = tuple(self._worker(name, order) for order in known.values())
-        report = NodeReport(cpu=0.25, memory=0.5, cores=4, accelerators=("KL720",), offers=offers, workers=workers)
+        report = NodeReport(
+            cpu=0.25,
+            memory=0.5,
+            cores=4,
+            accelerators=("KL720",),
+            offers=offers,
+            workers=workers,
+            report_problem=self.report_problem,
+        )
         nodes.report(name, report, address=ADDRESS[name], version="1", now=self.now)
 
     def _worker(self, name: str, order: Order) -> WorkerReport:

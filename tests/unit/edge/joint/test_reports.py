@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
+from typing import cast
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -14,15 +18,19 @@ from app.edge.joint.reporter import (
     MAX_PICTURE_BYTES,
     QUEUE_LENGTH,
     SampleQueue,
+    StatusReporter,
     difference_hash,
     small_picture,
 )
+from app.edge.joint.rows import RowQueue
+from app.edge.joint.work import Work
 from app.edge.worker_server import log_as
 from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture, Prediction
 from app.joint_inference.hard_examples import Verdict
-from app.joint_inference.model.tally import Source
+from app.joint_inference.model.tally import RowChoice, Source
 from app.kit.process.periodic_thread import PeriodicThread
+from tests.harness.http_server import served
 
 EDGE = Prediction(boxes=(Box(1, 1, 1900, 1000, 0.7),), candidates=(Box(1, 1, 5, 5, 0.3),))
 
@@ -123,3 +131,27 @@ def test_pictures_that_look_alike_have_hashes_that_differ_in_few_bits() -> None:
     hashes = [int(difference_hash(picture), 16) for picture in (scene, lighter, other)]
     assert (hashes[0] ^ hashes[1]).bit_count() <= 5 < (hashes[0] ^ hashes[2]).bit_count()
     assert difference_hash(scene[:, :, 0])
+
+
+def test_rows_that_the_agent_has_no_room_for_are_sent_again_as_they_are() -> None:
+    statuses, bodies = [507, 200], list[bytes]()
+
+    def answer(request: BaseHTTPRequestHandler, body: bytes) -> None:
+        is_rows = urlsplit(request.path).path.endswith("/rows")
+        request.send_response(statuses.pop(0) if is_rows else 200)
+        request.end_headers()
+        if is_rows:
+            bodies.append(body)
+
+    rows = RowQueue(RowChoice.ALL)
+    rows.fill(rows.reserve(), Outcome("1", Source.EDGE, EDGE, Verdict(False, 0.5, "clear"), EDGE), (1920, 1080))
+    with served(answer) as url:
+        content = SimpleNamespace(worker=SimpleNamespace(name="edge"))
+        work = SimpleNamespace(content=content, namespace="default", service="door", uid="u", agent_url=url)
+        reporter = StatusReporter(cast(Work, work), lambda: {"status": "running"}, rows=rows)
+        reporter.step()
+        assert rows.report() is not None
+        reporter.step()
+        assert rows.report() is None
+        reporter.close()
+    assert len(bodies) == 2 and bodies[0] == bodies[1] and statuses == []

@@ -241,6 +241,17 @@ def test_an_order_that_a_node_cannot_store_is_told_with_the_cause(role: Role) ->
     assert "其磁碟已滿" in chinese and "cannot store" not in chinese
 
 
+def test_a_node_that_cannot_store_what_its_worker_reports_is_told_while_the_worker_goes_on() -> None:
+    edge = node("edge0", worker(Role.EDGE))
+    full = replace(edge, report=replace(edge.report, report_problem="its disk is full"))
+    plan = planned(full, node("cloud0", worker(Role.CLOUD)))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert "The node 'edge0' cannot store what its workers report: its disk is full." in plan.condition.message
+    assert (plan.active, plan.failed) == (2, 0)
+    chinese = filters(CHINESE)["written"](plan.condition.message)
+    assert "其磁碟已滿" in chinese and "記憶體" in chinese and "cannot" not in chinese
+
+
 def test_a_worker_that_ends_again_and_again_has_failed_also_while_it_is_tried() -> None:
     dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3, pid=77)
     plan = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
