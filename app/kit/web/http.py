@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, quote
 
 import redis
 from pydantic import BaseModel, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -18,6 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
 from app.kit.web.request_body import whole_body
 from app.kit.web.state import AppState
+from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -75,13 +77,19 @@ def checked(validate: Callable[[], Model]) -> Model:
     try:
         return validate()
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = error.errors(include_url=False, include_input=False)
         if problems[0]["type"] == "json_invalid":
             raise BadRequest("The body is not JSON.", hint=problems[0]["msg"]) from None
-        places = [{"at": ".".join(map(str, p["loc"])), "problem": p["msg"]} for p in problems]
+        places = [{"at": ".".join(map(str, p["loc"])), "problem": _sentence(p)} for p in problems]
         first = places[0]
         message = f"{first['at']}: {first['problem']}" if first["at"] else str(first["problem"])
         raise BadInput(message, hint=FIELDS_HINT, detail={"problems": places}) from None
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    """Returns the sentence of pydantic; that about a pattern of ours would show the pattern."""
+    is_text = problem.get("ctx", {}).get("pattern") == TEXT
+    return "Input should be a line without control characters" if is_text else problem["msg"]
 
 
 def wants_page(request: Request) -> bool:

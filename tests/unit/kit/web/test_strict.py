@@ -10,6 +10,8 @@ from pydantic import BaseModel, ValidationError
 from app.accounts.schemas import NewToken, TokenForm
 from app.conversion.schemas import BulkChange, JobChange, NewJob
 from app.exchange.schemas import NewDeviceResult, NewExport
+from app.kit.errors import BadInput
+from app.kit.web.http import checked
 
 KEYS = {"model_key": "m", "quant_key": "q"}
 FIELDS: list[tuple[type[BaseModel], dict[str, Any], str]] = [
@@ -35,3 +37,8 @@ def test_what_cannot_be_seen_is_no_name(schema: type[BaseModel], rest: dict[str,
     with pytest.raises(ValidationError):
         schema.model_validate(given(rest, field, f"a{hidden}b"))
     schema.model_validate(given(rest, field, "模型 ✓ ½ 👨‍👩‍👧 é"))
+
+
+def test_the_refusal_is_in_words() -> None:
+    with pytest.raises(BadInput, match=r"^name: Input should be a line without control characters$"):
+        checked(lambda: JobChange(name="a\x1b"))
