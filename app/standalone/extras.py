@@ -40,7 +40,7 @@ def _install(extra: str) -> bool:
         print("This Python environment has no pip, or does not know what modelmill needs.")
         print(f"Install the extra `{extra}` of modelmill the way you installed modelmill, then press the button again.")
         return False
-    print(f"Installing {' and '.join(packages)} from PyPI …")
+    print(f"Installing {' and '.join(packages)} from PyPI …", flush=True)
     command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     code = subprocess.run([*command, "--progress-bar=off", *_constraints(), *packages], check=False).returncode
     if code:
