@@ -35,6 +35,7 @@ class NodeAnswer(BaseModel):
 class HolderAnswer(BaseModel):
     user: str
     gpus: int
+    cpus: float
     by_node: dict[str, float]
     """node_id → GPUs that Ray has given it; the rest is reserved for it."""
     workload: str
@@ -46,6 +47,7 @@ class HolderAnswer(BaseModel):
 class FirstInLineAnswer(BaseModel):
     user: str
     gpus: int
+    cpus: float
     task_id: str | None
     """null where it is another user's, but for administrators."""
     starts_by: str | None

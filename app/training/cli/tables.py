@@ -156,15 +156,13 @@ def cluster_lines(cluster: Json) -> Iterator[str]:
     for held in cluster["holders"]:
         which = f" for {held['task_id']} ({held['state']})" if held["task_id"] else ""
         reserved = held["gpus"] - sum(held["by_node"].values())
-        yield f"{held['user']}: {_gpus(held['gpus'])}{which}" + (
-            f", {reserved:g} of them reserved" if reserved > 0 else ""
-        )
+        yield f"{held['user']}: {_size(held)}{which}" + (f", {reserved:g} of them reserved" if reserved > 0 else "")
     if first := cluster.get("first"):
         by = ""
         if first["starts_by"]:
             after = first["after_task"] or f"a task of {first['after_user']}"
             by = f", by {first['starts_by']} at the latest, when {after} ends"
-        yield f"first in line: {first['user']} with {_gpus(first['gpus'])}{by}"
+        yield f"first in line: {first['user']} with {_size(first)}{by}"
     yield f"{cluster['queued']} in line · seen {cluster['seen_at']}"
 
 
@@ -194,7 +192,7 @@ def _demand(demand: Json) -> str:
     nodes, per_node = demand["nodes"], demand["gpus_per_node"]
     spread = f" ({nodes} nodes with {per_node} each)" if nodes > 1 else ""
     others = "".join(f", {_resource(one)}" for one in sorted(demand["resources"].items()))
-    return f"{_gpus(demand['gpus'])}{spread}, {demand['cpus']:g} CPUs{others}"
+    return f"{_count(demand, 'gpus')}{spread}, {demand['cpus']:g} CPUs{others}"
 
 
 def _resource(one: tuple[str, float]) -> str:
@@ -204,8 +202,13 @@ def _resource(one: tuple[str, float]) -> str:
     return kind if kind != name else f"{name} {amount:g}"
 
 
-def _gpus(count: float) -> str:
-    return f"{count:g} GPU" + ("" if count == 1 else "s")
+def _size(record: Json) -> str:
+    """In GPUs; in CPUs where it needs no GPU."""
+    return _count(record, "gpus" if record["gpus"] else "cpus")
+
+
+def _count(record: Json, unit: str) -> str:
+    return f"{record[unit]:g} {unit[:-1].upper()}" + ("" if record[unit] == 1 else "s")
 
 
 def _held_on(node_id: str, holders: Iterable[Json]) -> Iterator[str]:

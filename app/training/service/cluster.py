@@ -34,6 +34,8 @@ class Holder:
     """Its whole demand."""
     by_node: dict[str, float]
     """GPUs by node id that Ray has allocated; the rest is reserved."""
+    cpus: float = 0
+    """Its whole demand."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class FirstInLine:
     """Whose task must end for it."""
     after_task: str | None = None
     """Which task, if it is of the same user."""
+    cpus: float = 0
 
 
 @dataclass(frozen=True)

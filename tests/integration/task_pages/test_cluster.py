@@ -13,7 +13,7 @@ from app.kit.clock import now, to_text
 from app.settings import Settings
 from app.standalone.data_folder import DataFolder, Lock
 from app.training.model import Node
-from app.training.service.cluster import ClusterPicture, ClusterView, FirstInLine
+from app.training.service.cluster import ClusterPicture, ClusterView, FirstInLine, Holder
 from tests.harness.deployment import Deployment
 from tests.harness.page_text import polled, text_of
 from tests.harness.training.tasks import show_cluster
@@ -40,6 +40,14 @@ def test_the_picture_is_renewed_and_its_absence_told(web: httpx.Client, deployme
     show_cluster(deployment, None)
     gone = web.get(again)
     assert "The cluster cannot be seen" in text_of(gone) and polled(gone)  # it may come
+
+
+def test_a_cluster_without_gpus_counts_cpus(web: httpx.Client, deployment: Deployment) -> None:
+    held = Holder("t", "somebody", "script", "RUNNING", 0, {}, cpus=2)
+    node = Node("n1aabbccdd", "10.0.0.11", 0, 0, 4, 1)
+    show_cluster(deployment, ClusterView(to_text(now()), (node,), (held,), first=FirstInLine("u", "me", 0, cpus=3)))
+    page = text_of(web.get("/ui/cluster"))
+    assert "1 / 4 CPUs free" in page and "with 3 CPUs." in page and "2 CPUs" in page
 
 
 def test_where_training_is_off_an_administrator_is_told_how_to_switch_it_on(tmp_path: Path) -> None:
@@ -95,7 +103,7 @@ def test_of_several_clusters_each_is_shown_and_the_one_that_is_away_is_named(tmp
             assert "t12" not in page, "the id of another user's task is nobody's business"
             answer = web.get("/api/v2/cluster").json()
             assert (answer["name"], [one["name"] for one in answer["further"]]) == ("lab", ["west"])
-            first = {"user": "somebody", "gpus": 8, "task_id": "t", "starts_by": at}
+            first = {"user": "somebody", "gpus": 8, "cpus": 0, "task_id": "t", "starts_by": at}
             assert answer["first"] == {**first, "after_user": "somebody", "after_task": "t12"}
             assert 'list="clusters"' in web.get("/ui/tasks/new").text
             assert 'modelmill_training_ray_up{cluster="west"} 0.0' in web.get("/metrics").text

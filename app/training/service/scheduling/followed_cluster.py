@@ -211,8 +211,9 @@ class FollowedCluster:
 
 def _holder(allocation: Allocation) -> Holder:
     task = allocation.task
+    gpus, cpus = task.demand.gpus, task.demand.cpus
     return Holder(
-        task.task_id, task.user, task.workload.value, task.state.value, task.demand.gpus, dict(allocation.claim.gpus)
+        task.task_id, task.user, task.workload.value, task.state.value, gpus, dict(allocation.claim.gpus), cpus
     )
 
 

@@ -261,7 +261,7 @@ class Scheduler:
 
 def _first(entry: QueueEntry, reason: Waiting) -> FirstInLine:
     promise = {name: reason.facts.get(name) for name in ("starts_by", "after_user", "after_task")}
-    return FirstInLine(entry.task_id, entry.user, entry.demand.gpus, **promise)
+    return FirstInLine(entry.task_id, entry.user, entry.demand.gpus, **promise, cpus=entry.demand.cpus)
 
 
 def _rules(

@@ -540,7 +540,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
         "may_train": True,
         "resources": {"accelerator_type:A100": 1, "nvlink": 2},
     }
-    held = {"user": "alice", "gpus": 8, "by_node": {"n" * 56: 6.0}, "task_id": ID, "state": "RUNNING"}
+    held = {"user": "alice", "gpus": 8, "cpus": 26.0, "by_node": {"n" * 56: 6.0}, "task_id": ID, "state": "RUNNING"}
     return {
         "is_on": True,
         "seen_at": "now",
@@ -558,6 +558,14 @@ def test_the_cluster_is_told_with_who_holds_what(capsys):
     lines = list(cluster_lines(cluster()))
     assert f"alice: 8 GPUs for {ID} (RUNNING), 2 of them reserved" in lines
     assert lines[-1].startswith("3 in line")
+
+
+def test_what_needs_no_gpu_is_counted_in_cpus():
+    held = {"user": "alice", "gpus": 0, "cpus": 1.0, "by_node": {}, "task_id": None, "state": None}
+    first = {"user": "bob", "gpus": 0, "cpus": 2.0, "starts_by": "noon", "after_user": "alice", "after_task": None}
+    lines = list(cluster_lines(cluster(holders=[held], first=first)))
+    assert "alice: 1 CPU" in lines
+    assert "first in line: bob with 2 CPUs, by noon at the latest, when a task of alice ends" in lines
 
 
 @pytest.mark.parametrize(
