@@ -19,6 +19,7 @@ from app.conversion.client import ConversionClient
 from app.conversion.options import goal_or_knobs
 from app.kit.cli.api_client import ApiError
 from app.kit.errors import ModelmillError
+from app.kit.text.merge_patch import merge_patch
 from app.model_registry.client import ModelsClient
 
 INSTRUCTIONS = (
@@ -147,7 +148,7 @@ class ConversionTools:
             record = client.job(job_id)
             keys = [f"jobs/{record['job_id']}/input/{file}" for file in ("model.onnx", "quant.zip")]
             patch = {**options, "quantization": goal_or_knobs(options.get("quantization") or {})}
-            changed, tags = _merged(record["options"], patch), tuple(record["tags"])
+            changed, tags = merge_patch(record["options"], patch), tuple(record["tags"])
             return _shown(client.submit(*keys, options=changed, name=name or record["name"], tags=tags))
 
     def list_jobs(self, search: str = "", status: str = "", limit: int = 20) -> Answer:
@@ -191,16 +192,3 @@ def _actions(client: ConversionClient, job_id: str) -> list[Answer]:
         return []
     actions: list[Answer] = answer.get("actions", [])
     return actions
-
-
-def _merged(base: Answer, patch: Answer) -> Answer:
-    """Applies a JSON merge patch; null removes a value, so that the default applies."""
-    merged = dict(base)
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        elif isinstance(value, dict) and isinstance(merged.get(name), dict):
-            merged[name] = _merged(merged[name], value)
-        else:
-            merged[name] = value
-    return merged

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.kit.cli.json_file import read_json
+from app.kit.cli.document_files import read_json
 from app.kit.cli.service_options import AsJson, Url
 
 if TYPE_CHECKING:

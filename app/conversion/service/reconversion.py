@@ -12,6 +12,7 @@ from app.conversion.model import JobRecord
 from app.conversion.options import Options, goal_or_knobs
 from app.conversion.service import Conversion
 from app.kit.errors import BadInput
+from app.kit.text.merge_patch import merge_patch
 
 
 def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
@@ -20,7 +21,7 @@ def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
     if isinstance(quantization, Mapping):
         patch = {**patch, "quantization": goal_or_knobs(quantization)}
     try:
-        return Options.model_validate(_merged(options.model_dump(mode="json"), patch))
+        return Options.model_validate(merge_patch(options.model_dump(mode="json"), patch))
     except ValidationError:
         return None
 
@@ -47,16 +48,3 @@ def convert_again(
     submission = conversion.submissions.remembered(record.job_id, record.owner)
     changed = replace(submission, options=options, name=record.name, tags=record.tags, prediction=prediction or {})
     return conversion.submissions.submit(changed)
-
-
-def _merged(target: Any, patch: Any) -> Any:
-    """RFC 7396."""
-    if not isinstance(patch, Mapping):
-        return patch
-    base = dict(target) if isinstance(target, Mapping) else {}
-    for name, value in patch.items():
-        if value is None:
-            base.pop(name, None)
-        else:
-            base[name] = _merged(base.get(name), value)
-    return base

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
+from app.kit.cli.document_files import read_file
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
@@ -231,25 +231,11 @@ def path_of(service: str) -> str:
     return path_of(*parted(service))
 
 
-STDIN = "-"
-
-
 def read_resources(file: str) -> list[Any]:
     """All that the file holds. Raises NotFound, BadRequest, and as parse_documents."""
     from app.joint_inference.documents import parse_documents
 
-    return parse_documents(_bytes(file))
-
-
-def _bytes(file: str) -> bytes:
-    if file == STDIN:
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {file}", hint="Name the YAML of the service, or - for stdin.") from None
-    except OSError as error:
-        raise BadRequest(f"{file} cannot be read: {error.strerror}") from error
+    return parse_documents(read_file(file))
 
 
 AT = (

@@ -36,11 +36,11 @@ from app.joint_inference.kubernetes.write_endpoints import (
 from app.joint_inference.model import field_ownership
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.resource import Service
-from app.joint_inference.service.changes import merged
 from app.joint_inference.service.services import ResourceEdit
 from app.joint_inference.validation import known_fields
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput, BadRequest
+from app.kit.text.merge_patch import merge_patch
 from app.kit.web.auth import user_of
 
 
@@ -60,7 +60,7 @@ def _merged(request: Request, patch: Any) -> Response:
         raise BadRequest("A merge patch is an object.")
 
     def edit(before: Service) -> tuple[Any, None]:
-        resource = merged(before.to_resource(), patch)
+        resource = merge_patch(before.to_resource(), patch)
         return resource if metadata_of(patch).get("resourceVersion") else _of_any_version(resource), None
 
     return _changed(request, edit, Manager(write_options(request).manager))
@@ -116,7 +116,7 @@ def _changed(request: Request, edit: ResourceEdit, by: Manager, warnings: list[s
 
 
 def _of_any_version(resource: Any) -> Any:
-    return merged(resource, {"metadata": {"resourceVersion": None}})
+    return merge_patch(resource, {"metadata": {"resourceVersion": None}})
 
 
 PATCHES = {MERGE: _merged, JSON_PATCH: _patched, APPLY: _applied}

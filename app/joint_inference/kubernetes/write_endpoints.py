@@ -26,10 +26,10 @@ from app.joint_inference.kubernetes.requests import (
 from app.joint_inference.model.field_ownership import UPDATE, Manager, check_status
 from app.joint_inference.model.resource import API_VERSION, KIND, Service
 from app.joint_inference.service import Services
-from app.joint_inference.service.changes import merged
 from app.joint_inference.validation import validated, validated_status
 from app.kit.clock import now
 from app.kit.errors import BadRequest, ModelmillError
+from app.kit.text.merge_patch import merge_patch
 from app.kit.web.auth import user_of
 from app.kit.web.idempotency import once
 
@@ -145,7 +145,7 @@ def _status_put(request: Request, body: dict[str, Any]) -> Response:
     if content_type(request) == APPLY:
         check_status(before.status, validated_status(body.get("status") or {}), force=writing.is_forced)
     if request.method == "PATCH":
-        body = {"metadata": metadata_of(body), "status": merged(before.status, body.get("status", {}))}
+        body = {"metadata": metadata_of(body), "status": merge_patch(before.status, body.get("status", {}))}
     check_uid(before, body)
     check_version(before, body)
     status = validated_status(body.get("status") or {})

@@ -108,16 +108,3 @@ def terminating(service: Service, at: str) -> dict[str, Any]:
     ending = Condition(ConditionType.PENDING, Reason.TERMINATING, "Its workers are being ended.")
     conditions = conditions_after(service.status.get("conditions", ()), ending, None, at)
     return {"deleted_at": at, "status": {**service.status, "conditions": conditions}}
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """The target with the patch; neither is changed."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(result.get(name), value)
-    return result

@@ -16,7 +16,6 @@ from app.joint_inference.model.resource import PLURAL, Role, Service, specificat
 from app.joint_inference.model.rollout import RolloutAction
 from app.joint_inference.model.status import completed
 from app.joint_inference.service.changes import (
-    merged,
     names_version,
     new_service,
     of_this_name,
@@ -31,6 +30,7 @@ from app.joint_inference.validation import validated
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
+from app.kit.text.merge_patch import merge_patch
 from app.model_registry.model import Model, ModelUse, Usage, follows, version_on
 from app.nodes.service import Nodes
 
@@ -119,9 +119,9 @@ class Services:
         """
 
         def edit(service: Service) -> tuple[Any, None]:
-            resource = merged(service.to_resource(), patch)
+            resource = merge_patch(service.to_resource(), patch)
             is_of_any = not names_version(patch)
-            return merged(resource, {"metadata": {"resourceVersion": None}}) if is_of_any else resource, None
+            return merge_patch(resource, {"metadata": {"resourceVersion": None}}) if is_of_any else resource, None
 
         return self.change(user, namespace, name, edit, now=now, by=by)
 

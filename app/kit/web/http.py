@@ -56,11 +56,14 @@ async def form(request: Request, model: type[Model]) -> Model:
 
 
 def query(request: Request, model: type[Model]) -> Model:
-    """Parses the query parameters as this model; repeated or unknown ones are refused."""
+    """Parses the query parameters as this model; repeated or unknown ones are refused, and so is NUL, which PostgreSQL
+    cannot compare."""
     given = request.query_params
     repeated = [name for name, count in Counter(name for name, _ in given.multi_items()).items() if count > 1]
     if repeated:
         raise BadInput(f"{repeated[0]}: given more than once", hint=FIELDS_HINT)
+    if any("\0" in value for value in given.values()):
+        raise BadInput("A parameter has a NUL character.", hint=FIELDS_HINT)
     return checked(lambda: model.model_validate(dict(given)))
 
 

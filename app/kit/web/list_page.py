@@ -1,13 +1,28 @@
-"""The query of a list: filters, pagination by a cursor, and a fragment that updates it."""
+"""The query of a page: what it shows, and the fragment that updates it; of a list also filters, and pagination by a
+cursor."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlencode
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from app.kit.web.http import FilterForm
+
+
+class ViewQuery(BaseModel):
+    """Common parameters of a page that has a usual view."""
+
+    seen: Annotated[str, Field(max_length=64)] = ""
+    """What the page already shows, for the fragment that updates it."""
+
+    def url(self, page: str, **change: Any) -> str:
+        """The same page with something changed; what is usual is omitted."""
+        usual = type(self)().model_dump()
+        values = {**self.model_dump(exclude={"seen"}), **change}
+        kept = {name: value for name, value in values.items() if value != usual.get(name)}
+        return f"{page}?{urlencode(kept)}" if kept else page
 
 
 class ListQuery(FilterForm):

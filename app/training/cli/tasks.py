@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
+from app.kit.cli.document_files import read_file
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_record, print_table
 from app.kit.cli.terminal_text import print_log
@@ -24,7 +25,6 @@ from app.training.model import Workload
 if TYPE_CHECKING:
     from app.training.client import TrainingClient
 
-STDIN = "-"
 SEARCHED_AT_MOST = 1000
 FULL_ID = re.compile(r".+-[0-9]{8}-[0-9]{6}-[0-9a-z]{4,}")
 GOES_ON = "Ctrl-C while following leaves the task as it is; `modelmill train cancel` ends it. "
@@ -346,18 +346,6 @@ def _submitted(client: TrainingClient, spec: bytes) -> dict[str, Any]:
         return client.submit(spec, idempotency_key=key)
     except Unreachable:
         return client.submit(spec, idempotency_key=key)
-
-
-def read_file(file: str) -> bytes:
-    """A document that a command names. Raises NotFound, BadRequest."""
-    if file == STDIN:
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {file}", hint="Name the YAML of the task, or - for stdin.") from None
-    except OSError as error:
-        raise BadRequest(f"{file} cannot be read: {error.strerror}") from error
 
 
 def _end(record: dict[str, Any], job: dict[str, Any] | None) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,6 +16,7 @@ from starlette.routing import Route
 from app.kit.errors import NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
+from app.kit.web.list_page import ViewQuery
 from app.kit.web.live_fragment import fragment, reload_page
 from app.kit.web.templates import render
 from app.training.access import training_of
@@ -28,7 +29,7 @@ USUAL_TAIL = 2000
 LOG_FILE = "driver.log"
 
 
-class LogPageQuery(BaseModel):
+class LogPageQuery(ViewQuery):
     """What of a log is shown, and how."""
 
     tail: Annotated[int, Field(ge=1, le=TAILS[-1])] = USUAL_TAIL
@@ -40,18 +41,10 @@ class LogPageQuery(BaseModel):
     """Lines with this text alone."""
     process: Annotated[str, Field(max_length=200)] = ""
     """Lines of this process alone."""
-    seen: Annotated[str, Field(max_length=64)] = ""
 
     @property
     def lines(self) -> LineFilter:
         return LineFilter(self.q.strip(), self.process)
-
-    def url(self, page: str, **change: Any) -> str:
-        """The same page with something changed; what is usual is omitted."""
-        usual = LogPageQuery().model_dump()
-        values = {**self.model_dump(exclude={"seen"}), **change}
-        kept = {name: value for name, value in values.items() if value != usual.get(name)}
-        return f"{page}?{urlencode(kept)}" if kept else page
 
 
 def log(request: Request) -> Response:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,6 +17,7 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.line_plot import Dot, Line, Plot, Series, axes, path_of, ticks
+from app.kit.web.list_page import ViewQuery
 from app.kit.web.live_fragment import is_current, reload_page, unchanged, version_of
 from app.kit.web.templates import render
 from app.training.access import training_of
@@ -163,7 +163,7 @@ OFFERED = 20
 """The latest tasks, to be drawn beside this one."""
 
 
-class CurveView(BaseModel):
+class CurveView(ViewQuery):
     """Which curves are drawn, and how."""
 
     x: Literal["steps", "time"] = "steps"
@@ -173,18 +173,10 @@ class CurveView(BaseModel):
     group: Annotated[str, Field(max_length=200)] = OVERVIEW
     also: Annotated[str, Field(max_length=500)] = ""
     """Ids of other tasks, with commas."""
-    seen: Annotated[str, Field(max_length=64)] = ""
 
     @property
     def others(self) -> list[str]:
         return [task_id for task_id in dict.fromkeys(self.also.split(",")) if task_id][:MOST_OTHERS]
-
-    def url(self, page: str, **change: Any) -> str:
-        """The same page with something changed; what is usual is omitted."""
-        usual = CurveView().model_dump()
-        values = {**self.model_dump(exclude={"seen"}), **change}
-        kept = {name: value for name, value in values.items() if value != usual.get(name)}
-        return f"{page}?{urlencode(kept)}" if kept else page
 
     def with_other(self, page: str, task_id: str) -> str:
         """The same page with another task's curves, or without, if they are there."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from app.homes.errors import disk_errors, refused
+from app.homes.errors import refused
 from app.homes.service import Homes
 from app.homes.tree_walk import FOLDER, walk
 from app.kit.errors import ModelmillError
@@ -19,7 +19,7 @@ from app.training import store
 from app.training.model import Task
 from app.training.model.checkpoint_order import CheckpointRanking, rank
 from app.training.model.learning_curve import Curve
-from app.training.service.folders import checkpoints_of, opened_file, parent_of
+from app.training.service.folders import checkpoints_of, opened_file, opened_folder
 from app.training.spec import TaskSpec, read_spec
 from app.training.workloads import CHECKPOINTS
 
@@ -43,14 +43,14 @@ class Checkpoint:
 
 def checkpoints_in(homes: Homes, user: str, path: str) -> list[Checkpoint]:
     """The checkpoints in a folder, by step. path: of the folder, as in tasks. If it does not exist: an empty list."""
-    with suppress(ModelmillError), _opened(homes, user, path) as fd:
+    with suppress(ModelmillError), opened_folder(homes, user, path) as fd:
         return sorted(_checkpoints(fd, path), key=lambda one: one.step)
     return []
 
 
 def steps_in(homes: Homes, user: str, path: str) -> list[int]:
     """The steps of those in a folder, in order; cheap enough for frequent use. path: as of `checkpoints_in`."""
-    with suppress(ModelmillError), _opened(homes, user, path) as fd:
+    with suppress(ModelmillError), opened_folder(homes, user, path) as fd:
         return sorted(_steps(fd).values())
     return []
 
@@ -60,17 +60,6 @@ def complete_step(homes: Homes, user: str, path: str) -> int | None:
     with suppress(ModelmillError, ValueError), opened_file(homes, user, f"{path}/{LATEST_FILE}") as fd:
         return int(os.pread(fd, 20, 0))
     return None
-
-
-@contextmanager
-def _opened(homes: Homes, user: str, path: str) -> Iterator[int]:
-    """A descriptor of a folder. Raises the errors of homes."""
-    with disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
-        fd = os.open(name, FOLDER, dir_fd=above_fd)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
 
 
 def _steps(fd: int) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.cli.json_file import read_json
+from app.kit.cli.document_files import read_json
 from app.kit.cli.service_options import AsJson, Limit, Url
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest

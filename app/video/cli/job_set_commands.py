@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.command import EPILOG
-from app.kit.cli.json_file import read_json
+from app.kit.cli.document_files import read_json
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import ClassVar
 from urllib.parse import quote
 
 from app.edge.video.runner.paced_thread import PacedThread
@@ -33,6 +34,9 @@ logger = logging.getLogger(__name__)
 class Broadcaster(PacedThread):
     """Broadcasts scenes."""
 
+    FAILING: ClassVar[str] = "It is not broadcast"
+    WORKS_AGAIN: ClassVar[str] = "It is broadcast again."
+
     def __init__(
         self,
         broadcast: Broadcast,
@@ -49,12 +53,11 @@ class Broadcaster(PacedThread):
             draw: returns the picture of a scene.
             note: called with the begin and the end of a problem, for the job's events.
         """
-        super().__init__("broadcast", fps=broadcast.fps, most_of_a_core=MOST_OF_A_CORE, again_s=AGAIN_S)
-        self._width, self._draw, self._note = broadcast.width, draw, note
+        super().__init__("broadcast", draw, note, fps=broadcast.fps, most_of_a_core=MOST_OF_A_CORE, again_s=AGAIN_S)
+        self._width = broadcast.width
         self._url = f"{server.rstrip('/')}/{quote(broadcast.path or uid)}" if server else ""
         self._push: RtspPush | None = None
         self._frames = self._connections = 0
-        self._problem, self._is_failing = "", False
         self._pause_s = self._retry_at_s = 0.0
 
     def start(self) -> None:
@@ -105,17 +108,10 @@ class Broadcaster(PacedThread):
         self._frames += 1
         self._connections += is_new
         self._pause_s = 0.0
-        if self._is_failing:
-            self._is_failing = False
-            self._note("It is broadcast again.")
+        self._recover()
         return spent_s
 
     def _disconnect(self) -> None:
         push, self._push = self._push, None
         if push is not None:
             push.close()
-
-    def _fail(self, problem: str) -> None:
-        if not self._is_failing or problem != self._problem:
-            self._problem, self._is_failing = problem, True
-            self._note(f"It is not broadcast: {problem}. The job goes on.")

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import ClassVar
 
 from app.edge.video.runner.preview import PreviewScene, SceneThread
+from app.inference.prediction import Picture
 
 SMOOTHED = 0.05
 
@@ -14,9 +16,15 @@ SMOOTHED = 0.05
 class PacedThread(SceneThread):
     """Takes scenes, for subclasses that say how."""
 
+    FAILING: ClassVar[str]
+    """What a problem prevents, as the job's events have it."""
+    WORKS_AGAIN: ClassVar[str]
+
     def __init__(
         self,
         name: str,
+        draw: Callable[[PreviewScene], Picture],
+        note: Callable[[str], None],
         *,
         fps: float,
         most_of_a_core: float,
@@ -26,12 +34,16 @@ class PacedThread(SceneThread):
         """
         Args:
             name: of the thread.
+            draw: returns the picture of a scene.
+            note: called with the begin and the end of a problem, for the job's events.
             fps: the most scenes per second.
             most_of_a_core: the share of a core above which there are fewer.
             again_s: seconds without a new scene after which the last one is taken again; None: it is not.
             clock: seconds, for the time of a scene.
         """
         super().__init__(name)
+        self._draw, self._note = draw, note
+        self._problem, self._is_failing = "", False
         self._fps, self._most, self._again_s, self._clock = fps, most_of_a_core, again_s, clock
         self._share = 0.0
         """The share of a core that it takes."""
@@ -48,6 +60,16 @@ class PacedThread(SceneThread):
         """Takes a scene of this time. Returns the seconds of computation that it has caused in other processes; raises
         nothing."""
         raise NotImplementedError
+
+    def _fail(self, problem: str) -> None:
+        if not self._is_failing or problem != self._problem:
+            self._problem, self._is_failing = problem, True
+            self._note(f"{self.FAILING}: {problem}. The job goes on.")
+
+    def _recover(self) -> None:
+        if self._is_failing:
+            self._is_failing = False
+            self._note(self.WORKS_AGAIN)
 
     def _run(self) -> None:
         while (newest := self._next()) is not None:

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from app.edge.video.runner.paced_thread import PacedThread
 from app.edge.video.runner.preview import PreviewScene
 from app.edge.video.runner.resize import Size, even_size, resized, size_of
 from app.edge.video.runner.video_segments import (
+    NO_ENCODER,
     SegmentRing,
     SegmentWriter,
     VideoFormat,
@@ -35,7 +36,6 @@ SEGMENT_S = 10.0
 GAP_S = 5.0
 """Seconds without a picture after which a segment ends."""
 MOST_OF_A_CORE = 0.1
-NO_ENCODER = "PyAV is not installed on the node, or has no encoder for H.264 or VP8"
 DISK_FULL = "the disk of the node is full"
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,9 @@ class Recorder(PacedThread):
         clock: seconds since 1970.
     """
 
+    FAILING: ClassVar[str] = "Nothing is recorded"
+    WORKS_AGAIN: ClassVar[str] = "It is recorded again."
+
     def __init__(
         self,
         limits: Recording,
@@ -77,13 +80,12 @@ class Recorder(PacedThread):
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__("recorder", fps=limits.fps, most_of_a_core=MOST_OF_A_CORE, clock=clock)
-        self._limits, self._draw, self._note = limits, draw, note
+        super().__init__("recorder", draw, note, fps=limits.fps, most_of_a_core=MOST_OF_A_CORE, clock=clock)
+        self._limits = limits
         self._ring = SegmentRing(folder / FOLDER, limits)
         self._format: VideoFormat | None = available_format()
         self._writer: SegmentWriter | None = None
         self._size: Size | None = None
-        self._problem = ""
         self._writing = threading.Lock()
 
     def start(self) -> None:
@@ -97,7 +99,8 @@ class Recorder(PacedThread):
             writer, begins_s, ends_s = self._writer, self._ring.begins_s, self._ring.ends_s
             if writer is not None:
                 begins_s, ends_s = writer.begins_s if begins_s is None else begins_s, writer.ends_s
-            return RecordingState(begins_s, ends_s, self._ring.size_bytes, round(self._share, 4), self._problem)
+            problem = self._problem if self._is_failing else ""
+            return RecordingState(begins_s, ends_s, self._ring.size_bytes, round(self._share, 4), problem)
 
     def clip(self, begins_s: float, ends_s: float) -> tuple[bytes, str]:
         """Returns the recording of a time, and its media type.
@@ -161,11 +164,4 @@ class Recorder(PacedThread):
             is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
             self._fail(DISK_FULL if is_full else f"writing has failed: {type(error).__name__}")
             return
-        if self._problem:
-            self._problem = ""
-            self._note("It is recorded again.")
-
-    def _fail(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            self._note(f"Nothing is recorded: {problem}. The job goes on.")
+        self._recover()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from app.edge.video.runner.resize import Size
-from app.edge.video.runner.video_segments import VideoWriter, available_format
+from app.edge.video.runner.video_segments import NO_ENCODER, VideoWriter, available_format
 from app.edge.video.stage_host.child_protocol import receive, send
 from app.inference.prediction import Picture
 from app.kit.process.spawn import python_module, spawn
@@ -25,7 +25,6 @@ from app.kit.process.spawn import python_module, spawn
 CONNECT_S, TAKE_S = 20.0, 10.0
 """Seconds for the first frame, with the start of the process and the connection, and for each further one."""
 STALLED = "the media server takes nothing"
-NO_ENCODER = "PyAV is not installed on the node, or has no encoder for H.264 or VP8"
 
 
 class PushFailed(Exception):

@@ -39,6 +39,7 @@ class VideoFormat:
     options: Mapping[str, str]
 
 
+NO_ENCODER = "PyAV is not installed on the node, or has no encoder for H.264 or VP8"
 FORMATS = (
     VideoFormat(
         "libx264", "mp4", "video/mp4", {"preset": "ultrafast", "tune": "zerolatency", "crf": "28", "forced-idr": "1"}

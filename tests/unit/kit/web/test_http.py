@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import httpx
 import pytest
+from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.web.http import EXCEPTION_HANDLERS, RangeNotSatisfiable, byte_range, stream_bytes
+from app.kit.errors import BadInput
+from app.kit.web.http import EXCEPTION_HANDLERS, RangeNotSatisfiable, byte_range, query, stream_bytes
 
 CONTENT = bytes(range(100))
 
@@ -135,3 +138,16 @@ def test_a_number_in_a_path_is_as_long_as_a_columns() -> None:
     client = httpx.AsyncClient(transport=httpx.ASGITransport(Starlette(routes=[route])), base_url="http://web")
     short, long = (asyncio.run(client.get(f"/answers/{digits}")).status_code for digits in ("1" * 9, "1" * 5000))
     assert (short, long) == (200, 404)
+
+
+class _Query(BaseModel):
+    q: str = ""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("q=a%00", "has a NUL character"), ("q=1&q=2", "q: given more than once"), ("q=%E9", None)]
+)
+def test_a_query_that_no_database_can_compare_is_refused(text: str, problem: str | None) -> None:
+    request = Request({"type": "http", "query_string": text.encode(), "headers": []})
+    with pytest.raises(BadInput, match=problem) if problem else contextlib.nullcontext():
+        assert query(request, _Query).q

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.kit.cli.json_file import read_json
+from app.kit.cli.document_files import read_json
 from app.kit.errors import BadRequest
 
 
