@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,12 @@ def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _unpack(images: Path, folder: Path, limits: dict[str, int]) -> None:
+    """Does nothing if a process before this one has done it."""
     from app.conversion.intake.archive import extract
 
+    if folder.exists() and not images.exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
     images.unlink()

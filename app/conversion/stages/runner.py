@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord, Stage
 from app.conversion.options import ToolchainName
+from app.conversion.stages.continuation import continued
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.reuse import ReusedStage, StageReuse
 from app.conversion.stages.triage import MODEL_BYTES_MOST, TriageRunner, advice_of, is_crash
 from app.conversion.stages.workspace import Workspace
+from app.conversion.toolchains.base import SCRATCH, SEARCH_JOURNAL
 from app.conversion.toolchains.kneron import installation
 from app.conversion.work_leases import Turn
 from app.kit.clock import now, to_text
@@ -153,14 +155,17 @@ class StageRunner:
         try:
             with span("toolchain"), StageLog(space.log, self.settings.log_bytes, self.settings.live_log_bytes) as log:
                 running.log = log
-                finished = self.sandbox.run(
+                hooks = Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost)
+                run = partial(
+                    self.sandbox.run,
                     CHILD,
                     self._request(space),
                     work_dir=space.folder,
-                    limits=limits_of(self.settings, space),
                     places=self._places(space.record),
-                    hooks=Hooks(on_log=log.write, on_progress=running.report, should_stop=lambda: running.lost),
+                    hooks=hooks,
                 )
+                limits = limits_of(self.settings, space)
+                finished = continued(run, limits, space.folder / SCRATCH / SEARCH_JOURNAL, log.write)
             result = finished.result
             with span("upload"):
                 artifacts = again(lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes))

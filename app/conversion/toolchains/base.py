@@ -19,6 +19,8 @@ from app.kit.sandbox.errors import StageFailed
 
 REF_IMAGES = "ref_images"
 SCRATCH = "scratch"
+SEARCH_JOURNAL = "search.jsonl"
+"""In SCRATCH: what a search has measured, from which another process can go on."""
 OUTPUTS = {Stage.ONNX: "out.onnx", Stage.BIE: "out.bie", Stage.NEF: "out.nef"}
 SNR_DB_MIN = model.SNR_DB_MIN
 

@@ -91,6 +91,17 @@ class Score:
     def drop_percent(self) -> float | None:
         return statistics.fmean(self.drops) if self.drops else None
 
+    def to_json(self, pictures: Sequence[JudgedPicture]) -> dict[str, Any]:
+        """Returns the score with the place of each lowest picture among these."""
+        places = {id(picture): place for place, picture in enumerate(pictures)}
+        return vars(self) | {"lowest": {name: [low, places[id(one)]] for name, (low, one) in self.lowest.items()}}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any], pictures: Sequence[JudgedPicture]) -> Score:
+        """Reads what `to_json` wrote."""
+        lowest = {name: (low, pictures[place]) for name, (low, place) in row["lowest"].items()}
+        return cls(**{**row, "lowest": lowest})
+
 
 @dataclass(frozen=True)
 class JudgedModel:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from app.conversion.goals import Goal
@@ -26,6 +27,7 @@ from app.conversion.toolchains.host.search.budget import LAST_RESORT_S, SEARCH_S
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import FirstBad, first_bad
+from app.conversion.toolchains.host.search.journal import Journal
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.recipe import choice_of, rewrites_of
@@ -62,6 +64,7 @@ def search(
     reporting: Sequence[int] = (),
     logits: Mapping[str, str] | None = None,
     last_resort_s: float = LAST_RESORT_S,
+    kept_in: tuple[Path | None, str] = (None, ""),
 ) -> SearchResult:
     """Find the cheapest quantization that holds the goal.
 
@@ -76,13 +79,27 @@ def search(
         reporting: places of the samples that neither calibrate nor choose; the result is reported on them.
         logits: exposed inputs of sigmoids, by the output that comes from each.
         last_resort_s: seconds by the clock after which a search without a named budget ends, too.
+        kept_in: file that keeps what was measured, for a process that continues this one, and digest of the work.
 
     Raises:
         NotFinite: An input or an output of the float model holds a NaN or an infinity.
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    given = model, plan, samples, options, goal, threads, meter_of, step, reporting, logits or {}, last_resort_s
+    given = (
+        model,
+        plan,
+        samples,
+        options,
+        goal,
+        threads,
+        meter_of,
+        step,
+        reporting,
+        logits or {},
+        last_resort_s,
+        kept_in,
+    )
     return _Search(*given).run()
 
 
@@ -100,6 +117,7 @@ class _Search:
         reporting: Sequence[int],
         logits: Mapping[str, str],
         last_resort_s: float,
+        kept_in: tuple[Path | None, str],
     ) -> None:
         self.samples, self.options, self.goal = samples, options, goal
         self.threads, self.step = threads, step
@@ -108,9 +126,13 @@ class _Search:
         given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._calibrating)
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of, logits=logits)
         self.builder = CandidateBuilder(given, self.split, self.judge.examples, options, threads)
-        self.trials = Trials(self.builder, self.judge, self.split, goal, self._tried)
+        journal = Journal(*kept_in, self.budget)
+        if journal.known:
+            print(f"going on after {journal.known} measurements of a process that has ended")
+        self.trials = Trials(self.builder, self.judge, self.split, goal, journal, self._tried)
         self.trail = self.trials.trail
-        self.tensors = TensorSearch(self.builder, self.judge, self.split, self.trials, self.budget, threads, self._tell)
+        parts = self.builder, self.judge, self.split, self.trials, self.budget, journal
+        self.tensors = TensorSearch(*parts, threads, self._tell)
 
     def run(self) -> SearchResult:
         self._attempt_all(self._choices())

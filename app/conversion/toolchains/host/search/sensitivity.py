@@ -58,6 +58,15 @@ class Sensitivity:
         """SNR at the worst judged tensor in dB, mean over the pictures."""
         return float((-10.0 * np.log10(np.maximum(self.noise, 1e-12))).mean(axis=0).min())
 
+    def to_json(self) -> dict[str, Any]:
+        return vars(self) | {"noise": self.noise.tolist(), "usual_noise": self.usual_noise.tolist()}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Sensitivity:
+        """Reads what `to_json` wrote."""
+        noise, usual = (np.array(row[name], np.float64) for name in ("noise", "usual_noise"))
+        return cls(**{**row, "noise": noise, "usual_noise": usual})
+
 
 def measure(
     template: Template,

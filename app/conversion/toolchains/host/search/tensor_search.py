@@ -3,8 +3,10 @@ many of the last layers stay in float, and as few tensors as hold the goal in 16
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
@@ -13,6 +15,7 @@ from app.conversion.toolchains.host.search.boundary import boundaries
 from app.conversion.toolchains.host.search.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, Rewrites, TriedCandidate
+from app.conversion.toolchains.host.search.journal import Journal
 from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
@@ -38,6 +41,7 @@ class TensorSearch:
         split: of the pictures.
         trials: tries the candidates.
         budget: of the search.
+        journal: has what was measured before.
         threads: of onnxruntime.
         tell: called with what is being done.
     """
@@ -49,11 +53,13 @@ class TensorSearch:
         split: Split,
         trials: Trials,
         budget: Budget,
+        journal: Journal,
         threads: int,
         tell: Callable[[str], None],
     ) -> None:
         self._builder, self._judge, self._split, self._trials = builder, judge, split, trials
-        self._budget, self._threads, self._tell = budget, threads, tell
+        self._budget, self._journal, self._threads, self._tell = budget, journal, threads, tell
+        self._measurements = 0
         self.rows: list[Sensitivity] = []
         self._pictures: list[JudgedPicture] = []
         self._rewrites: Rewrites = ()
@@ -203,8 +209,11 @@ class TensorSearch:
         template = self.template(base)
         count = len(template.activations if only is None else only)
         self._tell(f"measuring what each of {count} activations costs alone")
-        try:
-            return sensitivity.measure(
+        self._measurements += 1
+        name = f"tensors {self._measurements} {json.dumps(base.steps())}"
+
+        def measured() -> list[dict[str, Any]]:
+            rows = sensitivity.measure(
                 template,
                 ranges,
                 pictures,
@@ -214,6 +223,10 @@ class TensorSearch:
                 has_time=lambda: self._budget.allows(SENSITIVITY_SHARE),
                 only=only,
             )
+            return [row.to_json() for row in rows]
+
+        try:
+            return [Sensitivity.from_json(row) for row in self._journal.remember(name, measured)]
         except (UnsupportedOperator, StageFailed) as error:
             print(f"sensitivity cannot be measured: {error.message}")
             return []

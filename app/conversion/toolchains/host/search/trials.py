@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from math import inf
 from statistics import fmean
+from typing import Any
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.base import SNR_DB_MIN
@@ -12,6 +14,7 @@ from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, M
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import most_of
+from app.conversion.toolchains.host.search.journal import Journal
 from app.conversion.toolchains.host.search.judge import Build, Judge, Score
 from app.conversion.toolchains.host.search.split import Split
 
@@ -26,13 +29,21 @@ class Trials:
         builder: makes the models.
         judge: judges them.
         split: of the pictures.
+        journal: has the results of candidates that were judged before.
         tell: called with a line after each candidate.
     """
 
     def __init__(
-        self, builder: CandidateBuilder, judge: Judge, split: Split, goal: Goal, tell: Callable[[str], None]
+        self,
+        builder: CandidateBuilder,
+        judge: Judge,
+        split: Split,
+        goal: Goal,
+        journal: Journal,
+        tell: Callable[[str], None],
     ) -> None:
         self._builder, self._judge, self._goal, self._tell = builder, judge, goal, tell
+        self._journal = journal
         self._parts, self._first_parts = split.choose, split.calibrating(split.choose[0])
         self.trail = Trail(is_by_task=goal.kind == "drop")
         self.margin_db = MARGIN_DB
@@ -69,29 +80,41 @@ class Trials:
         same = next((one for one in self.trail.candidates if one.choice == choice), None)
         if same is not None:
             return same
-        build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
-        judged = self._judge.judge(
-            build, self._parts, is_given_up=self._is_given_up if is_narrow else None, needs_task=self._needs_task
-        )
-        template = self._builder.basis(choice, self._first_parts).template
-        is_near = self._is_near(judged.score)
-        altered_db = self._altered_db(build) if is_near or (is_narrow and self._may_be_best(judged.score)) else None
+        row = self._journal.remember(f"candidate {json.dumps(choice.steps())}", lambda: self._judged(choice))
+        score, altered_db = Score.from_json(row["score"], self._judge.pictures), row["altered_db"]
+        is_near = self._is_near(score)
         candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
-            judged.score,
+            score,
             is_near and self._is_assured(altered_db),
             is_near,
-            len(template.activations) + len(template.weights),
-            judged.size_bytes,
-            judged.latency_ms,
+            row["tensors"],
+            row["size_bytes"],
+            row["latency_ms"],
             altered_db,
-            min(assured_db(judged.score), inf if altered_db is None else altered_db),
+            min(assured_db(score), inf if altered_db is None else altered_db),
             expected_db,
         )
         self.trail.candidates.append(candidate)
         self._tell(f"candidate {candidate.id}: {candidate.summary}")
         return candidate
+
+    def _judged(self, choice: Choice) -> dict[str, Any]:
+        """Returns the results as JSON."""
+        build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
+        judged = self._judge.judge(
+            build, self._parts, is_given_up=self._is_given_up if is_narrow else None, needs_task=self._needs_task
+        )
+        template = self._builder.basis(choice, self._first_parts).template
+        needs_altered = self._is_near(judged.score) or (is_narrow and self._may_be_best(judged.score))
+        return {
+            "score": judged.score.to_json(self._judge.pictures),
+            "altered_db": self._altered_db(build) if needs_altered else None,
+            "tensors": len(template.activations) + len(template.weights),
+            "size_bytes": judged.size_bytes,
+            "latency_ms": judged.latency_ms,
+        }
 
     def raise_margin(self, missed: TriedCandidate, margin_db: float) -> None:
         """Has all candidates exceed the goal by more.

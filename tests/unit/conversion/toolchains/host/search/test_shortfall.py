@@ -14,8 +14,10 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.bie_report import quality_warnings
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.search.basis import basis_of
+from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.journal import Journal
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import search
@@ -145,7 +147,8 @@ def test_where_pictures_that_did_not_choose_miss_the_goal_the_search_goes_on_wit
 
 
 def test_what_is_tried_again_with_more_to_spare_is_not_judged_again() -> None:
-    trials = Trials(*parts(pictures(12), (9, 10, 11)), parse_goal("snr>=5"), lambda _: None)
+    journal = Journal(None, "", Budget(None))
+    trials = Trials(*parts(pictures(12), (9, 10, 11)), parse_goal("snr>=5"), journal, lambda _: None)
     first = trials.attempt(Choice("minmax"))
     assert first.is_good
     trials.raise_margin(first, 3.0)
