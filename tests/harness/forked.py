@@ -12,36 +12,87 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from tests.harness.paths import REPOSITORY
 
 PRELOADED = ["tests.harness.preloaded", "tests.harness.forked"]
 """What the process has imported of which all are copies; none of them may start a thread."""
-_context = multiprocessing.get_context("forkserver")
+CONTEXT = multiprocessing.get_context("forkserver")
 _begun: list[BaseProcess] = []
 
 
 def share_first_process() -> None:
     """The process of which all are copies is begun now, for those that this one forks, too: it takes three seconds of
     the processor. They cannot wait for it, as their library does, for it is no child of theirs."""
-    _context.set_forkserver_preload(PRELOADED)
+    CONTEXT.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
-    os.register_at_fork(after_in_child=_take_over)
+    os.register_at_fork(after_in_child=take_over)
 
 
-def _take_over() -> None:
+def take_over() -> None:
+    """In a child of it, or of the process that began it."""
     forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[attr-defined]
 
 
-class Forked:
-    """Runs a function of a module with these arguments; what it returns is the exit code. As far as it goes it is to be
-    used like subprocess.Popen.
+class Copy:
+    """A process that runs a function, as far as it goes to be used like subprocess.Popen.
+
+    target: called with a connection and the arguments; closes the connection once it leads its session and has a log,
+    for it may be signalled as such, and read.
+    """
+
+    def __init__(self, target: Callable[..., None], arguments: Sequence[Any]) -> None:
+        CONTEXT.set_forkserver_preload(PRELOADED)
+        begins, begun = CONTEXT.Pipe(duplex=False)
+        self._process = CONTEXT.Process(target=target, args=(begun, *arguments))
+        self._process.start()
+        begun.close()
+        begins.poll(None)
+        begins.close()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+        self._returncode: int | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode if self._returncode is None else self._returncode
+
+    @returncode.setter
+    def returncode(self, code: int) -> None:
+        """Of one that goes on alone."""
+        self._returncode = code
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        code = self.returncode
+        if code is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return code
+
+
+class Forked(Copy):
+    """Runs a function of a module with these arguments; what it returns is the exit code.
 
     target: "module:function". errors: gets what is written to the standard error, in place of the log.
     """
@@ -56,43 +107,8 @@ class Forked:
         errors: Path | None = None,
     ) -> None:
         self.args = [target, *arguments]
-        _context.set_forkserver_preload(PRELOADED)
-        begins, begun = _context.Pipe(duplex=False)
-        self._process = _context.Process(
-            target=_run, args=(self.args, dict(environment), (str(log), str(errors or log)), begun)
-        )
-        self._process.start()
-        begun.close()
-        begins.poll(None)  # until it leads its session and has a log, for it may be signalled as such, and read
-        begins.close()
-        assert self._process.pid is not None
-        self.pid: int = self._process.pid
+        super().__init__(_run, (self.args, dict(environment), (str(log), str(errors or log))))
         _begun.append(self._process)
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        code = self._process.exitcode
-        if code is None:
-            assert timeout is not None
-            raise subprocess.TimeoutExpired(self.args, timeout)
-        return code
 
 
 @atexit.register
@@ -103,7 +119,7 @@ def end_left_over() -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _run(arguments: list[str], environment: dict[str, str], logs: tuple[str, str], begun: Connection) -> None:
+def _run(begun: Connection, arguments: list[str], environment: dict[str, str], logs: tuple[str, str]) -> None:
     os.setsid()
     os.chdir(REPOSITORY)
     for number, log in enumerate(logs, 1):
@@ -111,14 +127,19 @@ def _run(arguments: list[str], environment: dict[str, str], logs: tuple[str, str
         os.dup2(descriptor, number)
         os.close(descriptor)
     begun.close()
+    become(environment)
+    sys.argv = arguments
+    module, _, function = arguments[0].partition(":")
+    sys.exit(getattr(import_module(module), function)())
+
+
+def become(environment: Mapping[str, str]) -> None:
+    """In a copy: no more of the process of which it is one than what that has imported."""
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
     _extend_path(environment.get("PYTHONPATH", ""))
     multiprocessing.set_start_method("fork", force=True)  # as in any program, and not as this one began
-    sys.argv = arguments
-    module, _, function = arguments[0].partition(":")
-    sys.exit(getattr(import_module(module), function)())
 
 
 def _extend_path(path: str) -> None:

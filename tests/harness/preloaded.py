@@ -1,7 +1,7 @@
 """Imported by the process of which the tests' programs are copies: loads what they need, and prepares its libraries.
 
 `modelmill up` forks its parts from a process with the same modules. What is in the environment of the tests is none of
-its business: each copy gets an environment of its own.
+its business: each copy gets an environment of its own. Children that they start are copies likewise.
 """
 
 from __future__ import annotations
@@ -10,14 +10,24 @@ import os
 from importlib import import_module
 
 from app.cli.up.rehearsal import rehearse
+from app.conversion.model import Stage
+from app.conversion.toolchains.libraries import of_stages
+from app.edge.agent import process
 from app.kit.process.own_process import freeze_for_fork
+from app.kit.sandbox import runner
 from app.standalone.preload import PRELOADED
+from tests.harness import copied_children, forked
 
 PROGRAMS = ("app.cli.main", "app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
+CHILDREN = (*of_stages(Stage), *copied_children.COPIED, "av")
+"""What the children of those need."""
 
 for name in [name for name in os.environ if name.startswith("MODELMILL_")]:
     del os.environ[name]
-for module in (*PRELOADED, *PROGRAMS):
-    import_module(module)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that forks has one thread
+for module in (*PRELOADED, *PROGRAMS, *CHILDREN):
+    getattr(import_module(module), "rehearse", lambda: None)()
 rehearse()
+forked.take_over()
+process.spawn = runner.spawn = copied_children.spawn
 freeze_for_fork()
