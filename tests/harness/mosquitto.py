@@ -81,6 +81,12 @@ class Mosquitto:
             time.sleep(0.02)
         raise RuntimeError("Mosquitto did not start")
 
+    def kill(self) -> None:
+        """Its connections break with it."""
+        if self._process is not None:
+            self._process.kill()
+        self.stop()
+
     def stop(self) -> None:
         """Those that have subscribed are disconnected: they would connect again and again, beside other tests."""
         for client in self._subscribers:

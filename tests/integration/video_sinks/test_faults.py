@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +25,8 @@ from app.results.senders import HttpSender, KafkaSender, MqttSender, RedisSender
 from app.results.service import sinks as sink_service
 from app.results.store.tables import rule_events
 from app.video.model.job import VideoJob
-from tests.harness.mosquitto import Mosquitto
+from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import Env
 from tests.harness.video.sinks import Receiver, add, deliver, state, take
@@ -116,10 +118,7 @@ def test_ten_thousand_events_that_waited_are_delivered_in_their_order_each_once(
 ) -> None:
     add(env, job.uid, SinkKind.HTTP, receiver.url, SinkContent.EVENTS)
     receiver.status = 503
-    at = to_text(env.now)
-    event = {"uid": job.uid, "rule": "come", "zone": "", "at": at, "stored_at": at, "objects": "[]"}
-    with env.container.database.write() as conn:
-        conn.execute(sa.insert(rule_events), [{**event, "n_loop": n} for n in range(10_000)])
+    add_events(env, job.uid, 10_000)
     deliver(env, job.uid)
     assert state(env, job.uid) == ("failing", 0, 10_000, "it answered 503")
     receiver.status = 200
@@ -128,6 +127,42 @@ def test_ten_thousand_events_that_waited_are_delivered_in_their_order_each_once(
     assert state(env, job.uid) == ("idle", 10_000, 0, "")
     frames = [one["data"]["frame"] for _, body in receiver.requests for one in json.loads(body)]
     assert frames == list(range(10_000))
+
+
+def add_events(env: Env, uid: str, count: int) -> None:
+    at = to_text(env.now)
+    event = {"uid": uid, "rule": "come", "zone": "", "at": at, "stored_at": at, "objects": "[]"}
+    with env.container.database.write() as conn:
+        conn.execute(sa.insert(rule_events), [{**event, "n_loop": n} for n in range(count)])
+
+
+@pytest.mark.exhaustive
+def test_a_broker_that_is_killed_among_ten_thousand_events_and_has_a_full_disk_gets_all_that_it_had_not_confirmed(
+    env: Env, job: VideoJob, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        options = ["persistence true", f"persistence_location {disk}/", "autosave_interval 1"]
+        with (disk / "filling").open("wb") as filling, pytest.raises(OSError, match="No space"):
+            filling.write(bytes(1 << 20))
+        broker = Mosquitto(tmp_path, options=[*options, "autosave_on_changes true"])
+        with broker, ThreadPoolExecutor(1) as pool:
+            add(env, job.uid, SinkKind.MQTT, f"mqtt://127.0.0.1:{broker.port}/a", SinkContent.EVENTS)
+            messages = broker.subscribe("a")
+            add_events(env, job.uid, 10_000)
+            delivering = pool.submit(deliver, env, job.uid)
+            for _ in range(1000):
+                messages.get(timeout=PATIENCE_S)
+            broker.kill()
+            delivering.result()
+            word, delivered, backlog, problem = state(env, job.uid)
+            assert (word, delivered + backlog) == ("failing", 10_000) and problem
+            assert 0 < delivered < 10_000
+            broker.start()
+            messages = broker.subscribe("a")
+            while state(env, job.uid)[0] != "idle":
+                deliver(env, job.uid)
+            frames = [json.loads(messages.get(timeout=PATIENCE_S).payload)["data"]["frame"] for _ in range(backlog)]
+    assert frames == list(range(delivered, 10_000))
 
 
 @contextmanager
