@@ -84,12 +84,13 @@ class Video:
             self.is_endless = self._live and container.duration is None
             self.fps = float(stream.average_rate or 0) if is_timed else 0.0
             index, count, at, is_over = 0, 0, 0.0, False
+            decoder = hardware_decoder().context_of(stream)
             for packet in self._packets(container, stream):
                 if isinstance(packet, LazyFrame):
                     yield packet
                     is_over = True
                     continue
-                for lazy_frame in self._decoded(packet, stream, index, is_timed=is_timed):
+                for lazy_frame in self._decoded(decoder, packet, stream, index, is_timed=is_timed):
                     yield lazy_frame
                     index, count, at = index + 1, count + (lazy_frame.read is not None), lazy_frame.at or at
             if not is_over and (reason := self._cut(container, stream, count, at)):
@@ -184,9 +185,9 @@ class Video:
         """To be added to what is wrong with a file that is not whole."""
         return "" if self._live or not is_cut(Path(self._place)) else "; the file ends before its own headers say"
 
-    def _decoded(self, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[LazyFrame]:
+    def _decoded(self, decoder: Any, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[LazyFrame]:
         try:
-            frames = packet.decode()
+            frames = decoder.decode(packet)
         except self._av.FFmpegError as error:
             yield LazyFrame(f"{self._name}#{index}", None, reason=_why(error))
             return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
 import pytest
 from av.codec import hwaccel
 
-from app.inference.sources import open_source
+from app.inference.sources import open_source, open_video_source
 from app.inference.sources.hardware_decoder import VARIABLE, HardwareDecoder, hardware_decoder
 from tests.harness.video.runner import video
 
@@ -76,3 +77,39 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, "qsv")
     monkeypatch.setenv(VARIABLE, "off")
     assert hardware_decoder().text == f"software ({VARIABLE} is off)"
+
+
+def test_v4l2_m2m_is_used_on_request_only_and_without_a_device_software_decodes_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The real decoder of FFmpeg, on a machine that has no device for it."""
+    pretend(monkeypatch, "qsv")
+    assert hardware_decoder().device == "qsv"
+    hardware_decoder.cache_clear()
+    monkeypatch.setenv(VARIABLE, "v4l2m2m")
+    assert hardware_decoder().text == "software (V4L2 M2M: Invalid argument)"
+    assert len(list(open_source(str(video(tmp_path / "clip.mp4", frames=5))))) == 5
+
+
+@pytest.mark.parametrize("known", [("h264", "mpeg4"), ("h264",)], ids=["known", "unknown"])
+def test_a_format_that_v4l2_m2m_does_not_know_is_decoded_by_software(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, known: tuple[str, ...]
+) -> None:
+    """Decoders of software stand for those of a board."""
+    clip, create, created = str(video(tmp_path / "clip.mp4", frames=12)), av.CodecContext.create, list[str]()
+
+    def stand_in(name: str, *options: Any) -> Any:
+        created.append(name)
+        return create({f"{codec}_v4l2m2m": codec for codec in known}[name], *options)
+
+    def frames() -> list[tuple[float | None, float]]:
+        lazy_frames = open_video_source(clip)[0].frames()
+        return [(frame.at, float(frame.read().mean())) for frame in lazy_frames if frame.read is not None]
+
+    by_software = frames()
+    hardware_decoder.cache_clear()
+    monkeypatch.setenv(VARIABLE, "v4l2m2m")
+    monkeypatch.setattr(av, "CodecContext", SimpleNamespace(create=stand_in))
+    assert hardware_decoder().text == "V4L2 M2M"
+    assert frames() == by_software and len(by_software) == 12
+    assert created == ["h264_v4l2m2m", "mpeg4_v4l2m2m"]
