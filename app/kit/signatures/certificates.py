@@ -6,11 +6,11 @@ and all web servers are the same authority.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.kit.signatures.keys import SigningKey
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PURPOSE = "modelmill certificates of nodes"
 SINCE, UNTIL = datetime(2026, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
 NAME, ORGANIZATION = "Modelmill nodes", "Modelmill"
+_LIST = re.compile("-----BEGIN X509 CRL-----.+?-----END X509 CRL-----", re.DOTALL)
 
 
 class BadCertificate(ValueError):
@@ -124,7 +125,10 @@ class CertificateAuthority:
 
         entries = sorted(revoked)
         updated = max([at for _, at in entries], default=SINCE)
-        builder = x509.CertificateRevocationListBuilder(self._name, updated, UNTIL)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = x509.CertificateRevocationListBuilder(self._name, updated, UNTIL).add_extension(
+            issuer, critical=False
+        )
         for serial, at in entries:
             builder = builder.add_revoked_certificate(x509.RevokedCertificateBuilder(serial, at).build())
         return builder.sign(self._key, None).public_bytes(Encoding.PEM).decode()
@@ -163,31 +167,49 @@ def facts_of(pem: str) -> CertificateFacts:
 def is_issued_by(pem: str, authorities: str) -> bool:
     """Whether the first certificate in a text was issued by one of these. Raises BadCertificate."""
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
 
     try:
         certificate = x509.load_pem_x509_certificate(pem.encode())
         issuers = x509.load_pem_x509_certificates(authorities.encode())
     except ValueError as error:
         raise BadCertificate("it is no certificate in PEM") from error
-    for issuer in issuers:
-        with suppress(ValueError, TypeError, InvalidSignature):
-            certificate.verify_directly_issued_by(issuer)
-            return True
-    return False
+    return any(_has_issued(issuer, certificate) for issuer in issuers)
 
 
 def is_revoked(pem: str, authorities: str) -> bool:
-    """Whether a list of revocations in the second text has the first certificate. Raises BadCertificate."""
+    """Whether a list of revocations in the second text has the first certificate: one that its own issuer has signed,
+    since serials of others are not its own. Raises BadCertificate."""
     from cryptography import x509
 
     try:
-        serial = x509.load_pem_x509_certificate(pem.encode()).serial_number
-        begin = authorities.find("-----BEGIN X509 CRL")
-        revoked = x509.load_pem_x509_crl(authorities[begin:].encode()) if begin >= 0 else None
+        certificate = x509.load_pem_x509_certificate(pem.encode())
+        issuers = x509.load_pem_x509_certificates(authorities.encode())
+        lists = [x509.load_pem_x509_crl(text.encode()) for text in _LIST.findall(authorities)]
     except ValueError as error:
         raise BadCertificate("it is no certificate in PEM") from error
-    return revoked is not None and revoked.get_revoked_certificate_by_serial_number(serial) is not None
+    keys: list[Any] = [issuer.public_key() for issuer in issuers if _has_issued(issuer, certificate)]
+    return any(
+        one.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None
+        and any(_has_signed(key, one) for key in keys)
+        for one in lists
+    )
+
+
+def _has_issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _has_signed(key: Any, revocations: x509.CertificateRevocationList) -> bool:
+    try:
+        return revocations.is_signature_valid(key)
+    except TypeError:  # a key of another kind
+        return False
 
 
 def _pem(certificate: x509.Certificate) -> str:

@@ -24,6 +24,9 @@ TEXTS = re.compile(
     "advice|big|change|direction|ending|error|failure|places|range|reason|role|small|summary|tensors|what|why"
 )
 """Placeholders whose values may be such texts themselves. All others are names and numbers, which stay unchanged."""
+LISTS = re.compile("choices")
+"""Placeholders whose values are lists of names: a sentence is none."""
+_NAMES = re.compile(r"[^\s,]+(, [^\s,]+)*")
 AS_WRITTEN = Markup('<span lang="en">{}</span>')
 _PLACE = re.compile(r"%\((\w+)\)s")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) ")
@@ -57,7 +60,9 @@ class TextForm:
             if at < 0:
                 return None
             facts[name], at = text[begin:at], at + len(literal)
-        return {**facts, self.names[-1]: text[at:end]} if at < end else None
+        facts = {**facts, self.names[-1]: text[at:end]}
+        are_lists = all(_NAMES.fullmatch(fact) for name, fact in facts.items() if LISTS.fullmatch(name))
+        return facts if at < end and are_lists else None
 
 
 def filters(language: str) -> dict[str, Callable[[str], Markup]]:

@@ -206,7 +206,7 @@ def _segment_at(path: Path) -> Segment | None:
 def clip_of(segments: Sequence[Segment], begins_s: float, ends_s: float, container: str) -> bytes:
     """Returns a clip with the pictures of this time; it begins up to KEYFRAME_EVERY_S earlier. Of pictures of several
     sizes it contains only those of the first, and nothing of a damaged segment. Empty if there is no picture of this
-    time.
+    time. Where the clock was set back, it goes on with the pictures after those that it has.
 
     Args:
         segments: oldest first.
@@ -237,6 +237,8 @@ def clip_of(segments: Sequence[Segment], begins_s: float, ends_s: float, contain
                 for packet in source.demux(stream)
                 if packet.pts is not None
             ]
+            if packets:
+                timed = _after(timed, packets[-1][0])
             packets += _within(timed, round(begins_s * 1000), round(ends_s * 1000), is_first=not packets)
         if not packets:
             return b""
@@ -260,3 +262,12 @@ def _within(packets: Sequence[tuple[int, Any]], begins: int, ends: int, *, is_fi
         return [(at, packet) for at, packet in kept if at >= begins]
     start = max((at for at, packet in kept if packet.is_keyframe and at <= begins), default=kept[0][0])
     return [(at, packet) for at, packet in kept if at >= start]
+
+
+def _after(packets: Sequence[tuple[int, Any]], last: int) -> list[tuple[int, Any]]:
+    """Returns the packets after this time. If some are before it, since the clock was set back, it is from the next
+    keyframe on."""
+    if not packets or packets[0][0] > last:
+        return list(packets)
+    start = next((at for at, packet in packets if packet.is_keyframe and at > last), None)
+    return [] if start is None else [(at, packet) for at, packet in packets if at >= start]

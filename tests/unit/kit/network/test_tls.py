@@ -108,6 +108,25 @@ def test_two_nodes_of_one_installation_recognize_each_other(cloud: Credentials, 
         assert ("DNS", "cloud0.nodes.modelmill") in connection.getpeercert()["subjectAltName"]  # type: ignore[index]
 
 
+def test_of_two_authorities_of_one_name_each_revokes_its_own_certificates(tmp_path: Path) -> None:
+    """As while the secret key of an installation is replaced: serials begin again."""
+    lists = [OURS.revocations([(7, NOW)]), THEIRS.revocations([(8, NOW)])]
+    for number, order in enumerate((lists, lists[::-1])):
+        both = OURS.certificate + THEIRS.certificate + "".join(order)
+        for authority, serial, revoked in ((OURS, 7, True), (OURS, 8, False), (THEIRS, 8, True), (THEIRS, 7, False)):
+            folder = give(tmp_path / f"{number}-{serial}-{revoked}", "edge0", serial=serial, authority=authority)
+            assert is_revoked((folder / CERTIFICATE).read_text(), both) is revoked
+            cloud = give(tmp_path / f"cloud-{folder.name}", "cloud0", serial=9)
+            for one in (cloud, folder):
+                write_whole(one / AUTHORITIES, both)
+            with serving(Credentials.of(cloud)) as port:
+                if revoked:
+                    with pytest.raises(OSError, match=r"revoked|closed|reset"):
+                        dial(port, Credentials.of(folder).client)
+                else:
+                    dial(port, Credentials.of(folder).client).close()
+
+
 def test_certificates_of_another_authority_are_refused_on_both_sides(cloud: Credentials, tmp_path: Path) -> None:
     stranger = give(tmp_path / "stranger", "edge0", authority=THEIRS)
     with serving(cloud) as port:

@@ -109,3 +109,8 @@ def test_what_errors_advise_is_translated_also_with_facts() -> None:
 
 def test_advice_with_facts_is_translated_by_its_form() -> None:
     assert shown(CHINESE, "{{ hint | advice }}", hint="Try again in about <7> s.") == "請約 &lt;7&gt; 秒後再試。"
+
+
+def test_only_a_list_of_names_is_taken_for_one() -> None:
+    assert translated(forms_of(CHINESE), "There are face_detection, motion.") == "現有 face_detection, motion。"
+    assert translated(forms_of(CHINESE), "There are no pictures in it.") is None

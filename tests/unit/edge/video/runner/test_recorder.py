@@ -18,7 +18,15 @@ from app.edge.video.runner import video_segments
 from app.edge.video.runner.paced_thread import pause_after
 from app.edge.video.runner.preview import PreviewScene
 from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Recorder
-from app.edge.video.runner.video_segments import FORMATS, Segment, SegmentRing, SegmentWriter, VideoFormat, clip_of
+from app.edge.video.runner.video_segments import (
+    FORMATS,
+    KEYFRAME_EVERY_S,
+    Segment,
+    SegmentRing,
+    SegmentWriter,
+    VideoFormat,
+    clip_of,
+)
 from app.inference.prediction import Picture
 from app.video.model.recording_limits import Recording
 from tests.harness.until import until
@@ -89,6 +97,17 @@ def test_a_clip_ends_where_the_size_of_the_picture_changes(tmp_path: Path) -> No
     made = filled(tmp_path, 1)
     made.add(segment(BEGIN_S + 4, 4, size=(32, 24)), BEGIN_S + 4, BEGIN_S + 7.8, "mp4")
     assert times(clip_of(made.between(BEGIN_S, BEGIN_S + 8), BEGIN_S, BEGIN_S + 8, "mp4"))[-1] < 4
+
+
+def test_a_clip_over_a_clock_that_was_set_back_goes_on_after_what_it_has(tmp_path: Path) -> None:
+    made = filled(tmp_path, 1)
+    begins_s = BEGIN_S + 1.5  # 2.3 s before the last picture
+    made.add(segment(begins_s, 8), begins_s, begins_s + 7.8, "mp4")
+    span = BEGIN_S, BEGIN_S + 12
+    shown = times(clip_of(made.between(*span), *span, "mp4"))
+    assert shown == sorted(set(shown))
+    assert shown[-1] == pytest.approx(1.5 + 7.8, abs=0.01)
+    assert max(after - before for before, after in pairwise(shown)) <= KEYFRAME_EVERY_S
 
 
 def test_a_damaged_segment_is_left_out(tmp_path: Path) -> None:
