@@ -172,7 +172,6 @@ def training_options(settings: Settings) -> TrainingOptions:
         worker_resource=settings.ray_worker_resource,
         python=settings.ray_python,
         task_prefix=settings.task_prefix,
-        tick_s=settings.training_tick_s,
         retry_interval_s=settings.training_retry_interval_s,
         retry_most_s=settings.training_retry_most_s,
         max_running_tasks=settings.training_max_running_tasks,

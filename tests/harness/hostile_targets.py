@@ -52,6 +52,12 @@ def read_others(request: dict[str, Any], progress: Progress) -> dict[str, str]:
     }
 
 
+def answer_hugely(request: dict[str, Any], progress: Progress) -> dict[str, str]:
+    """In place of the small picture, a file without end that takes no room."""
+    os.truncate(os.open(request["into"], os.O_CREAT | os.O_WRONLY), 1 << 40)
+    return {}
+
+
 def load(request: dict[str, Any], progress: Progress) -> dict[str, str]:
     return {request["module"]: _tried(lambda: importlib.import_module(request["module"]))}
 

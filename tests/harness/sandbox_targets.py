@@ -16,7 +16,6 @@ from app.conversion.errors import NotFinite
 from app.conversion.toolchains.base import Progress
 
 STUBBORN = "import os, signal, time; os.setsid(); signal.signal(15, signal.SIG_IGN); time.sleep(600)"
-HUNGRY = "import time\nheld = []\nwhile True:\n    held.append(bytearray(8_000_000)); time.sleep(0.01)"
 
 rehearsed_in: list[int] = []
 """Processes that called rehearse()."""

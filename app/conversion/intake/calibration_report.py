@@ -28,8 +28,6 @@ class PictureStats:
     is_gray: bool
     format: str
     """Pillow's name of the file format."""
-    channel_means: tuple[float, ...] = ()
-    """Means of red, green and blue, 0..255; empty for a picture without color."""
 
 
 @dataclass(frozen=True)

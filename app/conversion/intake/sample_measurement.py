@@ -117,7 +117,6 @@ def measure_picture(path: Path) -> PictureStats:
     colors = np.asarray(small.convert("RGB"), dtype=np.float64)
     gray = np.asarray(small.convert("L"), dtype=np.float64)
     is_gray = not has_color or float(np.ptp(colors, axis=2).mean()) < GRAY_SPREAD
-    means = () if is_gray else tuple(float(v) for v in colors.mean(axis=(0, 1)))
     return PictureStats(
         name=path.name,
         size_bytes=path.stat().st_size,
@@ -129,7 +128,6 @@ def measure_picture(path: Path) -> PictureStats:
         deviation=float(gray.std()),
         is_gray=is_gray,
         format=form,
-        channel_means=means,
     )
 
 

@@ -27,6 +27,8 @@ MAX_LEVELS = 20
 MAKE_PICTURE = "app.conversion.intake.thumbnails:make_picture"
 PICTURE_BYTES_MAX = 64 << 20
 PICTURE_MEMORY_BYTES = 2 << 30
+SMALL_BYTES_MAX = 4 << 20
+"""A hostile picture may have written any file in place of its small one."""
 PICTURE_TIME_S = 20.0
 PICTURE_TYPE = "image/jpeg"
 
@@ -178,4 +180,8 @@ def small_picture(intake: IntakeSandbox, tree: ReadOnlyTree, inner: str) -> byte
             file.writelines(tree.read(inner))
         request = {"picture": str(folder / "picture"), "into": str(folder / "small.jpg")}
         intake.run(MAKE_PICTURE, request, folder, memory_bytes=PICTURE_MEMORY_BYTES, time_s=PICTURE_TIME_S)
-        return (folder / "small.jpg").read_bytes()
+        with (folder / "small.jpg").open("rb") as file:
+            small = file.read(SMALL_BYTES_MAX + 1)
+    if len(small) > SMALL_BYTES_MAX:
+        raise BadInput(f"{inner} cannot be shown.", hint="Download it to look at it.")
+    return small

@@ -31,7 +31,7 @@ from app.settings import Settings
 
 PREVIEW_MODEL = "app.conversion.intake.preview:preview_model"
 PREVIEW_PICTURES = "app.conversion.intake.preview:preview_pictures"
-FORM = 2
+FORM = 3
 """Version of the stored previews; increment it when their content changes."""
 PREVIEW_TIME_S = 50.0
 """A reader is waiting for the page. Checks that take longer are left to the submission."""

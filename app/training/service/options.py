@@ -22,7 +22,6 @@ class TrainingOptions:
     worker_resource: str = "worker_node"
     python: str = "python3"
     task_prefix: str = "mvp2"
-    tick_s: float = 5
     retry_interval_s: int = 60
     retry_most_s: int = 86400
     max_running_tasks: int = 0

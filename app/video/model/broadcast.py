@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from typing import TypedDict
 
+from app.kit.text.json_form import JsonDocument
 from app.video.model.drawn_video import read_fps, read_width
 from app.video.model.reader import Reader
 
@@ -17,7 +18,7 @@ PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*
 
 
 @dataclass(frozen=True)
-class Broadcast:
+class Broadcast(JsonDocument):
     """What a user demands of the broadcast of a job."""
 
     path: str = ""
@@ -26,9 +27,6 @@ class Broadcast:
     """The most frames per second."""
     width: int = 640
     """The greatest width; smaller pictures are not enlarged."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class BroadcastState(TypedDict):

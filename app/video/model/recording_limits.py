@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from app.kit.text.json_form import JsonDocument
 from app.video.model.drawn_video import read_fps, read_width
 from app.video.model.reader import Reader
 
@@ -16,7 +16,7 @@ MAX_CLIP_S = 600.0
 
 
 @dataclass(frozen=True)
-class Recording:
+class Recording(JsonDocument):
     """What a user demands of the recording of a job."""
 
     hours: float
@@ -27,9 +27,6 @@ class Recording:
     """The most frames per second."""
     width: int = 640
     """The greatest width; smaller pictures are not enlarged."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def read_recording(data: object, reader: Reader) -> Recording | None:

@@ -11,9 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from app.edge.video.runner.paced_thread import PacedThread
 from app.edge.video.runner.preview import PreviewScene
@@ -27,6 +27,7 @@ from app.edge.video.runner.video_segments import (
     clip_of,
 )
 from app.inference.prediction import Picture
+from app.kit.text.json_form import JsonDocument
 from app.video.model.recording_limits import Recording
 
 FOLDER = "recording"
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class RecordingState:
+class RecordingState(JsonDocument):
     """The state of a recording."""
 
     begins_s: float | None
@@ -52,9 +53,6 @@ class RecordingState:
     """The share of a core that drawing and encoding take."""
     problem: str
     """Why nothing is recorded now; empty: it is."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Recorder(PacedThread):

@@ -12,11 +12,13 @@ from pydantic import SecretStr
 
 from app.conversion import object_keys
 from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.service import home_inputs
 from app.conversion.service.home_inputs import InputPath, TooManySamples, copy_inputs
 from app.conversion.service.uploads import Uploads
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.files import HomeFiles
 from app.homes.model import HomesOptions
+from app.kit.errors import BadInput
 from app.kit.objects import FilesystemOptions, open_store
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
@@ -95,6 +97,15 @@ def test_samples_and_models_have_the_limits_of_every_upload(uploads: Uploads, ho
     with pytest.raises(ModelTooLarge):
         copy_inputs(uploads, "alice", model(at), None)
     assert nothing_is_kept(uploads)
+
+
+def test_a_hostile_picture_does_not_fill_the_memory_of_the_web(
+    uploads: Uploads, home: Path, at: InputPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_inputs, "MAKE_PICTURE", "tests.harness.hostile_targets:answer_hugely")
+    (home / "datasets/set/a.png").write_bytes(PICTURE)
+    with pytest.raises(BadInput, match="cannot be shown"):
+        home_inputs.small_picture(uploads.intake, at.tree, "datasets/set/a.png")
 
 
 def test_what_is_not_there_or_leads_out_is_not_taken(uploads: Uploads, home: Path, at: InputPath) -> None:
