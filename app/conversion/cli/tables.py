@@ -76,9 +76,7 @@ def facts_of_quality(report: Json) -> Iterator[str]:
     """Lines under the table: verdict, size, latency, calibration."""
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
     if verdict:
-        word = "passed" if verdict.get("passed") else "NOT passed"
-        if verdict.get("nothing_quantized"):
-            word += ", for nothing was quantized"
+        word = _verdict_word(verdict)
         worst = f"worst output {_number(verdict.get('snr_db'), 1)} dB"
         if verdict.get("judged_on"):
             lowest = _number(verdict["snr_min_db"], 1)
@@ -100,6 +98,12 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         yield f"calibrated on {calibration['samples']} samples by {calibration.get('method', 'the vendor')}"
     for warning in report.get("warnings") or []:
         yield f"warning: {warning}"
+
+
+def _verdict_word(verdict: Json) -> str:
+    word = "passed" if verdict.get("passed") else "NOT passed"
+    word += ", for nothing was quantized" if verdict.get("nothing_quantized") else ""
+    return word + (", on pictures in which the float model finds nothing" if verdict.get("shows_nothing") else "")
 
 
 def jobs_table(records: Iterable[Json], now: datetime) -> Table:

@@ -177,6 +177,7 @@ def _verdict(verdict: Report | None) -> QualityVerdict | None:
         verdict.get("rule", ""),
         bool(verdict.get("passed")),
         bool(verdict.get("nothing_quantized")),
+        bool(verdict.get("shows_nothing")),
     )
 
 

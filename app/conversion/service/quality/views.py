@@ -99,6 +99,8 @@ class QualityVerdict:
     rule: str
     passed: bool
     nothing_quantized: bool = False
+    shows_nothing: bool = False
+    """The float model finds nothing in the pictures."""
 
 
 @dataclass(frozen=True)

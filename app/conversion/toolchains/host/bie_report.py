@@ -10,10 +10,13 @@ from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.quality import is_slower, judged_verdict
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS
+from app.conversion.toolchains.host.task_metrics import FINDERS
 
 WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
 AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
 ODD_NAMED = 5
+ANSWERED_LEAST = 0.5
+"""Share of the pictures in which a model that looks for something should find something, if its quality is low."""
 
 
 def odd_warnings(not_finite: Mapping[str, str]) -> list[str]:
@@ -87,8 +90,9 @@ def speed_warnings(report: Mapping[str, Any]) -> list[str]:
 def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     """Returns what a user can do about a quality below the rule, and which samples show nothing of it."""
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
+    warnings = _answers(report["quality"].get("task"), passed=verdict["passed"])
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
-    warnings = [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
+    warnings += [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     warnings += [
         f"output {output['name']!r} is nearly 0 everywhere for {output['faint_samples']} samples, which are judged "
         "before its Sigmoid: pictures that show what the model looks for would say more"
@@ -99,6 +103,22 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
         advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
         warnings.append(f"the worst output has an SNR of {_below(verdict)}: {advice}")
     return [*warnings, *_shortfall(report.get("search", {}).get("shortfall"))]
+
+
+def _answers(task: Mapping[str, Any] | None, *, passed: bool) -> list[str]:
+    """Warns if the float model finds nothing in the pictures, or something in few of them where the verdict is bad."""
+    answered = task.get("answered") if task and task["kind"] in FINDERS else None
+    if not task or answered is None or answered >= (1 if passed else ANSWERED_LEAST * task["n"]):
+        return []
+    if not answered:
+        return [
+            "the float model finds nothing in these pictures, so its outputs and their SNR show little of what it is "
+            "for: give pictures of what it looks for"
+        ]
+    return [
+        f"the float model finds something in only {answered} of these {task['n']} pictures, so its outputs and their "
+        "SNR show little of what it is for: give pictures of what it looks for"
+    ]
 
 
 def _shortfall(measured: Mapping[str, Any] | None) -> list[str]:

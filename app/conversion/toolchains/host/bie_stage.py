@@ -134,11 +134,13 @@ def _measure(
         quantized.float_model, quantized.int8_model, matching.layers, first(samples, count), request.threads
     )
     measured = quality.quality_report(outputs, rows, matching.left_out, _count(outputs), count)
+    agreement = meter.agreement() if meter else None
+    verdict = quality.verdict(outputs, len(quantized.plan.nodes))
     return {
-        "quality": measured | {"task": meter.agreement().to_json() if meter else None},
+        "quality": measured | {"task": agreement.to_json() if agreement else None},
         "size": {"float_bytes": request.input().stat().st_size, "int8_bytes": request.output.stat().st_size},
         "latency_ms": {"float": latency[0], "int8": latency[1], "threads": 1},
-        "verdict": quality.verdict(outputs, len(quantized.plan.nodes)),
+        "verdict": verdict | {"shows_nothing": agreement is not None and agreement.shows_nothing},
     }
 
 

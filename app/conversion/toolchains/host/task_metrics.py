@@ -28,6 +28,8 @@ from app.inference.preprocessing import Fit, Size
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Array]
 Kind = Literal["top1", "box_f1", "mask_iou", "keypoints", "cosine", "text"]
+FINDERS: frozenset[Kind] = frozenset({"box_f1", "mask_iou", "text"})
+"""Tasks of models that find something in some pictures and nothing in others."""
 THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
 UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
 MATCH_IOU = 0.5
@@ -49,6 +51,13 @@ class TaskAgreement:
     """Number of pictures."""
     score_error: float | None = None
     """Mean difference between the scores of matched boxes, 0..1."""
+    answered: int | None = None
+    """Number of pictures in which the float model finds something; None where answers cannot be read."""
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether the float model, which looks for something, finds nothing in any picture."""
+        return self.kind in FINDERS and self.n > 0 and self.answered == 0
 
     def to_json(self) -> dict[str, Any]:
         """Returns judgement.task of the BIE report."""
@@ -56,7 +65,7 @@ class TaskAgreement:
             name: None if value is None else round(value, 4)
             for name, value in (("float_agreement", self.float_agreement), ("score_error", self.score_error))
         }
-        return {"kind": self.kind, "n": self.n, **rounded}
+        return {"kind": self.kind, "n": self.n, "answered": self.answered, **rounded}
 
 
 class TaskMeter(Protocol):
@@ -94,7 +103,8 @@ class _CautiousMeter:
 
     def agreement(self) -> TaskAgreement:
         agreement = self._meter.agreement()
-        return replace(agreement, float_agreement=None, score_error=None) if self._is_lost else agreement
+        unread = replace(agreement, float_agreement=None, score_error=None, answered=None)
+        return unread if self._is_lost else agreement
 
 
 def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:
@@ -161,7 +171,7 @@ class ShareMeter:
 
     def agreement(self) -> TaskAgreement:
         mean = float(np.mean(self._shares)) if self._shares else None
-        return TaskAgreement(self._kind, mean, self._count)
+        return TaskAgreement(self._kind, mean, self._count, answered=len(self._shares))
 
 
 def _same_class(expected: Outputs, actual: Outputs) -> float | None:
@@ -208,12 +218,13 @@ class BoxMeter:
 
     def __init__(self, family: ModelFamily, size: Size) -> None:
         self._family, self._fit, self._size = family, Fit(size, size), size
-        self._matched = self._missed = self._extra = self._count = 0
+        self._matched = self._missed = self._extra = self._count = self._answered = 0
         self._errors: list[float] = []
 
     def add(self, expected: Outputs, actual: Outputs) -> None:
         self._count += 1
         truth, boxes = self._boxes(expected), self._boxes(actual)
+        self._answered += bool(truth)
         pairs = matched_boxes(truth, boxes)
         self._matched += len(pairs)
         self._missed += len(truth) - len(pairs)
@@ -223,7 +234,8 @@ class BoxMeter:
     def agreement(self) -> TaskAgreement:
         total = 2 * self._matched + self._missed + self._extra
         error = float(np.mean(self._errors)) if self._errors else None
-        return TaskAgreement("box_f1", 2 * self._matched / total if total else None, self._count, error)
+        share = 2 * self._matched / total if total else None
+        return TaskAgreement("box_f1", share, self._count, error, self._answered)
 
     def _boxes(self, outputs: Outputs) -> Answer:
         return self._family.read(outputs, self._fit, self._size, THRESHOLDS).boxes

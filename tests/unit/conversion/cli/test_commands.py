@@ -117,6 +117,13 @@ def test_flags_are_laid_over_the_options_file(tmp_path):
     }
 
 
+def test_the_verdict_says_if_the_float_model_finds_nothing_in_the_pictures():
+    verdict = {"passed": False, "snr_db": -110.0, "rule": "20 dB"}
+    for shows_nothing in (True, False):
+        [line] = facts_of_quality({"verdict": {**verdict, "shows_nothing": shows_nothing}})
+        assert ("on pictures in which the float model finds nothing" in line) == shows_nothing
+
+
 def test_the_candidates_show_the_loss_of_the_task_its_front_and_why_each_was_not_taken():
     rows = [
         {"id": 0, "name": "loud", "snr_db": 30.0, "drop_percent": 4.0, "size_bytes": 9, "verdict_code": "below_goal"},

@@ -94,3 +94,23 @@ def test_probabilities_that_differ_by_next_to_nothing_are_equal_whatever_their_s
 
 class _Sample:
     name, arrays = "sample", {"x": np.zeros(1, np.float32)}
+
+
+@pytest.mark.parametrize(("offset", "shows_nothing"), [(-30.0, True), (30.0, False)])
+def test_the_verdict_says_if_the_float_model_finds_nothing_in_the_pictures(
+    offset: float, shows_nothing: bool, tmp_path: Path
+) -> None:
+    """A text detector, as PaddlePaddle writes it."""
+    weights = {"w": random_weights(8, 3, 3, 3), "v": random_weights(8, 1, 1, 1), "d": np.array([offset], np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("ConvTranspose", ["c", "v", "d"], ["z"], "last"),
+        helper.make_node("Sigmoid", ["z"], ["y"], "sigmoid"),
+    ]
+    model = model_of(nodes, {"x": SHAPE}, {"y": [1, 1, SIDE, SIDE]}, weights)
+    model.producer_name = "PaddlePaddle"
+    folder = work_folder(tmp_path, model, arrays(SAMPLES, *SHAPE))
+    report = run_all(folder, Options.model_validate({"quantization": {"goal": "none"}}))[Stage.BIE].report
+    assert report["quality"]["task"]["kind"] == "mask_iou"
+    assert report["verdict"]["shows_nothing"] == shows_nothing
+    assert any("finds nothing in these pictures" in warning for warning in report["warnings"]) == shows_nothing

@@ -44,7 +44,13 @@ def test_a_class_is_the_same_or_it_is_not() -> None:
     meter = meter_for([1, 39], [1, 3], end="Softmax")
     assert share(meter, row(0.1, 0.8, 0.1), row(0.2, 0.5, 0.3)) == 1
     assert share(meter, row(0.1, 0.8, 0.1), row(0.6, 0.3, 0.1)) == 0.5
-    assert meter.agreement().to_json() == {"kind": "top1", "n": 2, "float_agreement": 0.5, "score_error": None}
+    assert meter.agreement().to_json() == {
+        "kind": "top1",
+        "n": 2,
+        "answered": 2,
+        "float_agreement": 0.5,
+        "score_error": None,
+    }
 
 
 def test_a_short_row_that_is_no_probabilities_has_no_class() -> None:
@@ -65,6 +71,9 @@ def test_masks_are_compared_by_what_they_share() -> None:
     expected, actual = np.zeros((1, 1, 8, 8), np.float32), np.zeros((1, 1, 8, 8), np.float32)
     expected[..., :4], actual[..., 2:4] = 0.9, 0.9
     assert share(meter, expected, actual) == 0.5
+    empty = meter_for([1, 3, 8, 8], [1, 1, 8, 8], operators=("Conv", "Sigmoid", "ConvTranspose", "HardSigmoid"))
+    empty.add({"y0": 0.4 * expected}, {"y0": expected})
+    assert empty.agreement().shows_nothing
 
 
 def test_heat_maps_are_compared_by_their_peaks() -> None:
@@ -105,13 +114,16 @@ def test_boxes_are_matched_and_their_scores_compared() -> None:
 def test_pictures_without_a_box_say_nothing() -> None:
     meter = meter_for([1, 3, 240, 320], [1, 4420, 2], [1, 4420, 4])
     meter.add(ultraface(), ultraface())
-    assert meter.agreement().float_agreement is None
+    agreement = meter.agreement()
+    assert agreement.float_agreement is None and agreement.shows_nothing
+    meter.add(ultraface((0.1, 0.1, 0.3, 0.4, 0.9)), ultraface())
+    assert (meter.agreement().answered, meter.agreement().shows_nothing) == (1, False)
 
 
 def test_answers_that_cannot_be_read_take_the_metric_away_and_nothing_else() -> None:
     meter = meter_for([1, 3, 240, 320], [1, 4420, 2], [1, 4420, 4])
     meter.add(ultraface((0.1, 0.1, 0.3, 0.4, 0.9)), {"y0": np.zeros((1, 7))})
-    assert meter.agreement().float_agreement is None
+    assert meter.agreement().float_agreement is None and not meter.agreement().shows_nothing
 
 
 def test_each_box_is_matched_once_and_only_with_its_class() -> None:

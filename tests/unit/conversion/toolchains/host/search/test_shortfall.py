@@ -166,3 +166,23 @@ def test_a_search_ends_with_what_it_chose_where_the_shortfall_cannot_be_measured
     result = searched_on("snr>=90", pictures(12), (9, 10, 11))
     assert result.goal is not None and not result.goal["is_reached"]
     assert result.search["shortfall"] is None
+
+
+@pytest.mark.parametrize(
+    ("task", "passed", "fragment"),
+    [
+        ({"kind": "mask_iou", "n": 40, "answered": 0}, True, "the float model finds nothing in these pictures"),
+        ({"kind": "box_f1", "n": 40, "answered": 12}, False, "finds something in only 12 of these 40 pictures"),
+        ({"kind": "box_f1", "n": 40, "answered": 12}, True, ""),
+        ({"kind": "box_f1", "n": 40, "answered": 20}, False, ""),
+        ({"kind": "cosine", "n": 40, "answered": 0}, True, ""),
+        ({"kind": "box_f1", "n": 40, "answered": None}, False, ""),
+        ({"kind": "box_f1", "n": 40}, False, ""),
+        (None, False, ""),
+    ],
+)
+def test_pictures_that_show_nothing_are_told(task: dict[str, Any] | None, passed: bool, fragment: str) -> None:
+    verdict = {"passed": passed, "nothing_quantized": False, "snr_db": 5.0}
+    lines = [line for line in quality_warnings({"verdict": verdict, "quality": {"outputs": [], "task": task}})]
+    told = [line for line in lines if "the float model finds" in line]
+    assert (fragment in told[0] and len(told) == 1) if fragment else not told
