@@ -111,10 +111,10 @@ def finished(service: Deployment) -> str:
 
 @pytest.fixture(scope="package")
 def another(service: Deployment) -> str:
-    """The id of a job like `finished` with another calibration."""
+    """The id of a job like `finished` with another calibration, and with a name and a tag that cannot be wrapped."""
     options = {"quantization": {"method": "percentile"}}
     with Api(service.url) as client:
-        job = client.convert(small_model(), pngs(4), name="Another one", options=options)
+        job = client.convert(small_model(), pngs(4), name="Another" + "_one" * 48, tags=["n" * 50], options=options)
     assert job["status"] == "COMPLETED", job["error"]
     return str(job["job_id"])
 
