@@ -27,7 +27,7 @@ from tests.harness.valkey import Valkey
 
 pytest_plugins = ("tests.harness.collection", "tests.harness.durations", "tests.harness.parallel")
 share_authorities()
-share_fork_server()
+begin_fork_server = share_fork_server()
 forget_surroundings()
 take_any_time()
 Deployment.sandbox_idle_s = "3600"  # most of them convert nothing, and half a second of the processor is saved for each
@@ -45,9 +45,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The processes of a run share what its units need not."""
-    if session.config.getoption("--processes") > 1 and any("tests/unit/" not in item.nodeid for item in session.items):
-        share_first_process()
+    """The processes of a run share what they would have one each of."""
+    if session.config.getoption("--processes") > 1:
+        begin_fork_server()
+        if any("tests/unit/" not in item.nodeid for item in session.items):
+            share_first_process()
 
 
 _folders = itertools.count()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import httpx._transports.default as transports
@@ -34,9 +35,13 @@ def describe_once() -> None:
     main.document = described
 
 
-def share_fork_server() -> None:
+def share_fork_server() -> Callable[[], None]:
     """Each application starts a fork server for its checks: 400 ms of CPU. Those of this process share one, which has
-    loaded what checks and stages need: without that each run loads it again, for 200 ms of CPU."""
+    loaded what checks and stages need: without that each run loads it again, for 200 ms of CPU.
+
+    Returns:
+        Starts it now, for those of the processes, too, that this one forks.
+    """
     from app.bootstrap import container
     from app.conversion.toolchains import libraries
     from app.kit.sandbox.runner import Sandbox
@@ -49,6 +54,25 @@ def share_fork_server() -> None:
             one._order(message, descriptors)
 
     container.Sandbox = Sharing  # type: ignore[misc]
+
+    def begin() -> None:
+        with one._lock:
+            one._ensure_server()
+        assert one._server is not None
+        atexit.register(one._server.kill)  # before it is waited for: what a test has forked and left may know it, too
+        os.register_at_fork(after_in_child=lambda: setattr(one, "_server", _OfAnother()))
+
+    return begin
+
+
+class _OfAnother:
+    """The process of a fork server that is no child of this process: whether it runs shows when it is used."""
+
+    def poll(self) -> None:
+        return
+
+    def wait(self) -> int:
+        return 0
 
 
 def build_commands_once() -> None:

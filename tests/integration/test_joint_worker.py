@@ -35,6 +35,7 @@ from app.joint_inference.model.tally import Sample, Source
 from app.kit.web.multipart import parts_in
 from app.nodes.model import Operation, Order, WorkKey
 from tests.harness.camera import camera
+from tests.harness.copied_children import spawn
 from tests.harness.http_server import served
 from tests.harness.paths import SHARED_DATA
 from tests.harness.ports import free_port
@@ -147,7 +148,7 @@ class Site:
             scripts=[self.folder / "scripts"],
         )
         program = JointDriver(Cameras(sources=["/", "http://127.0.0.1:*/*"])).program(order, place)
-        process = subprocess.Popen(list(program.command), env={**os.environ, **program.environment})
+        process = spawn(list(program.command), env={**os.environ, **program.environment})
         self.stack.callback(end, process)
         if program.health_url:
             until(lambda: self.answers(program.health_url, process))

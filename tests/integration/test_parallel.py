@@ -49,7 +49,8 @@ HANGING = "import pytest, time\n@pytest.mark.timeout(1)\ndef test_hangs(): time.
 LEAVING = """
 import os
 from pathlib import Path
-from tests.harness.forked import Forked
+from tests.harness.forked import PRELOADED, Forked
+PRELOADED.clear()  # the process needs none of that
 def test_leaves_a_process(tmp_path):
     process = Forked("waiting:main", [], environment=os.environ | {"PYTHONPATH": os.getcwd()}, log=tmp_path / "log")
     Path("left.pid").write_text(str(process.pid))

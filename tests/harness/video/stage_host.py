@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,8 @@ from app.kit.files.digest import sha256_of
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.stage_call import Call, packed
+from tests.harness.copied_children import spawn
+from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.until import until
 
@@ -55,13 +56,13 @@ class VideoHost:
         self.log = self.folder / "host.log"
         self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
         self.write()
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "app.edge.video.stage_host.host"],
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "MODELMILL_LOG_FORMAT": "json", VARIABLE: str(self.file), **self.environment},
-            )
+        self.log.unlink(missing_ok=True)
+        self.process = spawn(
+            [sys.executable, "-m", "app.edge.video.stage_host.host"],
+            env={**os.environ, "MODELMILL_LOG_FORMAT": "json", VARIABLE: str(self.file), **self.environment},
+            log=self.log,
+            folder=REPOSITORY,
+        )
         until(self.is_up)
 
     def write(self) -> None:
