@@ -3,7 +3,6 @@ block, also on an exception."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +18,9 @@ from app.kit.clock import happens_within
 from app.kit.errors import ModelmillError
 from app.model_registry.client import ModelsClient
 from app.nodes.client import NodesClient
-from app.standalone.data_folder import DataFolder
-from app.standalone.environment import clear_settings
+from app.standalone.demonstration_stack import demonstration_stack
 from app.standalone.nodes import node_part
 from app.standalone.process import Part
-from app.standalone.stack import Plan, running
 from app.standalone.supervisor import Notice
 
 HOST = "127.0.0.1"
@@ -31,7 +28,6 @@ NODES = {"cloud0": "cloud", "edge0": "edge"}
 PATIENCE_S = 90.0
 POLL_S = 0.2
 GONE_S = 15.0
-GRACE_S = 10.0
 Json = dict[str, Any]
 
 
@@ -103,19 +99,11 @@ def running_deployment(*, port: int, is_kept: bool, notice: Notice, camera: str 
     Raises:
         CannotStart
     """
-    clear_settings()
     folder = Path(tempfile.mkdtemp(prefix="modelmill-joint-"))
-    plan = Plan(
-        DataFolder(folder / "data", folder / "run"), HOST, port, dict.fromkeys(("onnx", "bie", "nef"), 0), GRACE_S
-    )
-    try:
-        with running(plan, notice) as stack:
-            stack.supervisor.start(node_parts(stack.url, folder, camera=camera))
-            with JointClient(stack.url) as client:
-                yield DemoDeployment(stack.url, folder, client)
-    finally:
-        if not is_kept:
-            shutil.rmtree(folder, ignore_errors=True)
+    with demonstration_stack(port, folder, notice, is_kept=is_kept) as stack:
+        stack.supervisor.start(node_parts(stack.url, folder, camera=camera))
+        with JointClient(stack.url) as client:
+            yield DemoDeployment(stack.url, folder, client)
 
 
 def node_parts(url: str, folder: Path, prefix: str = "", *, camera: str = "") -> list[Part]:

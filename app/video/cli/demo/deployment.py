@@ -3,8 +3,6 @@ pseudo-distributed start, the ports at which they also answer, too. All of it en
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,18 +14,15 @@ from app.inference.sources import open_video_source
 from app.kit.cli.command import CannotStart
 from app.kit.errors import BadInput
 from app.nodes.cameras import video_of
-from app.standalone.data_folder import DataFolder
-from app.standalone.environment import clear_settings
+from app.standalone.demonstration_stack import demonstration_stack
 from app.standalone.nodes import node_part
 from app.standalone.ports import require_free
 from app.standalone.process import Part
-from app.standalone.stack import Plan, running
 from app.standalone.supervisor import Notice
 from app.video.cli.demo.relays import Relay, running_relays
 
 HOST, EDGE_HOST = "127.0.0.1", "127.0.0.2"
 CLOUD, EDGE = "cloud0", "edge0"
-GRACE_S = 10.0
 Videos = Sequence[tuple[str, str]]
 """(type, path or URL) of each."""
 SUFFIXES = frozenset({".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm"})
@@ -111,18 +106,10 @@ def running_nodes(
     Raises:
         CannotStart: The port is taken, or a process did not start.
     """
-    clear_settings()
-    os.environ.update(settings)
     folder = data.expanduser().absolute() if data else Path(tempfile.mkdtemp(prefix="modelmill-video-"))
-    none = dict.fromkeys(("onnx", "bie", "nef"), 0)
-    plan = Plan(DataFolder(folder / "data", folder / "run"), HOST, port, none, GRACE_S)
-    try:
-        with running(plan, notice) as stack:
-            stack.supervisor.start([*parts, *node_parts(stack.url, folder, videos, edge_port=edge_port)])
-            yield DemoDeployment(stack.url, folder)
-    finally:
-        if data is None:
-            shutil.rmtree(folder, ignore_errors=True)
+    with demonstration_stack(port, folder, notice, is_kept=data is not None, settings=settings) as stack:
+        stack.supervisor.start([*parts, *node_parts(stack.url, folder, videos, edge_port=edge_port)])
+        yield DemoDeployment(stack.url, folder)
 
 
 def _require_free(port: int) -> None:

@@ -16,7 +16,7 @@ from app.joint_inference.cli.demo.scores import StreamAnswer, scores_of
 from app.joint_inference.cli.services import demo
 from app.joint_inference.validation import validated
 from app.kit.errors import ModelmillError
-from app.standalone.environment import clear_settings
+from app.standalone.demonstration_stack import clear_settings
 
 
 def test_the_same_seed_draws_the_same_digits_and_another_one_others():
