@@ -61,6 +61,9 @@ def test_a_model_is_converted_watched_and_fetched(client: Modelmill, inputs: Pat
     assert "model.onnx" not in files
     assert files["out.nef"].stat().st_size > 0
     assert job.report("bie")["quality"]["samples"] == job.quality.samples
+    tried = job.actions()["candidates"]
+    assert job.front() == [one for one in tried if one["is_on_front"]] != []
+    assert job.front(by_task=True) == [one for one in tried if one["is_on_task_front"]]
     job.edit(notes="good enough", keep=True)
     assert (job.record["notes"], job.record["keep"]) == ("good enough", True)
     assert job.id in {listed.id for listed in client.jobs(q="client", limit=5)}

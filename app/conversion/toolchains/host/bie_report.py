@@ -35,6 +35,8 @@ def goal_line(result: SearchResult) -> str:
     """Returns a line for the log: whether the goal is reached, and by what."""
     goal, judgement = result.goal or {}, result.judgement
     known = f"{judgement['mean_db']} dB on {judgement['n']} pictures that set no range, lowest {judgement['min_db']} dB"
+    drop = result.search["candidates"][result.search["taken"]]["drop_percent"]
+    known += "" if drop is None else f"; {drop} % of the task lost on those that chose"
     if not goal:
         return f"made as the steps say: {known}"
     if goal["is_reached"]:

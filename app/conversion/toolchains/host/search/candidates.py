@@ -152,6 +152,7 @@ class TriedCandidate:
         """A line for the log."""
         text = f"{self.choice.name}: {self.score.mean_db:.2f} dB, lowest {self.score.min_db:.2f} dB"
         text += f", {self.expected_db:.2f} dB expected" if self.expected_db is not None else ""
+        text += f", task loss {drop:.2f} %" if (drop := self.score.drop_percent) is not None else ""
         text += f", altered pictures {self.altered_db:.2f} dB" if self.altered_db is not None else ""
         return text if self.score.is_whole else f"{text}, given up after {len(self.score.values)} pictures"
 

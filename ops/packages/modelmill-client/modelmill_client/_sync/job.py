@@ -149,6 +149,14 @@ class Job(StoredJob):
         """What to do next about it, and what a search for its settings tried: actions, candidates."""
         return self._transport.json("GET", f"{self._path}/actions")
 
+    def front(self, *, by_task: bool = False) -> list[Record]:
+        """The candidates of its search that no other beats in quality, size and latency together.
+
+        by_task: quality is the loss of the task (classes, boxes, masks, labels), not SNR.
+        """
+        name = "is_on_task_front" if by_task else "is_on_front"
+        return [one for one in (self.actions())["candidates"] if one[name]]
+
     def _looks(self) -> Iterator[Record]:
         yield (self.refresh()).record
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization
-from app.conversion.toolchains.host.bie_report import effort_line
+from app.conversion.toolchains.host.bie_report import effort_line, goal_line
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.search import search as search_module
@@ -302,10 +302,13 @@ def test_a_drop_is_counted_by_what_is_known_of_each_picture() -> None:
     assert candidates[result.search["taken"]]["drop_percent"] <= 1
 
 
-def test_a_missed_goal_of_the_task_names_its_first_bad_layer_by_the_task() -> None:
+def test_a_missed_goal_of_the_task_names_its_first_bad_layer_by_the_task(capsys: pytest.CaptureFixture[str]) -> None:
     result = searched("drop<=0.001%", outlier=40.0, activation="Softplus", count=30, meter_of=Errors)
     bad, candidates = result.search["first_bad"], result.search["candidates"]
     assert not result.goal["is_reached"] and bad["before_drop"] <= 0.001 < bad["drop"]
+    lost = candidates[result.search["taken"]]["drop_percent"]
+    assert goal_line(result).endswith(f"; {lost} % of the task lost on those that chose")
+    assert f", task loss {candidates[0]['drop_percent']:.2f} %" in capsys.readouterr().out
     least = min(one["drop_percent"] for one in candidates if one["pictures"] == candidates[0]["pictures"])
     assert candidates[result.search["taken"]]["drop_percent"] == least, "not the one with the highest SNR"
 
