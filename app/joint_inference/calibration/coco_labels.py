@@ -9,6 +9,7 @@ from app.inference.prediction import Box
 from app.joint_inference.calibration.predictions import GroundTruth
 from app.joint_inference.errors import BadSamples
 from app.joint_inference.model.coco import WHOLE, CocoDataset, NoDataset
+from app.kit.text.plain_text import MOST_DIGITS
 
 ANNOTATIONS = "annotations.json"
 
@@ -30,7 +31,7 @@ def read_annotations(text: bytes, class_of: Mapping[str, int]) -> dict[str, Grou
         for annotation in document["annotations"]:
             image_id = annotation["image_id"]
             if not annotation.get("iscrowd"):
-                label = _index(names[annotation["category_id"]], class_of)
+                label = index_of(names[annotation["category_id"]], class_of, ANNOTATIONS)
                 truths[image_id] = _with(truths[image_id], annotation, label)
         return {str(one["file_name"]): truths[one["id"]] for one in document["images"]}
     except (NoDataset, KeyError, TypeError, ValueError) as error:
@@ -44,10 +45,11 @@ def _with(before: GroundTruth, annotation: Mapping[str, Any], label: int) -> Gro
     return GroundTruth(before.label, (*(before.boxes or ()), Box(x, y, x + width, y + height, 1.0, label)))
 
 
-def _index(name: str, class_of: Mapping[str, int]) -> int:
-    if name.isdecimal():
+def index_of(name: str, class_of: Mapping[str, int], file: str) -> int:
+    """Returns the models' index of a class that this file names. Raises BadSamples."""
+    if name.isdecimal() and len(name) <= MOST_DIGITS:
         return int(name)
     if name not in class_of:
         known = ", ".join(list(class_of)[:8]) or "none: this model names no classes"
-        raise BadSamples(f"{ANNOTATIONS}: the models know no class {name[:40]!r}.", hint=f"They know {known}.")
+        raise BadSamples(f"{file}: the models know no class {name[:40]!r}.", hint=f"They know {known}.")
     return class_of[name]

@@ -1,4 +1,5 @@
-"""A user's set of samples: a zip of pictures, with labels in labels.csv or annotations.json (COCO), or an .npz.
+"""A user's set of samples: a zip of pictures, with labels in labels.csv, in annotations.json (COCO) or in a file for
+each picture (YOLO, VOC), or an .npz.
 
 Runs in the sandbox. Names in a zip are never used as paths: nothing is unpacked.
 """
@@ -23,6 +24,7 @@ from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture
 from app.joint_inference.calibration.coco_labels import ANNOTATIONS, read_annotations
 from app.joint_inference.calibration.model import MAX_SAMPLES
+from app.joint_inference.calibration.picture_labels import PictureLabels
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
 from app.kit.text.plain_text import MOST_DIGITS
@@ -100,8 +102,14 @@ def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Ite
     if not pictures:
         raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
     truths = _labels(archive, labels)
+    class_of = {name: index for index, name in enumerate(labels)}
+    own = PictureLabels(archive, [entry.name for entry in pictures], class_of) if truths is None else None
     for entry in pictures:
-        yield CalibrationSample(entry.name, _opened(archive, entry.info), truths.of(entry.name))
+        picture = _opened(archive, entry.info)
+        truth = truths.of(entry.name) if truths is not None else UNKNOWN
+        if own is not None and picture is not None:
+            truth = own.of(entry.name, picture.shape[1], picture.shape[0])
+        yield CalibrationSample(entry.name, picture, truth)
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
@@ -115,8 +123,8 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
         return None
 
 
-def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
-    """Reads labels.csv, otherwise annotations.json; without either, nothing is known.
+def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels | None:
+    """Reads labels.csv, otherwise annotations.json; None: there is neither.
 
     Raises:
         BadSamples: The file is damaged.
@@ -124,7 +132,7 @@ def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels:
     by_name = {PurePosixPath(info.filename).name.lower(): info for info in archive.infolist()}
     file = next((file for file in (LABELS, ANNOTATIONS) if file in by_name), None)
     if file is None:
-        return SampleLabels()
+        return None
     if by_name[file].file_size > MAX_LABELS_BYTES:
         raise BadSamples(f"{file} has more than {MAX_LABELS_BYTES >> 20} MiB.")
     try:
