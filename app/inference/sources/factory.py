@@ -26,7 +26,7 @@ def open_source(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Source:
     """Open a folder of pictures (sorted by name), a picture, an .npz, a video file, a camera of this machine
-    (/dev/video0), or the URL of a stream.
+    (/dev/video0), a named pipe, or the URL of a stream.
 
     Args:
         fps: at most so many frames a second, by their own time and the clock; 0: all, as fast as they are read.
@@ -64,8 +64,8 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
 
 
 def is_live(text: str) -> bool:
-    """Returns whether it is live: a stream, or a camera of this machine."""
-    return is_stream(text) or Path(text).is_char_device()
+    """Returns whether it is live: a stream, or a camera or pipe of this machine."""
+    return is_stream(text) or Path(text).is_char_device() or Path(text).is_fifo()
 
 
 def is_stream(text: str) -> bool:
@@ -90,7 +90,7 @@ def _opened(path: Path) -> VideoSource:
     if not path.is_file():
         raise SourceUnusable(
             f"{path.name} is neither a file nor a folder",
-            hint="Give a file, a folder, a camera as /dev/video0, or a stream.",
+            hint="Give a file, a folder, a camera as /dev/video0, a named pipe, or a stream.",
         )
     return Video(str(path.resolve()), path.name, live=False)
 

@@ -6,6 +6,7 @@ import errno
 import importlib
 import time
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.inference.prediction import Picture
 from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
 from app.inference.sources.hardware_decoder import hardware_decoder
+from app.inference.sources.pipe import NamedPipe
 from app.kit.text.plain_text import reason_of
 
 TIMEOUT_S = 10.0
@@ -64,7 +66,7 @@ class Video:
     def __init__(self, place: str, name: str, *, live: bool) -> None:
         """
         Args:
-            place: A path or a URL; of a camera of this machine, its device.
+            place: A path or a URL; of a camera of this machine, its device; or a named pipe.
             name: Of it, for a reader, without a password.
             live: It comes by itself, and has no end but one that it tells beforehand.
 
@@ -73,7 +75,8 @@ class Video:
         """
         self._av = require_pyav(name)
         self._place, self._name, self._live = place, name, live
-        self._is_device = live and place.startswith("/")
+        self._is_pipe = live and Path(place).is_fifo()
+        self._is_device = live and place.startswith("/") and not self._is_pipe
         self.fps = 0.0
         self.is_endless = live
 
@@ -105,29 +108,36 @@ class Video:
             count = sum(entry.pos + entry.size <= size for entry in index)
             return f"{count} of {length_of(container, stream)} are there" if 0 < count < len(index) else ""
 
-    def _opened(self) -> Any:
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
         began = time.monotonic()
-        place, options = self._place, OF_DEVICE if self._is_device else OF_FILE
-        if self._live and not self._is_device:
-            place, options = stream_options(place)
-        try:
-            container = self._av.open(
-                place,
-                format=CAMERA if self._is_device else None,
-                options=options,
-                timeout=TIMEOUT_S if self._live else None,
-                **hardware_decoder().options(),
-            )
-        except self._av.FFmpegError as error:
-            raise SourceUnusable(
-                f"{self._name} cannot be opened as a video: {self._why_closed(error, time.monotonic() - began)}",
-                hint="Check that it is there, and that it is a video.",
-            ) from error
-        problem = _problem(container)
-        if problem:
-            container.close()
-            raise SourceUnusable(f"{self._name} {problem}{self._end()}", hint="Give another source.")
-        return container
+        place: str | NamedPipe = self._place
+        options = OF_DEVICE if self._is_device else OF_FILE
+        if self._live and not self._is_device and not self._is_pipe:
+            place, options = stream_options(self._place)
+        with ExitStack() as opened:
+            try:
+                if self._is_pipe:
+                    place = opened.enter_context(
+                        NamedPipe(self._place, patience_s=TIMEOUT_S, silence=lambda: self._av.error.ExitError(0, ""))
+                    )
+                container = opened.enter_context(
+                    self._av.open(
+                        place,
+                        format=CAMERA if self._is_device else None,
+                        options=options,
+                        timeout=TIMEOUT_S if self._live else None,
+                        **hardware_decoder().options(),
+                    )
+                )
+            except (self._av.FFmpegError, PermissionError) as error:
+                raise SourceUnusable(
+                    f"{self._name} cannot be opened as a video: {self._why_closed(error, time.monotonic() - began)}",
+                    hint="Check that it is there, and that it is a video.",
+                ) from error
+            if problem := _problem(container):
+                raise SourceUnusable(f"{self._name} {problem}{self._end()}", hint="Give another source.")
+            yield container
 
     def _packets(self, container: Any, stream: Any) -> Iterator[Any]:
         """Ends where the file is cut off: what follows cannot be found. The cut counts as one damaged frame.

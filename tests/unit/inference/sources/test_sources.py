@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 import threading
 from collections.abc import Generator
@@ -107,10 +108,11 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: p
         next(opened(tmp_path))
 
 
-def test_a_device_or_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SourceUnusable, match="pipe is neither a file nor a folder"):
-        opened(tmp_path / "pipe")
+def test_a_socket_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        with pytest.raises(SourceUnusable, match="socket is neither a file nor a folder"):
+            opened(tmp_path / "socket")
 
 
 def test_a_file_too_large_for_a_picture_is_not_read(tmp_path: Path) -> None:
