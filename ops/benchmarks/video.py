@@ -187,7 +187,7 @@ def _measured(
 def _is_equal(case: Case, plan: FixedPlan, mine: Row) -> bool:
     """Whether a plan that processes all of its frames is as good as a row and sees as much."""
     quality = case.quality(plan.conf.resolution, plan.model, plan.conf.nskip)
-    return quality >= mine.quality - AS_GOOD and plan.conf.fps / (1 + plan.conf.nskip) >= AS_MANY * mine.fps
+    return quality >= mine.quality - AS_GOOD and plan.conf.processed_fps >= AS_MANY * mine.fps
 
 
 def _run(case: Case, folder: Path, scenario: Scenario, plan: FixedPlan | str) -> tuple[Row, list[str]]:

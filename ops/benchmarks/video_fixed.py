@@ -147,7 +147,7 @@ def _of(
     mapping: Mapping[str, Mapping[str, object]],
 ) -> _Rated:
     """Rates a plan. `whole`: the quality of each step without omitted frames."""
-    looked = conf.fps / (1 + conf.nskip)
+    looked = conf.processed_fps
     judgements = [
         assess(replace(one, video_conf=conf), wish, margin=1.0, keeps_up=one.fps * LOAD / jobs >= looked)
         for one in whole

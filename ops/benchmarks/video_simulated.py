@@ -22,7 +22,12 @@ RATES = (10.0, 12.0, 24.0, 30.0)
 SIZES = ("240p", "360p", "480p", "720p")
 MODELS = ("big", "middle", "small")
 EDGE, CLOUD = "edge0", "cloud0"
-COSTS: Mapping[str, StageCosts] = {"an edge like the cloud": EVEN_NODES, "a weak edge": WEAK_EDGE}
+NODES: Mapping[str, tuple[StageCosts, bool]] = {
+    "an edge like the cloud": (EVEN_NODES, False),
+    "a weak edge": (WEAK_EDGE, False),
+    "an edge like the cloud, busy": (EVEN_NODES, True),
+}
+"""What stages cost, and whether another program uses the edge all the time."""
 LINKS: Mapping[str, Callable[[float], float]] = {
     "constant 20": lambda _: 20.0,
     "constant 2": lambda _: 2.0,
@@ -36,11 +41,19 @@ Fixed = tuple[str, tuple[dict[str, object], dict[str, object]]]
 def simulated() -> Iterator[str]:
     """Yields the lines of the table."""
     yield f"Simulated, {SECONDS:g} s of virtual time each\n{'':{WHAT}} {'simulated':>12} {'aim':>12}"
-    for nodes, costs in COSTS.items():
+    for nodes, (costs, is_busy) in NODES.items():
         for fps in RATES:
             for link, mbps in LINKS.items():
                 job = SimulatedJob(
-                    mbps, hi=HI, seconds=SECONDS, costs=costs, opening_s=OPENING_S, fps=fps, noise=NOISE, is_told=True
+                    mbps,
+                    hi=HI,
+                    seconds=SECONDS,
+                    costs=costs,
+                    opening_s=OPENING_S,
+                    fps=fps,
+                    noise=NOISE,
+                    is_told=True,
+                    is_busy=lambda _, busy=is_busy: busy,
                 )
                 mine = _row("profile", job.run(profile), is_fixed=False)
                 rows = [_row(name, job.run(_always(plan)), is_fixed=True) for name, plan in _plans(job, mine)]

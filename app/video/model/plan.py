@@ -51,6 +51,11 @@ class VideoConf(JsonDocument):
     ntracking: int = 0
     encoder: Encoder = Encoder.JPEG
 
+    @property
+    def processed_fps(self) -> float:
+        """Frames per second that the stages get."""
+        return self.fps / (1 + self.nskip + self.ntracking)
+
 
 @dataclass(frozen=True)
 class StagePlace(JsonDocument):

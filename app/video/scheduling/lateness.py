@@ -55,3 +55,9 @@ def lateness_of(result: PlanResult, hi: float, *, sends: bool, is_young: bool) -
     is_late = share > LATE
     is_many = is_late and (share >= SEVERE or p50 is None or p50 > NEAR * hi)
     return Lateness(True, late, is_late, is_many, is_late and not sends)
+
+
+def takes_computing(result: PlanResult) -> bool:
+    """Whether the stages, and waiting for them, take longer than the transport of frames."""
+    computing_s = sum(result.get("server", {}).values()) + sum(result.get("queue", {}).values())
+    return computing_s > sum(result["delay"].values()) / 2

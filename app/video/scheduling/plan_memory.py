@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from app.video.model.plan import Encoder, VideoConf
-from app.video.model.report import PlanResult, taken_of
+from app.video.model.report import PlanResult, taken_fps, taken_of
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.predictor import HOST, LATENCY_S, OWN_LATENCY_S, Prediction, node_of, nodes_key
 
@@ -217,13 +217,10 @@ class PlanMemory:
         Returns:
             Whether the plan does not keep up. Its frames then queue, and their delays carry no information.
         """
-        frames, dropped, fps = result.get("frames", 0), result.get("dropped", 0), result.get("fps", 0.0)
-        taken = taken_of(result)
-        taken_fps = fps * taken / frames if frames else fps
-        conf = expected.video_conf
-        planned_fps = conf.fps / (1 + conf.nskip + conf.ntracking)
-        drops_many = dropped > DROPPED * (taken + dropped)
-        is_short = (is_severe or drops_many) and 0 < taken_fps < SLOWED * planned_fps
+        dropped, fps = result.get("dropped", 0), result.get("fps", 0.0)
+        planned_fps = expected.video_conf.processed_fps
+        drops_many = dropped > DROPPED * (taken_of(result) + dropped)
+        is_short = (is_severe or drops_many) and 0 < taken_fps(result) < SLOWED * planned_fps
         if is_short or fps > capacity:
             key = f"pace@{nodes_key(expected.flow_mapping)}"
             self.corrections[key] = min(1.0, max(LEAST_PACE, self.corrections.get(key, 1.0) * fps / capacity))

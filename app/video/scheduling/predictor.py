@@ -26,6 +26,8 @@ LEAST_S = 1e-6
 """Shorter times count as this one, so that rates stay finite."""
 GUESSED_MBPS = 2.0
 MAX_CUTS = 32
+CROWDED = 1.5
+"""A node where computing takes this many times as long because of others is not one to rely on."""
 BOUNDLESS_FPS = 1e6
 HOST, CLOUD = "host", "cloud"
 
@@ -201,7 +203,7 @@ class Predictor:
         corrections: Mapping[str, float] | None = None,
     ) -> None:
         self._dag = dag
-        self._resources = resource_info
+        self.resources = resource_info
         self.knowledge = knowledge
         self._corrections = corrections or {}
         self._order = [stage for stage in dag["flow"] if stage in dag["stages"]]
@@ -219,7 +221,7 @@ class Predictor:
         limits: list[tuple[float, str]] = []
         quality, is_measured = 1.0, True
         for stage in self._order:
-            info = node_of(mapping[stage], self._resources)
+            info = node_of(mapping[stage], self.resources)
             node, model = info["node"], int(str(mapping[stage]["model_id"]))
             computing, waiting, time_is_measured = self._call(info, stage, model, conf.resolution)
             is_away = info["role"] != HOST
@@ -268,15 +270,24 @@ class Predictor:
     def alone(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
         """stage → seconds of computing alone, with corrections."""
         return {
-            stage: self._call(node_of(place, self._resources), stage, int(str(place["model_id"])), conf.resolution)[0]
+            stage: self._call(node_of(place, self.resources), stage, int(str(place["model_id"])), conf.resolution)[0]
             for stage, place in mapping.items()
         }
+
+    @property
+    def is_host_crowded(self) -> bool:
+        """Whether computing takes much longer at the host because others use it."""
+        return self._own is not None and self._slowed[self._own["node"]] >= CROWDED
+
+    def load(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> float:
+        """Seconds of computing for a second of the video, by the profile."""
+        return sum(self.base(conf, mapping).values()) * conf.processed_fps
 
     def base(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
         """stage → seconds of computing alone, by the profile."""
         return {
             stage: self.knowledge.service_s(
-                node_of(place, self._resources)["node"], stage, int(str(place["model_id"])), conf.resolution
+                node_of(place, self.resources)["node"], stage, int(str(place["model_id"])), conf.resolution
             )[0]
             for stage, place in mapping.items()
         }
@@ -302,11 +313,15 @@ def _processes(info: NodeInfo, stage: str) -> int:
     return max(1, service["n_process"]) if service else 1
 
 
+def others_of(info: NodeInfo) -> float:
+    """The share of the node that is used by other programs than its stages, 0..1."""
+    own = max((service["cpu_ratio"] for service in info["service"].values()), default=0.0)
+    return max(0.0, info["cpu_ratio"] - own)
+
+
 def _slowdown(info: NodeInfo) -> float:
     """By how much computing takes longer because others use the node: cores are shared fairly."""
-    services = list(info["service"].values())
-    own = max((service["cpu_ratio"] for service in services), default=0.0)
-    processes = max((service["n_process"] for service in services), default=1)
+    processes = max((service["n_process"] for service in info["service"].values()), default=1)
     cores = max(1, info["cores"])
-    others = max(0.0, info["cpu_ratio"] - own) * cores
+    others = others_of(info) * cores
     return max(1.0, (others + processes) / cores) if others > 0.1 * cores else 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,14 @@ MARGIN = 0.8
 """A new plan may be predicted to take at most this share of the allowed delay."""
 LOAD = 0.85
 """A new plan may use at most this share of the capacity of a node or link."""
-STEP = 0.004
+EASE = 0.45
+"""Of the allowed delay: a plan that is predicted to take at most this share is in time also where frames take twice as
+long as usual."""
+STEP = 0.005
 """Qualities that differ by less count as equal."""
 SENDING_GAIN = 0.018
 """Of quality, 0..1: a plan that sends frames to other nodes must be better by more than this than one that sends none.
-A plan that sends none depends on no link."""
+A plan that sends none depends on no link. One that sends none and is not at ease must be better by as much."""
 LINK_COST = 0.03
 """Of quality, 0..1: what a plan must gain for using a whole link. The less of it a plan uses, the fewer frames are late
 when it slows down."""
@@ -58,6 +61,8 @@ class PlanCandidate:
     """It processes as many frames as it plans to."""
     is_good: bool
     """Its quality is allowed."""
+    at_ease: bool
+    """Its delay is at most EASE of the allowed one."""
 
     @property
     def conf(self) -> VideoConf:
@@ -79,10 +84,11 @@ class PlanCandidate:
 
     @property
     def worth(self) -> float:
-        """Its quality, minus the cost of the share of the link that it uses."""
-        conf = self.prediction.video_conf
-        processed_fps = conf.fps / (1 + conf.nskip + conf.ntracking)
-        return self.prediction.quality - LINK_COST * min(1.0, self.prediction.link_s * processed_fps)
+        """Its quality, minus the cost of the share of the link that it uses, or of depending on a host that is not at
+        ease."""
+        if self.sends:
+            return self.prediction.quality - LINK_COST * min(1.0, self.prediction.link_s * self.conf.processed_fps)
+        return self.prediction.quality - (0.0 if self.at_ease else SENDING_GAIN)
 
     @property
     def fits(self) -> bool:
@@ -105,16 +111,21 @@ class PlanCandidate:
 
 
 def best_of(all_candidates: Collection[PlanCandidate]) -> PlanCandidate:
-    """The one with the highest rank; among those that fit, one that sends nothing is preferred, unless sending gains
-    more than SENDING_GAIN.
+    """The one with the highest rank. If one that sends nothing is at ease, only those that gain more than SENDING_GAIN
+    are better.
 
     Args:
         all_candidates: Not empty.
     """
-    best = max(all_candidates, key=lambda candidate: candidate.rank)
-    here = max((one for one in all_candidates if one.fits and not one.sends), key=lambda one: one.rank, default=best)
-    gain = best.prediction.quality - here.prediction.quality
-    return here if here.is_good >= best.is_good and gain <= SENDING_GAIN else best
+    here = [one for one in all_candidates if one.fits and one.at_ease and not one.sends]
+    if not here:
+        return max(all_candidates, key=lambda one: one.rank)
+    best = max(here, key=lambda one: one.rank)
+    least = best.prediction.quality + SENDING_GAIN
+    paying = [
+        one for one in all_candidates if not one.sends or one.is_good > best.is_good or one.prediction.quality > least
+    ]
+    return max(paying, key=lambda one: one.rank)
 
 
 def is_away(mapping: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -123,11 +134,16 @@ def is_away(mapping: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def key_of(conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> str:
-    places = ",".join(
+    places = places_key(mapping)
+    return f"{conf.resolution}/{conf.fps:g}/{conf.nskip}/{conf.ntracking}/{conf.encoder.value}/{places}"
+
+
+def places_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
+    """The models and their nodes."""
+    return ",".join(
         f"{stage}:{place['model_id']}@{place.get('node') or place['node_ip']}"
         for stage, place in sorted(mapping.items())
     )
-    return f"{conf.resolution}/{conf.fps:g}/{conf.nskip}/{conf.ntracking}/{conf.encoder.value}/{places}"
 
 
 def wanted_fps(generator: GeneratorInfo | None) -> float:
@@ -150,7 +166,11 @@ def assess(
         waiting = WAITING * (1 + conf.nskip + conf.ntracking) / max(prediction.fps, LEAST_FPS)
         prediction = replace(prediction, delay_s=prediction.delay_s + waiting)
     return PlanCandidate(
-        prediction, prediction.delay_s * goal.tail <= goal.hi * margin, keeps_up, prediction.quality >= goal.quality
+        prediction,
+        in_time=prediction.delay_s * goal.tail <= goal.hi * margin,
+        keeps_up=keeps_up,
+        is_good=prediction.quality >= goal.quality,
+        at_ease=prediction.delay_s <= goal.hi * EASE,
     )
 
 
@@ -161,12 +181,14 @@ def candidates(
     goal: SearchGoal,
     generator: GeneratorInfo | None,
     barred: frozenset[str] = frozenset(),
+    is_barred: Callable[[PlanCandidate], bool] = lambda _: False,
 ) -> Iterator[PlanCandidate]:
     """For each size, model, cut and encoder the plan that skips as few frames as necessary, the better ones first.
     Plans that cannot be better than a fitting one are omitted; plans that send nothing are compared with each other.
 
     Args:
         barred: Names of nodes that must not be used.
+        is_barred: Whether a plan must not be used; no other one is omitted for it.
     """
     sizes, best, best_here = _sizes(predictor, dag, generator), 0.0, 0.0
     most = max(2, MAX_PREDICTIONS // (2 * len(sizes)))
@@ -177,6 +199,8 @@ def candidates(
                 continue
             for encoder in _encoders(mapping):
                 candidate = _keeping_up(predictor, VideoConf(resolution, goal.fps, 0, 0, encoder), mapping, goal)
+                if is_barred(candidate):
+                    continue
                 if candidate.fits:
                     best = max(best, candidate.prediction.quality)
                     best_here = best_here if candidate.sends else max(best_here, candidate.prediction.quality)

@@ -25,6 +25,8 @@ HI = 0.3
 """The longest delay allowed, seconds."""
 LATENCY_S = 0.02
 APPLY_S = 0.3
+BUSY_SHARE, CREDIT_S = 0.4, 0.02
+"""Of a core that stages share with the runner and with a program that computes without end."""
 DAG: DagInfo = {
     "generator": "SingleFrameGenerator",
     "flow": ["SingleFrameGenerator", "face_detection", "face_alignment"],
@@ -128,8 +130,10 @@ def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> 
     return {**facts, **changed}  # type: ignore[return-value, typeddict-item]
 
 
-def resources(up_mbps: float | None = None, **of_cloud: Any) -> ResourceInfo:
-    return {"ip-edge0": node("edge0", "host"), "ip-cloud0": node("cloud0", "cloud", up_mbps, **of_cloud)}
+def resources(up_mbps: float | None = None, *, others: float = 0.0, **of_cloud: Any) -> ResourceInfo:
+    """others: the share of the edge's processor that other programs use."""
+    edge = node("edge0", "host", cpu_ratio=others)
+    return {"ip-edge0": edge, "ip-cloud0": node("cloud0", "cloud", up_mbps, **of_cloud)}
 
 
 def call_policy(policy: Callable[..., Answer], state: dict[str, Any], **changed: Any) -> Answer:
@@ -218,10 +222,12 @@ class _Frame:
 class SimulatedJob:
     """One process at each node, one line between them, and before them the queue and the limit of a live runner. What
     is measured of a plan and when another is requested are the runner's own. mbps, slowed: by seconds since the begin;
-    slowed: factor of the edge's times; starved: node → how much longer than it says it keeps frames, as if its process
-    got no core. is_told: the resource picture knows the bandwidth at the begin. opening_s: seconds of a node's
-    processor for opening a model, beside the frames of the plan before. fps: of the source. noise: standard deviation
-    of the logarithm of each computing time, the same for each plan."""
+    slowed: factor of the edge's times; starved: node → how much longer than it says it keeps frames, as if its
+    process got no core. is_busy: by seconds since the begin, whether another program computes on the edge without
+    end: of its core the stages have BUSY_SHARE, and what they did not use of that for CREDIT_S at most. is_told:
+    the resource picture knows the bandwidth at the begin. opening_s: seconds of a node's processor for opening a
+    model, beside the frames of the plan before. fps: of the source. noise: standard deviation of the logarithm of
+    each computing time, the same for each plan."""
 
     def __init__(
         self,
@@ -238,8 +244,9 @@ class SimulatedJob:
         opening_s: float = 0.0,
         fps: float = FPS,
         noise: float = 0.0,
+        is_busy: Callable[[float], bool] = lambda _: False,
     ) -> None:
-        self.noise = noise
+        self.noise, self.is_busy = noise, is_busy
         self.mbps, self.hi, self.seconds, self.wanted, self.slowed = mbps, hi, seconds, quality, slowed
         self.costs, self.opening_s, self.fps = costs, opening_s, fps
         self.rows = costs.rows() if rows is None else list(rows)
@@ -252,6 +259,7 @@ class SimulatedJob:
         self.opened = set[tuple[str, str, int]]()
         self.opening_until = {"edge0": 0.0, "cloud0": 0.0}
         self.free = {"edge0": 0.0, "cloud0": 0.0, "link": 0.0}
+        self.credit_s = CREDIT_S
         self.random, self.dropped, self.took_s, self.state = Random(1), 0, 0.0, dict[str, Any]()
         self.limit = ConcurrencyLimit(realtime=True)
         self.metrics = PlanMetrics(lambda: FrameCounts(dropped=self.dropped), self._clock)
@@ -337,7 +345,7 @@ class SimulatedJob:
         return policy(
             job_uid="GLOBAL_ID_1.SUB_ID_1",
             dag=DAG,
-            resource_info=resources(self.told),
+            resource_info=resources(self.told, others=float(self.is_busy(self.now))),
             last_plan_res=result,
             user_constraint={"delay": (-1.0, self.hi), "quality": self.wanted, "given": {}},
             generator_output=generator,
@@ -363,8 +371,8 @@ class SimulatedJob:
                 way = LATENCY_S
             begins, waited = max(ready, free[name]), waited + way
             took = noise * self.costs.service_s(stage, name, place.model_id, conf.resolution)
-            took *= self.slowed(now) if name == "edge0" else 1.0
             took *= 2.0 if now < self.opening_until[name] else 1.0
+            took = self._on_edge(begins, took) if name == "edge0" else took
             free[name] = begins + took * self.starved.get(name, 1.0)
             delay, queue = free[name] - began + way, max(0.0, free[name] - took - ready)
             timings[stage] = Timing(name, delay, took, queue, delay - took - queue, size)
@@ -372,6 +380,16 @@ class SimulatedJob:
         frame.began, frame.ended, frame.outcome = now, ready + waited, Outcome(plan, (0, 0), {}, timings)
         frame.places = plan.to_json()["flow_mapping"]
         self.under_way.append(frame)
+
+    def _on_edge(self, begins: float, took_s: float) -> float:
+        """Seconds that a stage takes there, whose computing takes so many if nothing else uses the edge."""
+        took_s *= self.slowed(self.now)
+        self.credit_s = min(CREDIT_S, self.credit_s + BUSY_SHARE * max(0.0, begins - self.free["edge0"]))
+        if not self.is_busy(self.now):
+            return took_s
+        at_once_s = min(took_s, self.credit_s / (1 - BUSY_SHARE))
+        self.credit_s -= at_once_s * (1 - BUSY_SHARE)
+        return at_once_s + (took_s - at_once_s) / BUSY_SHARE
 
     def _opened_ahead(self, plan: Plan) -> float:
         """Opens the models of a plan beside the frames of the plan before; returns the seconds that it takes."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
-from app.video.model.report import PlanResult
+from app.video.model.report import PlanResult, taken_fps
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
 from app.video.scheduling.cooldown import Cooldown
-from app.video.scheduling.lateness import Lateness, lateness_of
+from app.video.scheduling.lateness import Lateness, lateness_of, takes_computing
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
-from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, place_on
+from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, others_of, place_on
 from app.video.scheduling.profile_model import ProfileModel
 from app.video.scheduling.search import (
     SENDING_GAIN,
@@ -23,6 +24,7 @@ from app.video.scheduling.search import (
     best_of,
     candidates,
     is_away,
+    places_key,
     wanted_fps,
 )
 
@@ -111,23 +113,21 @@ class _Call:
     def answer(self) -> Answer:
         last = self._last()
         lateness = self._look(last) if last else Lateness()
-        predictor = self._predictor(self.resources)
-        goal = self._goal()
-        current = assess(predictor.predict(*last), goal, margin=1.0) if last else None
+        self.cooldown.forgive_overloads({info["node"]: others_of(info) for info in self.reported.values()})
+        current = assess(self._predictor().predict(*last), self._goal(), margin=1.0) if last else None
         host_stood_in = self._bar_unreachable(last)
-        best = self._best(predictor, goal, barred=self.cooldown.nodes) if last else self._first(predictor, goal)
         urgent = self._urgent(
             is_new_goal=self._is_new_goal(), can_stay=current is not None, host_stood_in=host_stood_in
         )
         if current is None or urgent:
-            return self._take(best, current, urgent)
-        if self.cooldown.late_s > OFTEN_LATE_S and (answer := self._elsewhere(current)):
+            return self._take(self._best() if last else self._first(), current, urgent)
+        if (why := self._why_elsewhere(current, lateness)) and (answer := self._elsewhere(current, why)):
             return answer
         is_explained = current.sends and not current.fits and (lateness.is_late or self.has_fallen)
         patience = PERIODS if current.sends or lateness.is_many else PATIENCE
         if is_explained or (lateness.is_severe and not self._is_settling) or self.turns["late"] >= patience:
-            return self._after_late(current, best)
-        return self._steady(current, best, lateness)
+            return self._after_late(current)
+        return self._steady(current, lateness)
 
     def _urgent(self, *, is_new_goal: bool, can_stay: bool, host_stood_in: bool) -> str:
         """Why the plan is changed whatever its results are; empty where they decide."""
@@ -144,14 +144,16 @@ class _Call:
         places = [node_of(place, self.resources) for place in last[1].values()]
         away = {info["node"] for info in places if info["role"] != HOST}
         for name in away - self.cooldown.nodes:
-            self.cooldown.bar(f"node {name}")
+            self.cooldown.bar(name)
         return bool(away)
 
     def _goal(self) -> SearchGoal:
         return SearchGoal(self.hi, self.floor, wanted_fps(self.generator), self.memory.figures["tail"])
 
-    def _predictor(self, resources: ResourceInfo) -> Predictor:
-        return Predictor(self.dag, resources, ProfileModel(self.memory.profile(self.rows)), self.memory.corrections)
+    def _predictor(self, resources: ResourceInfo | None = None) -> Predictor:
+        """Args: resources: None: as they are."""
+        knowledge = ProfileModel(self.memory.profile(self.rows))
+        return Predictor(self.dag, resources or self.resources, knowledge, self.memory.corrections)
 
     def _last(self) -> _PlanInForce | None:
         """The plan in force, if it can go on: its nodes are online and serve its stages. With their present roles."""
@@ -182,7 +184,7 @@ class _Call:
         turns["seq"] = seq
         lateness = lateness_of(result, self.hi, sends=is_away(last[1]), is_young=self._is_young)
         if lateness.frames and not self._is_settling:
-            self.cooldown.note_late(lateness.frames * (1 + last[0].nskip + last[0].ntracking) / last[0].fps)
+            self.cooldown.note_late(lateness.frames / last[0].processed_fps)
         turns["late"] = turns["late"] + 1 if lateness.is_late else 0
         turns["trouble"] = turns.get("trouble", 0) + 1 if lateness.is_late else 0
         if result.get("fallbacks", 0) or (turns["late"] == 1 and (self._is_settling or lateness.can_pass)):
@@ -191,7 +193,7 @@ class _Call:
         return lateness
 
     def _learn(self, last: _PlanInForce, result: PlanResult, lateness: Lateness) -> None:
-        predictor = self._predictor(self.resources)
+        predictor = self._predictor()
         outcome = PlanOutcome(
             self.dag,
             self.reported,
@@ -205,7 +207,7 @@ class _Call:
             self.cooldown.fell(node, self.memory.links[node]["was"])
             self.has_fallen = True
         self.resources = self.memory.picture(self.reported)
-        predictor = self._predictor(self.resources)
+        predictor = self._predictor()
         again, capacity = predictor.predict(*last), predictor.capacity(*last)
         if self._is_sudden or self.memory.learn_rate(result, again, capacity, is_severe=lateness.is_severe):
             return
@@ -233,36 +235,57 @@ class _Call:
         self.turns["wish"] = goal
         return is_new
 
-    def _best(
-        self, predictor: Predictor, goal: SearchGoal, *, barred: frozenset[str] = frozenset(), avoided: str = ""
-    ) -> PlanCandidate:
-        all_candidates = list(candidates(predictor, self.dag, self.resources, goal, self.generator, barred))
-        if not all_candidates:
-            raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
-        usable = [one for one in all_candidates if not self.cooldown.is_barred(one.key)] or all_candidates
-        calm = [one for one in usable if one.nodes != avoided and not self.cooldown.is_barred(f"nodes {one.nodes}")]
-        return best_of(calm if any(one.fits for one in calm) else usable)
+    def _best(self, resources: ResourceInfo | None = None, *, barred: frozenset[str] | None = None) -> PlanCandidate:
+        """The best plan that is not barred.
 
-    def _first(self, predictor: Predictor, goal: SearchGoal) -> PlanCandidate:
+        Args:
+            resources: None: as they are.
+            barred: names of nodes that must not be used; None: as barred by what was measured.
+        """
+        predictor, goal = self._predictor(resources), self._goal()
+        nodes = self.cooldown.nodes if barred is None else barred
+
+        def is_too_much(candidate: PlanCandidate) -> bool:
+            conf, mapping = candidate.conf, candidate.prediction.flow_mapping
+            return self.cooldown.is_too_much(places_key(mapping), lambda: predictor.load(conf, mapping))
+
+        search = partial(candidates, predictor, self.dag, predictor.resources, goal, self.generator, nodes)
+        if plans := list(search(is_too_much)) or list(search()):
+            return best_of(plans)
+        raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
+
+    def _first(self) -> PlanCandidate:
         """The first plan, which sends nothing over a link that was never measured unless it must."""
         others = [info for info in self.resources.values() if info["role"] != HOST]
         unmeasured = {info["node"] for info in others if info["up_mbps"] is None}
-        careful = self._best(predictor, goal, barred=self.cooldown.nodes | unmeasured)
-        if not unmeasured or (careful.fits and careful.is_good):
-            return careful
-        return self._best(predictor, goal, barred=self.cooldown.nodes)
+        careful = self._best(barred=self.cooldown.nodes | unmeasured)
+        return careful if not unmeasured or (careful.fits and careful.is_good) else self._best()
 
-    def _after_late(self, current: PlanCandidate, best: PlanCandidate) -> Answer:
+    def _after_late(self, current: PlanCandidate) -> Answer:
         """Changes at once to a plan that is predicted to be in time; where there is none, only to a much quicker
         one."""
-        if self.now - self.turns["since"] < SOON_S:
-            self.cooldown.bar(current.key)
+        self._bar_overload(current)
+        best = self._best()
         if best.key == current.key:
             return self._keep(current, "it is late, but nothing better is known")
         current_s, best_s = current.prediction.delay_s, best.prediction.delay_s
         if not best.fits and best_s > QUICKER * current_s and best.prediction.fps < FASTER * current.prediction.fps:
             return self._keep(current, "it is late, but nothing would be much quicker")
         return self._take(best, current, self._why_late())
+
+    def _bar_overload(self, current: PlanCandidate) -> None:
+        """Bars the models of a late plan at its nodes, with the load that they managed, unless its frames are late
+        because of their transport."""
+        if self.result is None or (current.sends and (self.has_fallen or not takes_computing(self.result))):
+            return
+        conf, mapping = current.conf, current.prediction.flow_mapping
+        managed = min(1.0, (taken_fps(self.result) or conf.processed_fps) / conf.processed_fps)
+        used = [node_of(place, self.resources) for place in mapping.values()]
+        self.cooldown.overload(
+            places_key(mapping),
+            managed * self._predictor().load(conf, mapping),
+            {info["node"]: others_of(info) for info in used},
+        )
 
     def _why_late(self) -> str:
         p95 = self.result.get("e2e_p95", 0.0) if self.result else 0.0
@@ -273,8 +296,9 @@ class _Call:
         ]
         return f"p95 was {p95:.2f} s" + "".join(fallen)
 
-    def _steady(self, current: PlanCandidate, best: PlanCandidate, lateness: Lateness) -> Answer:
+    def _steady(self, current: PlanCandidate, lateness: Lateness) -> Answer:
         self.cooldown.forgive(self.memory.links)
+        best = self._best()
         if lateness.is_news and not lateness.is_late and not current.sends:
             current = replace(current, in_time=True, keeps_up=True)
         is_better = best.key != current.key and self._is_clearly_better(best, current)
@@ -288,21 +312,33 @@ class _Call:
             current, "it is late, but not for long yet" if lateness.is_late else "nothing is clearly better"
         )
 
-    def _elsewhere(self, current: PlanCandidate) -> Answer | None:
-        """A plan with other nodes, if one is about as good: nobody predicts what makes frames late at moments."""
-        predictor = self._predictor(self.resources)
-        best = self._best(predictor, self._goal(), barred=self.cooldown.nodes, avoided=current.nodes)
+    def _why_elsewhere(self, current: PlanCandidate, lateness: Lateness) -> str:
+        """Why other nodes should be used: nobody predicts what makes frames late then. Empty: they need not."""
+        if self.cooldown.late_s > OFTEN_LATE_S:
+            return f"frames were late at {len(self.cooldown.moments)} moments of a minute"
+        if lateness.is_many and not self._is_settling and not current.sends and self._predictor().is_host_crowded:
+            return "frames were late, and others use the node"
+        return ""
+
+    def _elsewhere(self, current: PlanCandidate, why: str) -> Answer | None:
+        """A plan without the nodes that were late, if one is about as good."""
+        places = current.prediction.flow_mapping.values()
+        late = {str(place["node"]) for place in places if (place["node_role"] != HOST) == current.sends}
+        best = self._best(barred=self.cooldown.nodes | late)
         is_as_good = best.is_good >= current.is_good and best.prediction.quality >= current.prediction.quality - BETTER
-        if best.nodes == current.nodes or not best.fits or not is_as_good:
+        if late & set(best.nodes.split("+")) or not best.fits or not is_as_good:
             return None
-        self.cooldown.bar(f"nodes {current.nodes}", ELSEWHERE_S)
-        return self._take(best, current, f"frames were late at {len(self.cooldown.moments)} moments of a minute")
+        for node in late:
+            self.cooldown.bar(node, ELSEWHERE_S)
+        return self._take(best, current, why)
 
     def _is_clearly_better(self, best: PlanCandidate, current: PlanCandidate) -> bool:
         better, present = best.prediction, current.prediction
         if not current.fits or best.is_good != current.is_good:
             return best.fits or better.delay_s < QUICKER * present.delay_s
         if not best.fits:
+            return False
+        if not best.sends and current.sends and self._predictor().is_host_crowded:
             return False
         if best.sends != current.sends:
             return better.quality > present.quality + (SENDING_GAIN if best.sends else -RETURN_GAIN)
@@ -323,7 +359,7 @@ class _Call:
             risen: ResourceInfo = {
                 key: {**info, "up_mbps": mbps} if info["node"] == node else info for key, info in self.resources.items()
             }
-            best = self._best(self._predictor(risen), self._goal())
+            best = self._best(risen, barred=frozenset())
             gain = best.prediction.quality - current.prediction.quality
             if best.fits and best.sends and best.key != current.key and gain > BETTER:
                 return self._take(best, current, f"trying whether the link to {node} gives {mbps:.1f} Mbit/s")

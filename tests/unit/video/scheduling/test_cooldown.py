@@ -4,37 +4,74 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.video.scheduling.cooldown import BARS_KEPT, PAUSE, Cooldown
+import pytest
+
+from app.video.scheduling.cooldown import BARS_KEPT, OVERLOAD_PAUSE, PAUSE, Cooldown
 
 
 def test_a_bar_ends_and_each_time_lasts_longer() -> None:
     state: dict[str, Any] = {}
     Cooldown(state, 0.0).bar("a")
-    assert Cooldown(state, PAUSE.first_s - 1).is_barred("a")
-    assert not Cooldown(state, PAUSE.first_s).is_barred("a")
+    assert Cooldown(state, PAUSE.first_s - 1).nodes == {"a"}
+    assert not Cooldown(state, PAUSE.first_s).nodes
     Cooldown(state, 100.0).bar("a")
-    assert Cooldown(state, 100.0 + PAUSE.growth * PAUSE.first_s - 1).is_barred("a")
-    assert not Cooldown(state, 100.0).is_barred("b")
+    assert Cooldown(state, 100.0 + PAUSE.growth * PAUSE.first_s - 1).nodes == {"a"}
+
+
+def _is_too_much(state: dict[str, Any], now: float, load: float, key: str = "big@edge0") -> bool:
+    return Cooldown(state, now).is_too_much(key, lambda: load)
+
+
+def test_what_was_too_much_is_barred_with_all_that_is_as_heavy_and_each_time_for_longer() -> None:
+    state: dict[str, Any] = {}
+    first_s = OVERLOAD_PAUSE.first_s
+    Cooldown(state, 0.0).overload("big@edge0", 0.5, {"edge0": 0.9})
+    assert [_is_too_much(state, first_s - 1, load) for load in (0.4, 0.45, 0.5, 2.0)] == [False, True, True, True]
+    assert not _is_too_much(state, 1.0, 2.0, "small@edge0")
+    assert not _is_too_much(state, first_s, 2.0)
+    Cooldown(state, 100.0).overload("big@edge0", 0.5, {"edge0": 0.9})
+    assert _is_too_much(state, 100.0 + OVERLOAD_PAUSE.growth * first_s - 1, 0.5)
+
+
+def test_what_goes_on_although_it_is_too_much_is_barred_for_no_longer() -> None:
+    state: dict[str, Any] = {}
+    for now, load in ((0.0, 0.5), (1.0, 0.4), (2.0, 0.6)):
+        Cooldown(state, now).overload("big@edge0", load, {})
+    assert _is_too_much(state, 1.0 + OVERLOAD_PAUSE.first_s, 0.36), "the least load counts"
+    assert not _is_too_much(state, 2.0 + OVERLOAD_PAUSE.first_s, 2.0)
+
+
+@pytest.mark.parametrize(("others", "is_barred"), [(0.9, True), (0.7, True), (0.6, False)])
+def test_what_was_too_much_is_forgiven_when_others_use_less_of_the_node(others: float, is_barred: bool) -> None:
+    state: dict[str, Any] = {}
+    Cooldown(state, 0.0).overload("big@edge0", 0.5, {"edge0": 0.9})
+    Cooldown(state, 1.0).forgive_overloads({"edge0": others, "cloud0": 0.0})
+    assert _is_too_much(state, 2.0, 0.5) is is_barred
+    Cooldown(state, 2.0 * OVERLOAD_PAUSE.first_s).overload("big@edge0", 0.5, {"edge0": 0.9})
+    assert _is_too_much(state, 3.5 * OVERLOAD_PAUSE.first_s, 0.5) is is_barred, "forgiven: the first pause again"
 
 
 def test_a_clock_that_began_anew_bars_nothing_for_ever() -> None:
     state: dict[str, Any] = {}
     patience = Cooldown(state, 1e6)
     patience.bar("a")
+    patience.overload("big@edge0", 0.5, {})
     patience.fell("cloud0", 20.0)
     later = Cooldown(state, 0.0)
-    assert not later.is_barred("a")
+    assert not later.nodes
+    assert not _is_too_much(state, 0.0, 0.5)
     assert Cooldown(state, PAUSE.longest_s).due({"cloud0": {"mbps": 2.0}})
 
 
-def test_only_so_many_bars_are_kept_and_nodes_are_told_from_plans() -> None:
-    patience = Cooldown({}, 0.0)
+def test_only_so_many_bars_are_kept_and_those_of_plans_in_stored_states_are_ignored() -> None:
+    patience = Cooldown({"patience": {"bars": {"480p/24/0/0/JPEG/a:0@edge0": [1e3, 1e3]}}}, 0.0)
+    assert not patience.nodes
     for number in range(2 * BARS_KEPT):
         patience.now = float(number)
-        patience.bar(f"plan {number}")
-    assert len(patience.bars) == BARS_KEPT
-    patience.bar("node cloud0")
-    assert patience.nodes == {"cloud0"}
+        patience.bar(f"n{number}")
+        patience.overload(f"p{number}", 1.0, {})
+    assert len(patience.bars) == len(patience.overloads) == BARS_KEPT
+    assert patience.is_too_much(f"p{2 * BARS_KEPT - 1}", lambda: 1.0)
 
 
 def test_a_link_that_fell_is_tried_with_multiples_of_what_it_gives_and_growing_patience() -> None:
@@ -70,8 +107,8 @@ def test_late_frames_count_when_they_come_at_several_moments_of_a_minute() -> No
 
 def test_a_pause_is_as_long_as_demanded_at_least() -> None:
     state: dict[str, Any] = {}
-    Cooldown(state, 100.0).bar("nodes edge0", 60.0)
-    assert Cooldown(state, 159.0).is_barred("nodes edge0")
-    assert not Cooldown(state, 160.0).is_barred("nodes edge0")
-    Cooldown(state, 160.0).bar("nodes edge0", 60.0)
-    assert Cooldown(state, 279.0).is_barred("nodes edge0"), "each time longer"
+    Cooldown(state, 100.0).bar("edge0", 60.0)
+    assert Cooldown(state, 159.0).nodes == {"edge0"}
+    assert not Cooldown(state, 160.0).nodes
+    Cooldown(state, 160.0).bar("edge0", 60.0)
+    assert Cooldown(state, 279.0).nodes == {"edge0"}, "each time longer"

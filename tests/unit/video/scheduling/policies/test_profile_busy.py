@@ -1,0 +1,74 @@
+"""The profile policy where something else uses the edge, and where its times scatter."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.video.scheduling.policies.profile import profile as policy
+from tests.harness.video.simulated_job import EVEN_NODES, HI, WEAK_EDGE, Ran, SimulatedJob
+
+BIG = "face_detection with model 0"
+
+
+def _alone(seconds: float, busy_until: float) -> Ran:
+    """An edge whose link carries nothing; with the big models it is late while it is busy, with the small ones not."""
+    return SimulatedJob(
+        lambda _: 0.05,
+        hi=HI,
+        seconds=seconds,
+        costs=EVEN_NODES,
+        opening_s=0.1,
+        fps=30.0,
+        noise=0.3,
+        is_told=True,
+        is_busy=lambda at: at < busy_until,
+    ).run(policy)
+
+
+def _with_the_big(ran: Ran) -> list[float]:
+    return [at for at, reason in ran.reasons if BIG in reason]
+
+
+def test_models_that_were_too_much_for_a_busy_node_are_tried_in_no_size_for_a_minute() -> None:
+    """With the small ones the node is in time, and what is measured of them says that it has become fast."""
+    ran = _alone(seconds=60.0, busy_until=60.0)
+    assert any(took > HI for at, took in ran.e2e if at < 5)
+    assert not [at for at in _with_the_big(ran) if at > 5]
+    assert all(took <= HI for at, took in ran.e2e if at > 5)
+
+
+def test_models_that_were_too_much_are_tried_as_soon_as_the_node_has_less_to_do() -> None:
+    ran = _alone(seconds=50.0, busy_until=20.0)
+    assert min(at for at in _with_the_big(ran) if at > 5) < 40
+    assert all(took <= HI for at, took in ran.e2e if at > 5)
+
+
+@pytest.mark.parametrize("fps", [12.0, 24.0, 30.0])
+def test_a_node_that_others_begin_to_use_is_left_on_the_first_late_report_and_not_used_while_they_do(
+    fps: float,
+) -> None:
+    ran = SimulatedJob(
+        lambda _: 20.0,
+        hi=HI,
+        costs=EVEN_NODES,
+        opening_s=0.1,
+        fps=fps,
+        noise=0.3,
+        is_told=True,
+        is_busy=lambda at: at >= 20,
+    ).run(policy)
+    assert len(ran.changed_at) == 1
+    assert 20 < ran.changed_at[0] < 22.5
+    assert "others use the node" in "".join(reason for _, reason in ran.reasons)
+    assert {nodes for at, nodes in ran.used if at > 25} == {frozenset({"cloud0"})}
+    assert all(took <= HI for at, took in ran.e2e if at > 25)
+
+
+@pytest.mark.parametrize("fps", [10.0, 12.0])
+@pytest.mark.parametrize("mbps", [2.0, 20.0])
+def test_a_host_that_is_in_time_only_while_its_times_do_not_scatter_is_not_preferred(mbps: float, fps: float) -> None:
+    ran = SimulatedJob(lambda _: mbps, hi=HI, costs=WEAK_EDGE, opening_s=0.1, fps=fps, noise=0.3, is_told=True).run(
+        policy
+    )
+    assert ran.violation_rate(HI) == 0
+    assert ran.quality >= 0.99
