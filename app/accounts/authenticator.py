@@ -17,12 +17,12 @@ from app.accounts.model import Role, Scope, Token, User
 from app.accounts.service import Accounts
 from app.accounts.token_hashing import parts_of
 from app.kit.network.addresses import is_loopback
+from app.kit.network.bearer import bearer_of
 from app.kit.sql.errors import DatabaseUnavailable
 from app.kit.web.auth import Caller
 from app.kit.web.security import session_cookie
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-SCHEME = "bearer "
 
 
 class AccountAuthenticator:
@@ -49,9 +49,8 @@ class AccountAuthenticator:
 
     def caller(self, request: Request) -> Caller:
         """Raises TokenRefused, TooManyLogins, DatabaseUnavailable."""
-        authorization = request.headers.getlist("authorization")
-        if authorization:
-            return self._by_token(request, authorization)
+        if "authorization" in request.headers:
+            return self._by_token(request)
         session = request.cookies.get(session_cookie(request))
         local = self.local if is_local(request) else None
         if session:
@@ -65,7 +64,7 @@ class AccountAuthenticator:
         return local
 
     def still_holds(self, request: Request) -> bool:
-        text = _bearer(request.headers.getlist("authorization"))
+        text = bearer_of(request.headers)
         try:
             if text:
                 self.accounts.tokens.check(text)
@@ -95,9 +94,9 @@ class AccountAuthenticator:
         if session:
             self.accounts.tokens.sign_out(session)
 
-    def _by_token(self, request: Request, authorization: list[str]) -> Caller:
+    def _by_token(self, request: Request) -> Caller:
         """A valid token is accepted, however often others have failed."""
-        text = _bearer(authorization)
+        text = bearer_of(request.headers)
         node = self.node_of(text)
         if node is not None:
             return Caller("", node=node)
@@ -112,13 +111,6 @@ def is_local(request: Request) -> bool:
     """Whether it arrived on a loopback address, and not through a proxy."""
     server = request.scope.get("server") or ("", None)
     return is_loopback(server[0]) and not any(name in request.headers for name in FORWARDED)
-
-
-def _bearer(authorization: list[str]) -> str:
-    """The token of the single Authorization header; empty for any other kind and for several headers."""
-    if len(authorization) != 1 or not authorization[0].lower().startswith(SCHEME):
-        return ""
-    return authorization[0][len(SCHEME) :]
 
 
 def _id_of(text: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 import signal
 import socket
@@ -11,11 +10,13 @@ from typing import Any, get_args
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from app.kit.errors import BadRequest, ModelmillError, Unauthorized
+from app.kit.network.bearer import has_bearer
 from app.kit.network.tls import Credentials
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.text.untrusted_json import UnreadableJson, read_object
@@ -40,15 +41,13 @@ def json_of(part: Part | None, name: str) -> dict[str, Any]:
         raise BadRequest(f"The part {name} must be a JSON object.") from None
 
 
-def check_bearer(headers: Mapping[str, str], secret: str, *, hint: str = "") -> None:
+def check_bearer(headers: Headers, secret: str, *, hint: str = "") -> None:
     """Checks the secret. A server without a secret admits nobody.
 
     Raises:
         Unauthorized: The header does not have it.
     """
-    kind, _, shown = headers.get("authorization", "").partition(" ")
-    is_right = hmac.compare_digest(shown.strip().encode(), secret.encode())
-    if kind.lower() != "bearer" or not secret or not is_right:
+    if not has_bearer(headers, secret):
         raise Unauthorized("The secret of this service is wanted.", hint=hint)
 
 

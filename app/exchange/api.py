@@ -14,6 +14,7 @@ from app.exchange.access import exchange_of, packs_of
 from app.exchange.model import TRANSFER, Transfer
 from app.exchange.pack.service import DeviceResult
 from app.kit.clock import now, to_text
+from app.kit.network.bearer import bearer_of
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
@@ -87,9 +88,8 @@ def get_pack(request: Request) -> Response:
 )
 def add_device_result(request: Request, body: schemas.NewDeviceResult) -> Response:
     """By the token in a pack, which is good for its job alone."""
-    token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
     result = DeviceResult(**body.model_dump(), at=to_text(now()))
-    packs_of(request).take(request.path_params["job_id"], token, result)
+    packs_of(request).take(request.path_params["job_id"], bearer_of(request.headers), result)
     return Response(status_code=204)
 
 

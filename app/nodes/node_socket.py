@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import redis
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
+from app.kit.network.bearer import bearer_of
 from app.kit.redis.change_hub import ChangeHub, changed
 from app.kit.web.shutdown import is_ending
 from app.kit.web.sse import hub_of
@@ -36,7 +36,6 @@ from app.nodes.wire import (
     read,
 )
 
-SCHEME = "bearer "
 MAX_REASON_BYTES = 123
 logger = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ TROUBLED = Closing(1013, "the web cannot reach its database or Redis; try again 
 
 async def socket(websocket: WebSocket) -> None:
     """Serves the socket of a node. Clients without its token are refused with 403 before the socket is accepted."""
-    name, token = str(websocket.path_params["node"]), bearer_of(websocket)
+    name, token = str(websocket.path_params["node"]), bearer_of(websocket.headers)
     try:
         is_its = await run_in_threadpool(nodes_of(websocket).authenticate, token) == name
     except ModelmillError as error:  # the database
@@ -74,13 +73,6 @@ async def socket(websocket: WebSocket) -> None:
     logger.info("The connection of node %s has ended%s.", name, f": {closing.reason}" if closing else "")
     if closing is not None:
         await _close(websocket, closing)
-
-
-def bearer_of(request: HTTPConnection) -> str:
-    headers = request.headers.getlist("authorization")
-    if len(headers) != 1 or not headers[0].lower().startswith(SCHEME):
-        return ""
-    return headers[0][len(SCHEME) :]
 
 
 class NodeConnection:

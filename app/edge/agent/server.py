@@ -7,7 +7,6 @@ reader's name.
 from __future__ import annotations
 
 import contextlib
-import hmac
 import socket
 from collections.abc import Callable, Iterator, Sequence
 
@@ -23,8 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.kit.cli.command import CannotStart
 from app.kit.errors import Forbidden, ModelmillError, Unauthorized
 from app.kit.network.addresses import is_asked_from_here
+from app.kit.network.bearer import has_bearer
 
-BEARER = "bearer "
 OF_BROWSERS = ("origin", "sec-fetch-site")
 
 
@@ -50,11 +49,8 @@ class TokenGuard:
             return Forbidden("This is not for browsers.")
         if is_asked_from_here(scope):
             return None
-        shown, token = headers.get("authorization", ""), self._token()
-        is_right = shown.lower().startswith(BEARER) and hmac.compare_digest(
-            shown[len(BEARER) :].encode(), token.encode()
-        )
-        return None if token and is_right else Unauthorized("From another machine this needs the node's token.")
+        is_right = has_bearer(headers, self._token())
+        return None if is_right else Unauthorized("From another machine this needs the node's token.")
 
 
 def build_application(

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import numpy as np
 from PIL import Image
 
+from app.edge.agent_connection import AgentConnection
 from app.edge.joint.outcome import Outcome, Pending
 from app.edge.joint.rows import RowQueue
 from app.edge.joint.work import Work
@@ -79,11 +79,9 @@ class StatusReporter:
             "uid": work.uid,
         }
         self._service = {key: self._owner[key] for key in ("namespace", "ownerName", "uid")}
-        self._url = f"{work.agent_url.rstrip('/')}/neptune/workers/{worker}"
-        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
+        self._agent = AgentConnection(work.agent_url, timeout_s=TIMEOUT_S)
         self._last_report: Mapping[str, Any] | None = None
         self._last_report_at = 0.0
-        self._is_away = False
         self._thread = PeriodicThread("report", self.step, every_s=TICK_S)
 
     def start(self) -> None:
@@ -94,10 +92,10 @@ class StatusReporter:
         self._thread.close()
         self.save()
         self._last_report = None
-        self._client.timeout = httpx.Timeout(2.0)
+        self._agent.hurry(2.0)
         if self._report() and self.work.agent_url:
             self._send_rows()
-        self._client.close()
+        self._agent.close()
 
     def step(self) -> None:
         self.save()
@@ -138,19 +136,7 @@ class StatusReporter:
 
     def _post(self, what: str, **content: Any) -> bool:
         """False: the agent is unreachable. A refusal counts as delivered."""
-        try:
-            response = self._client.post(f"{self._url}/{what}", **content)
-        except httpx.HTTPError as error:
-            if not self._is_away:
-                logger.warning("The agent at %s is away: %s", self.work.agent_url, error)
-            self._is_away = True
-            return False
-        if self._is_away:
-            logger.info("The agent at %s is back", self.work.agent_url)
-        self._is_away = False
-        if response.is_error:
-            logger.warning("The agent has refused %s: %s %s", what, response.status_code, response.text[:200])
-        return response.status_code < 500
+        return self._agent.post(f"/neptune/workers/{self._owner['name']}/{what}", **content)
 
 
 def _without_times(report: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterable
 from functools import partial
 
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.errors import Unauthorized
+from app.kit.network.bearer import has_bearer
 from app.kit.observability.metrics import LOCAL
 from app.kit.web.state import AppState, web_settings_of
 
@@ -45,6 +45,5 @@ async def metrics(request: Request) -> Response:
 
 def require_token(request: Request, token: str) -> None:
     """Raises Unauthorized unless the request has the token; without a configured token everybody may read."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if token and not (scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())):
+    if token and not has_bearer(request.headers, token):
         raise Unauthorized("The metrics are for bearers of the token only.", hint="Send Authorization: Bearer <token>.")

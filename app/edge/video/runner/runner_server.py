@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from starlette.routing import Route
 
 from app.edge.video.runner.preview import PreviewStream
 from app.edge.video.runner.recorder import Recorder
+from app.kit.network.bearer import has_bearer
 from app.video.model.recording_limits import MAX_CLIP_S
 
 MOST_VIEWERS = 20
@@ -70,8 +70,7 @@ def application(
 
 def _authorized(endpoint: Endpoint, uid: str, secret: Callable[[], str]) -> Endpoint:
     async def answer(request: Request) -> Response:
-        authorization = request.headers.get("authorization", "")
-        if not hmac.compare_digest(authorization.encode(), f"Bearer {secret()}".encode()):
+        if not has_bearer(request.headers, secret()):
             return _refused("This needs the job's secret.", 401)
         if request.path_params["uid"] != uid:
             return _refused(f"This runner has no job {request.path_params['uid'][:100]}.", 404)
