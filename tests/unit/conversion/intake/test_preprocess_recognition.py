@@ -83,6 +83,7 @@ def is_right(recognition: Recognition, how: Preprocess) -> bool:
 PRESETS = [name for name in family_table().usual[3] if family_table().usual[3][name] >= 0.04]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_folded", [False, True])
 def test_it_is_never_sure_of_something_wrong_and_mostly_right_about_bytes_and_fractions(is_folded: bool) -> None:
     presets = family_table().presets

@@ -15,6 +15,7 @@ from app.training.service.demonstration import CODE, PROGRAM, SAMPLE, SPEC, put_
 from app.training.spec import read_spec
 
 
+@pytest.mark.slow
 def test_the_program_learns_and_tells_a_row_for_each_epoch(tmp_path: Path) -> None:
     put_program(tmp_path)
     put_program(tmp_path)

@@ -156,7 +156,7 @@ def test_a_policys_words_are_made_fit_for_a_log(policy_runner: PolicyRunner) -> 
         ("forks", {"late"}, "forks took more than 0.3 s"),
         ("exits", {"raised"}, "exits ended the process that it ran in (status 3). The last plan stays."),
         ("dies", {"raised"}, "dies ended the process that it ran in (status 0)."),
-        ("wants_memory", {"raised", "late"}, "wants_memory "),
+        pytest.param("wants_memory", {"raised", "late"}, "wants_memory ", marks=pytest.mark.slow),
         ("answers_none", {"invalid"}, "answers_none: It answered no pair of video_conf and flow_mapping"),
         ("answers_one", {"invalid"}, "answers_one: It answered no pair"),
         ("answers_a_function", {"invalid"}, "It answered no pair"),

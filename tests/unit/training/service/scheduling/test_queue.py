@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from app.kit.sql import Database
@@ -13,6 +14,7 @@ from app.training import store
 from app.training.gateway import PlacementGroup
 from app.training.model import Demand, Priority, State, WaitingCode
 from app.training.model.queue_order import QueuePolicy
+from app.training.service.scheduling import admission
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
 
 
@@ -142,15 +144,19 @@ def test_what_a_disabled_user_has_in_the_line_keeps_its_place_and_halts_nobody(b
     assert bench.state("two") is State.SUBMITTED
 
 
-def test_a_tick_over_a_long_line_writes_only_what_changed(bench: Bench, database: Database, ray: ScriptedRay) -> None:
+def test_a_tick_over_a_long_line_writes_only_what_changed(
+    bench: Bench, database: Database, ray: ScriptedRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "FRESH_AT_ONCE", admission.BATCH)
     ray.claim(bench.running("holder", 4), ("node0", 4))
-    for number in range(1000):
+    last = admission.BATCH + 9
+    for number in range(last + 1):
         bench.add(f"t{number}", 8)
     bench.tick()
-    assert bench.task("t499").state is State.PENDING_RESOURCES
-    assert bench.task("t999").state is State.QUEUED
+    assert bench.task("t1").state is State.PENDING_RESOURCES
+    assert bench.task(f"t{last}").state is State.QUEUED
     bench.tick(5)
-    assert bench.task("t999").state is State.PENDING_RESOURCES
+    assert bench.task(f"t{last}").state is State.PENDING_RESOURCES
     written: list[str] = []
 
     def note(*arguments: object) -> None:

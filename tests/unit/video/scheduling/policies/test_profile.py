@@ -100,6 +100,7 @@ LATE = {
 }
 
 
+@pytest.mark.slow
 def test_on_a_link_in_steps_it_has_at_most_half_the_violations_of_the_best_fixed_plan() -> None:
     job = SimulatedJob(_stepped, hi=HI, seconds=60)
     best = min(job.run(_always(plan)).violation_rate(HI) for plan in FIXED.values())
@@ -108,6 +109,7 @@ def test_on_a_link_in_steps_it_has_at_most_half_the_violations_of_the_best_fixed
     assert ran.violation_rate(HI) <= 0.5 * best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mbps", [_fast, _slow], ids=["fast", "slow"])
 def test_on_a_constant_link_it_changes_seldom_and_is_as_good_as_can_be(mbps: Callable[[float], float]) -> None:
     job = SimulatedJob(mbps, hi=HI, seconds=60)

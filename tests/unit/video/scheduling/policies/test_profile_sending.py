@@ -62,6 +62,7 @@ def _nodes(answer: Answer) -> set[str]:
     return {place["node"] for place in answer[1].values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fps", [12.0, FPS])
 @pytest.mark.parametrize("mbps", [_fast, _slow, _stepped])
 def test_an_edge_that_keeps_up_alone_keeps_its_frames_and_is_late_as_seldom_as_the_best_fixed_plan(
