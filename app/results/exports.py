@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from app.kit.errors import ExtraMissing
-from app.kit.text.plain_text import csv_cell
+from app.kit.text.plain_text import csv_text
 from app.results.model.frame_result import FrameRecord, is_number
 
 if TYPE_CHECKING:
@@ -148,9 +147,7 @@ class _Sink(io.RawIOBase):
 
 
 def _csv_line(values: Iterable[object]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(map(csv_cell, values))
-    return out.getvalue()
+    return csv_text([values], line_end="\n")
 
 
 FORMS = (

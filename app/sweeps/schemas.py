@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -12,7 +10,7 @@ from starlette.responses import Response
 
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
-from app.kit.text.plain_text import csv_cell
+from app.kit.text.plain_text import csv_text
 from app.kit.web.http import answer_of
 from app.kit.web.strict import TEXT, Strict
 from app.sweeps.model import RowAnswer, Sweep
@@ -96,13 +94,11 @@ def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
 
 def csv_answer(table: Sequence[Sequence[object]], file_name: str) -> Response:
     """A table as a file to download."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(table)
     headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(csv_text(table), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def table_of(rows: tuple[RowAnswer, ...]) -> list[list[Any]]:
     """The table as rows of a CSV file, its head first."""
     names = list(RowAnswer.__dataclass_fields__)
-    return [names, *([csv_cell(getattr(row, name)) for name in names] for row in rows)]
+    return [names, *([getattr(row, name) for name in names] for row in rows)]

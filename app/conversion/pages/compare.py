@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -24,7 +22,7 @@ from app.conversion.service.quality.views import EXACT_DB
 from app.conversion.store import JobFilter
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.kit.errors import BadRequest
-from app.kit.text.plain_text import csv_cell
+from app.kit.text.plain_text import csv_text
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.templates import render
@@ -90,12 +88,9 @@ def as_csv(request: Request) -> Response:
     jobs = [side.job for side in _sides(conversion, request, user) if side.job is not None]
     if len(jobs) < 2:
         raise BadRequest("Two jobs or more can be compared.", hint="Name them as a=…&b=….")
-    file = io.StringIO()
-    writer = csv.writer(file)
-    for line in lines(compare(conversion, jobs)):
-        writer.writerow(map(csv_cell, line))
+    text = csv_text(lines(compare(conversion, jobs)))
     headers = {"Content-Disposition": 'attachment; filename="compare.csv"', "Cache-Control": "no-store"}
-    return Response(file.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def lines(comparison: JobsComparison) -> Iterator[Sequence[object]]:

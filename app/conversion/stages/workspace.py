@@ -5,7 +5,6 @@ Everything is read from the object store and written back to it, so workers shar
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -18,13 +17,13 @@ from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.toolchains.base import OUTPUTS, SCRATCH
 from app.kit.errors import ModelmillError
 from app.kit.files.private_folders import make_private
+from app.kit.files.whole_files import NO_SPACE
 from app.kit.objects import ObjectStore, Stored, StoreFull
 from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.leftovers import file_within
 
 IMAGES_IN_SCRATCH = "quant"
 LEAST_FREE_BYTES = 1 << 20
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 OTHER_CAUSES = (StageCancelled, StageOutOfMemory, StageTimedOut)
 
 

@@ -7,7 +7,6 @@ An interrupted download is resumed. A file is used only after it was verified si
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import re
 import shutil
@@ -25,9 +24,9 @@ from app.kit.cli.command import Unreachable
 from app.kit.errors import ModelmillError
 from app.kit.files.digest import sha256_of
 from app.kit.files.private_folders import make_private
+from app.kit.files.whole_files import NO_SPACE
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 logger = logging.getLogger(__name__)
 
 
@@ -93,7 +92,7 @@ class BlobCache:
                 raise FileUnavailable(f"The file {blob.sha256[:12]}… arrived damaged.", reason="FileDamaged")
             draft.replace(self._file(blob))
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in NO_SPACE:
                 raise
             draft.unlink(missing_ok=True)
             raise _no_room(blob) from error

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from pathlib import Path
 
 PRIVATE, SHARED = 0o600, 0o666
 """File modes: readable only by the owner, or by whom the umask allows."""
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk, or of a full quota of it."""
 
 
 def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import secrets
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -11,6 +13,14 @@ from app.kit.network.public_hosts import AddressRefused, pinned
 
 if TYPE_CHECKING:
     import httpx
+
+
+SECRET_BYTES = 32
+
+
+def new_signing_secret() -> str:
+    """Returns a secret that signs requests, in the form of Standard Webhooks."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
 
 
 class NotSent(Exception):

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.kit.files.private_folders import make_private
+from app.kit.files.whole_files import NO_SPACE
 from app.kit.objects.base import StoreFull, StoreRefused, StoreUnavailable
 
 FOLDER_SUFFIX = ".d"
@@ -31,7 +32,7 @@ PAYLOAD_SUFFIX = ".bin"
 META_SUFFIX = ".json"
 STALE_DRAFT_S = 24 * 3600
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = (*NO_SPACE, errno.EFBIG)
 _PLANTED = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 _NO_FAST_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOENT, errno.EOPNOTSUPP, errno.ENOSYS)

@@ -3,7 +3,10 @@ that may be numbers."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -21,6 +24,13 @@ def csv_cell(value: Any) -> Any:
     if value is None:
         return ""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def csv_text(rows: Iterable[Iterable[Any]], *, line_end: str = "\r\n") -> str:
+    """Returns rows of cells as CSV (RFC 4180); see csv_cell."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator=line_end).writerows(map(csv_cell, row) for row in rows)
+    return file.getvalue()
 
 
 def short_duration(seconds: float) -> str:

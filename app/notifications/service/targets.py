@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,6 +12,7 @@ from uuid import uuid4
 from app.kit import clock
 from app.kit.clock import to_text
 from app.kit.network.addresses import Network
+from app.kit.network.checked_post import new_signing_secret
 from app.kit.network.public_hosts import check_url
 from app.kit.sql import Database, Event, note_change
 from app.notifications.errors import BadAddress, MailOff, TargetNotFound, TooManyTargets, TooManyTests
@@ -24,7 +23,6 @@ from app.notifications.store import deliveries, targets
 MOST = 50
 """For one user."""
 TESTS_PER_MINUTE = 5
-SECRET_BYTES = 24
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Targets:
             owner,
             new.kind,
             self._checked(new.kind, new.address),
-            new_secret() if new.kind is Kind.WEBHOOK else "",
+            new_signing_secret() if new.kind is Kind.WEBHOOK else "",
             new.events,
             new.subject,
             new.label,
@@ -173,11 +171,6 @@ def checked_mail(address: str) -> str:
     if not is_one:
         raise BadAddress(f"{text[:200]!r} is no e-mail address.", hint="Give one as ada@example.org.")
     return text
-
-
-def new_secret() -> str:
-    """Returns a secret in the form of Standard Webhooks."""
-    return f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
 
 
 def _required(target: Target | None, target_id: str) -> Target:

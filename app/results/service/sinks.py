@@ -7,10 +7,8 @@ producer is not involved.
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
-import secrets
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +23,7 @@ from app.kit.access import EnabledOf
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.network.addresses import Network
+from app.kit.network.checked_post import new_signing_secret
 from app.kit.sql import Database
 from app.results import store
 from app.results.errors import SinkNotFound, TooManySinks, TooManySinkTests
@@ -60,7 +59,6 @@ ROUNDS = 50
 """Of a wake: what is left then waits for the next."""
 TESTS_AT_ONCE = 4
 """In a process."""
-SECRET_BYTES = 32
 logger = logging.getLogger(__name__)
 
 
@@ -132,7 +130,7 @@ class Sinks:
             NotFound, Conflict: The producer is gone meanwhile, or makes nothing any more.
         """
         address = checked_address(kind, address, self.networks, self.check_folder)
-        secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+        secret = new_signing_secret()
         at = to_text(now)
         uid = producer.uid
         with self.database.write() as conn:

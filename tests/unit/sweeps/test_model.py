@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 from app.sweeps.model import RowAnswer, best_of, merged
-from app.sweeps.schemas import table_of
+from app.sweeps.schemas import csv_answer, table_of
 
 
 def row(position: int, snr_db: float | None, size_bytes: int | None, model: str = "m", problem: str = "") -> RowAnswer:
@@ -30,6 +33,6 @@ def test_equals_are_both_among_the_best() -> None:
 
 
 def test_a_spreadsheet_is_given_no_formula() -> None:
-    head, line = table_of((row(0, 1.5, 2, problem="=1+1"),))
-    cells = dict(zip(head, line, strict=True))
-    assert (cells["problem"], cells["snr_db"], cells["cosine"]) == ("'=1+1", 1.5, "")
+    answer = csv_answer(table_of((row(0, 1.5, 2, problem="=1+1"),)), "sweep.csv")
+    (cells,) = csv.DictReader(io.StringIO(bytes(answer.body).decode()))
+    assert (cells["problem"], cells["snr_db"], cells["cosine"]) == ("'=1+1", "1.5", "")

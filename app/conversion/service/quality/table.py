@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -17,7 +15,7 @@ from app.conversion.service.quality.views import (
     Quality,
     Spread,
 )
-from app.kit.text.plain_text import csv_cell
+from app.kit.text.plain_text import csv_text
 
 
 @dataclass(frozen=True)
@@ -57,12 +55,8 @@ def rows(quality: Quality) -> list[QualityRow]:
 
 def to_csv(quality: Quality) -> str:
     """RFC 4180 with a header line; an empty cell where there is no number."""
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow(field.name for field in fields(QualityRow))
-    for row in rows(quality):
-        writer.writerow(map(csv_cell, asdict(row).values()))
-    return file.getvalue()
+    names = [field.name for field in fields(QualityRow)]
+    return csv_text([names, *(asdict(row).values() for row in rows(quality))])
 
 
 def to_json(quality: Quality) -> dict[str, Any]:

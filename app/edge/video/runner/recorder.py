@@ -6,7 +6,6 @@ or a missing encoder is noted in the job's events, and the job continues.
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 import time
@@ -27,6 +26,7 @@ from app.edge.video.runner.video_segments import (
     clip_of,
 )
 from app.inference.prediction import Picture
+from app.kit.files.whole_files import NO_SPACE
 from app.kit.text.json_form import JsonDocument
 from app.video.model.recording_limits import Recording
 
@@ -159,7 +159,7 @@ class Recorder(PacedThread):
             self._ring.add(writer.close(), writer.begins_s, writer.ends_s, self._format.container)
         except Exception as error:  # those of PyAV have no class in common
             logger.exception("A segment cannot be stored")
-            is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+            is_full = isinstance(error, OSError) and error.errno in NO_SPACE
             self._fail(DISK_FULL if is_full else f"writing has failed: {type(error).__name__}")
             return
         self._recover()

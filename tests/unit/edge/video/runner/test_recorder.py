@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -220,13 +221,14 @@ def test_a_full_disk_is_noted_once_and_recording_goes_on_when_there_is_room(
     assert job.notes[1:] == ["It is recorded again."]
 
 
+@pytest.mark.parametrize("cause", [errno.ENOSPC, errno.EDQUOT], ids=["disk", "quota"])
 def test_a_disk_that_fails_while_a_segment_is_written_leaves_no_part_of_it(
-    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: int
 ) -> None:
     def fails(path: Path, data: bytes) -> int:
         with path.open("wb") as file:
             file.write(data[:10])
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(cause, os.strerror(cause))
 
     monkeypatch.setattr(Path, "write_bytes", fails)
     job.show()
