@@ -21,6 +21,7 @@ from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search.acceptance import (
     holds,
     level_db,
+    loss_most,
 )
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.budget import LAST_RESORT_S, SEARCH_SHARE, Budget
@@ -139,16 +140,25 @@ class _Search:
         taken = self.trail.best
         reported = self._reported(taken)
         for margin_db in MARGINS_DB:
-            is_unmet = self.goal.kind == "snr" and taken.is_good and not holds(self.goal, reported)
+            is_unmet = self.goal.threshold is not None and taken.is_good and not self._is_met(reported)
             if not is_unmet or not self.budget.allows(SEARCH_SHARE):
                 break
-            print(f"pictures that did not choose miss the goal: from now on with {margin_db:g} dB to spare")
+            most = self._drop_most
+            spared = (
+                f"{margin_db:g} dB to spare" if most is None else f"{loss_most(most, margin_db):.2g} % of loss at most"
+            )
+            print(f"pictures that did not choose miss the goal: from now on with {spared}")
             self.trials.raise_margin(taken, margin_db)
             if not self.trail.best.is_good:
                 self._attempt_all(self.tensors.widened())
             taken = self.trail.best
             reported = self._reported(taken)
         return self._result(taken, reported)
+
+    def _is_met(self, reported: Score) -> bool:
+        """Whether the pictures that report reach the goal, as far as they show what it is about."""
+        shows_nothing = self.goal.kind == "drop" and reported.drop_percent is None
+        return bool(reported.values) and (shows_nothing or holds(self.goal, reported))
 
     def _reported(self, taken: TriedCandidate) -> Score:
         """Returns the score on the pictures that report."""
@@ -181,8 +191,7 @@ class _Search:
 
     def _result(self, taken: TriedCandidate, reported: Score) -> SearchResult:
         basis = self.builder.basis(taken.choice, self.split.final)
-        shows_nothing = self.goal.kind == "drop" and reported.drop_percent is None
-        is_met = bool(reported.values) and (shows_nothing or holds(self.goal, reported))
+        is_met = self._is_met(reported)
         used_up = "last_resort" if self.budget.is_last_resort else "budget"
         ended_by = "exhausted" if self.budget.allows(SEARCH_SHARE) else used_up
         missed = None if is_met and taken.is_good else self._shortfall(taken)

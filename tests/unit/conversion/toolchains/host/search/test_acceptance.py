@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.conversion.goals import parse_goal
-from app.conversion.toolchains.host.search.acceptance import SPREAD_DB_MAX, assured_db, holds
+from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, SPREAD_DB_MAX, assured_db, holds
 from app.conversion.toolchains.host.search.judge import Score
 
 UNEVEN = Score({"y": [12.0, 30.0, 38.0], "z": [40.0, 40.0, 40.0]})
@@ -31,3 +31,6 @@ def test_no_picture_may_be_below_the_floor() -> None:
 def test_a_drop_that_is_not_known_is_not_held() -> None:
     assert not holds(parse_goal("drop<=1%"), UNEVEN)
     assert holds(parse_goal("drop<=1%"), Score(drops=[0.5, 1.0]))
+    assert holds(parse_goal("drop<=1%"), Score(drops=[0.9]), MARGIN_DB), "the usual margin is one of SNR"
+    assert not holds(parse_goal("drop<=1%"), Score(drops=[0.7]), 3.0)
+    assert holds(parse_goal("drop<=1%"), Score(drops=[0.6]), 3.0)
