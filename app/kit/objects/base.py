@@ -101,7 +101,7 @@ class ObjectStore(Protocol):
         ...
 
     def get_file(self, key: str, path: Path) -> ObjectInfo:
-        """Downloads to `path`, which appears completely or not at all. The file may be read-only: treat it as such.
+        """Downloads to `path`, which appears completely or not at all. What becomes of the file changes no object.
 
         Raises ObjectMissing, StoreFull (no space at `path`).
         """

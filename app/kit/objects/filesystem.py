@@ -5,8 +5,7 @@ itself, its names, locks and symbolic links. Presigned URLs point at our own web
 `signing`.
 
 Nothing is fsynced: after a crash of the machine an object may be lost or damaged, and a crash is a reset. A crash of a
-process leaves at most a draft, which is deleted after a day. Objects are read-only (0444); `get_file` hard-links them
-if they stay protected; root, who ignores modes, gets a copy.
+process leaves at most a draft, which is deleted after a day. Objects are read-only (0444), and `copy` hard-links them.
 """
 
 from __future__ import annotations
@@ -245,15 +244,8 @@ def _read_meta(name: str, parent_fd: int, payload: os.stat_result) -> _Meta:
 
 
 def _take(fd: int, path: Path) -> None:
-    """Creates a new file with the content of an open object. Root ignores read-only modes, so it gets no link to the
-    object."""
-    if os.geteuid() != 0:
-        parent_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if folder.link_fd(fd, path.name, parent_fd):
-                return
-        finally:
-            os.close(parent_fd)
+    """Creates a new file with the content of an open object. Never a link to it: whoever owns the file, such as a
+    toolchain in the hands of a hostile model, could change its mode, and then what others read."""
     with folder.disk_errors(folder.FULL_HERE), path.open("xb") as target:
         folder.copy_all(fd, target.fileno(), full=folder.FULL_HERE)
 
