@@ -53,7 +53,8 @@ class NewJob(Strict):
     constraint: Json | None = None
     """{delay: s or [lo, hi], accuracy or acc_level}."""
     policy: Text = ""
-    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    restart_policy: RestartPolicy | None = None
+    """Null: always for a live source, such as a camera; never for another."""
     realtime: bool = True
     name: Text = ""
     """Name that the user has given."""
@@ -73,7 +74,8 @@ class NewJobSet(Strict):
     broadcast: Json | None = None
     constraint: Json | None = None
     policy: Text = ""
-    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    restart_policy: RestartPolicy | None = None
+    """Null: always for a live source, such as a camera; never for another."""
     realtime: bool = True
     name: Text = ""
 

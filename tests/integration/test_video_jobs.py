@@ -22,7 +22,7 @@ from app.video.errors import (
     VideoJobNotFound,
     VideoNotFound,
 )
-from app.video.model.job import JOBS, Ending, JobState, Mode
+from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy
 from app.video.service import Submission
 from app.video.service.planner_input import planning_input
 from tests.harness.video.nodes import USER, Env
@@ -114,6 +114,26 @@ def test_inputs_of_another_type_are_refused(env: Env) -> None:
     wrong["input"]["face_alignment"]["bbox"] = "face_detection.prob"
     with pytest.raises(BadDag, match="bbox"):
         env.submit(dag=wrong)
+
+
+LIVE = {"type": "door", "name": "rtsp://camera/1", "live": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("video", "choice", "policy"),
+    [
+        (LIVE, {}, RestartPolicy.ALWAYS),
+        ({"type": "hall", "name": "a.mp4"}, {}, RestartPolicy.NEVER),
+        (LIVE, {"restart_policy": RestartPolicy.NEVER}, RestartPolicy.NEVER),
+        (LIVE, {"mode": Mode.PROFILE}, RestartPolicy.NEVER),
+    ],
+)
+def test_a_live_source_is_opened_again_unless_something_else_was_chosen(
+    env: Env, video: dict[str, str], choice: dict[str, object], policy: RestartPolicy
+) -> None:
+    env.videos = {"1": video}
+    env.report()
+    assert env.submit(**choice).restart_policy is policy
 
 
 def test_no_more_than_so_many_of_a_user_run_at_once(env: Env) -> None:

@@ -212,8 +212,8 @@ class Videos:
                 )
 
     def told(self) -> dict[str, Mapping[str, str]]:
-        """By id: {type, name}, and size, as 270x480, fps and problem, where there are. A file is looked at when it has
-        changed."""
+        """By id: {type, name}, and size, as 270x480, fps, live ("yes") and problem, where there are. A file is looked
+        at when it has changed."""
         cameras = self.cameras.by_id()
         present = {camera.source for camera in cameras.values()}
         self._known = {source: known for source, known in self._known.items() if source in present}
@@ -224,7 +224,8 @@ class Videos:
         facts = self._facts(camera, name)
         size = f"{facts.width}x{facts.height}" if facts.width else ""
         fps = f"{facts.fps:.5g}" if facts.fps else ""
-        told = {"type": camera.type, "name": name, "size": size, "fps": fps, "problem": facts.problem}
+        live = "yes" if facts.is_live else ""
+        told = {"type": camera.type, "name": name, "size": size, "fps": fps, "live": live, "problem": facts.problem}
         return {key: value for key, value in told.items() if value or key in ("type", "name")}
 
     def _facts(self, camera: Camera, name: str) -> SourceFacts:

@@ -27,6 +27,8 @@ class SourceFacts:
     height: int = 0
     fps: float = 0.0
     """Frames a second."""
+    is_live: bool = False
+    """Its frames come by themselves, and end only when it fails."""
 
 
 def facts_of(source: str) -> SourceFacts:
@@ -35,7 +37,7 @@ def facts_of(source: str) -> SourceFacts:
     try:
         video, _, live = open_video_source(source)
         if live or not isinstance(video, Video):
-            return SourceFacts()
+            return SourceFacts(is_live=live)
         return _facts_of_file(video, Path(source))
     except SourceUnusable as error:
         return SourceFacts(error.message)

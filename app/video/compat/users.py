@@ -30,7 +30,7 @@ class RequirementJob(Lenient):
     dag: dict[str, Any]
     user_constraint: dict[str, Any] | None = None
     policy: StrictStr = ""
-    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    restart_policy: RestartPolicy | None = None
     realtime: StrictBool = True
     unique_job_id: Annotated[StrictStr, Field(max_length=64)] = ""
     """For /node/submit_job alone."""

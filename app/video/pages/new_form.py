@@ -220,7 +220,7 @@ def submission_of(body: Mapping[str, Any]) -> Submission:
         body["dag"],
         body.get("user_constraint"),
         str(body.get("policy") or ""),
-        _one_of(RestartPolicy, body, "restart_policy", RestartPolicy.NEVER),
+        _one_of(RestartPolicy, body, "restart_policy", RestartPolicy.NEVER) if body.get("restart_policy") else None,
         body.get("realtime", True),
         _one_of(Mode, body, "mode", Mode.RUN),
         name=str(body.get("name") or ""),

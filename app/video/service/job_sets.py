@@ -55,7 +55,7 @@ class JobSets:
             "dag": submission.dag,
             "constraint": submission.constraint,
             "policy": submission.policy,
-            "restart_policy": submission.restart_policy.value,
+            "restart_policy": submission.restart_policy.value if submission.restart_policy else "",
             "realtime": submission.realtime,
         }
         made = JobSet(str(uuid.uuid4()), owner, checked.name, to_text(now), labels, submission.video_id, facts)
@@ -127,7 +127,7 @@ def _submission(one: JobSet, node: str, video_id: str) -> Submission:
         facts["dag"],
         facts["constraint"],
         facts["policy"],
-        RestartPolicy(facts["restart_policy"]),
+        RestartPolicy(facts["restart_policy"]) if facts["restart_policy"] else None,
         bool(facts["realtime"]),
         name=f"{one.name} {node}/{video_id}"[:200] if one.name else "",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,13 +24,13 @@ from app.video.scheduling.registry import policy_of
 from app.video.service.broadcasts import check_media_server, check_path
 from app.video.service.catalogue import Catalogue
 from app.video.service.counters import ENDED
+from app.video.service.offered_videos import source_facts, usual_restart_policy
 from app.video.service.resources import NodeVideos, Resources
 from app.video.store import DecisionRecord, JobEvent, StoredJob
 
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
 MAX_NAME = 200
-FIGURE = re.compile(r"[1-9][0-9]{0,4}(\.[0-9]{1,4})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Submission:
     constraint: object = None
     """The unparsed input: see read_constraint."""
     policy: str = ""
-    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    restart_policy: RestartPolicy | None = None
+    """None: as suits the source."""
     realtime: bool = True
     mode: Mode = Mode.RUN
     uid: str = ""
@@ -95,6 +96,8 @@ class Jobs:
         """
         video = self.video_of(owner, submission.node, submission.video_id, now)
         job = replace(self.validated(owner, submission, video.node, now), set_id=set_id)
+        if submission.restart_policy is None:
+            job = replace(job, restart_policy=usual_restart_policy(job, video.videos[job.video_id]))
         check_media_server(job, video)
         try:
             with self.database.write() as conn:
@@ -302,7 +305,7 @@ class Jobs:
             stages=stages,
             constraint=read_constraint(submission.constraint),
             policy=policy,
-            restart_policy=submission.restart_policy,
+            restart_policy=submission.restart_policy or RestartPolicy.NEVER,
             created_at=to_text(now),
             mode=submission.mode,
             realtime=submission.realtime,
@@ -339,14 +342,6 @@ class Jobs:
     def _notify(self, uid: str) -> None:
         self.wake(uid)
         self.announce(uid)
-
-
-def source_facts(facts: Mapping[str, str]) -> dict[str, float]:
-    """The node's facts about its video, which a runner later reports with each frame: so that the first plan is for the
-    actual rate and size."""
-    width, _, height = facts.get("size", "").partition("x")
-    texts = {"fps": facts.get("fps", ""), "width": width, "height": height}
-    return {name: float(text) for name, text in texts.items() if FIGURE.fullmatch(text)}
 
 
 def job_not_found(uid: str) -> VideoJobNotFound:

@@ -34,7 +34,8 @@ class NodeVideos:
     is_online: bool
     last_seen_at: str | None
     videos: Mapping[str, Mapping[str, str]]
-    """id → {type, name}, and where the node knows them: size (as 270x480), fps and problem (why it cannot be used)."""
+    """id → {type, name}, and where the node knows them: size (as 270x480), fps, live ("yes") and problem (why it
+    cannot be used)."""
     media_server: str = ""
     """The URL below which it broadcasts pictures, without user and password; empty: it has none."""
 

@@ -71,6 +71,7 @@ class Env:
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
         self.report_problem = ""
+        self.videos: Mapping[str, Mapping[str, str]] = VIDEOS
         for name, side in NODES.items():
             container.nodes.register(name, side, now=self.now)
         for name, models in MODELS.items():
@@ -159,7 +160,7 @@ class Env:
             else:
                 known[order.key] = order
             nodes.acknowledge(name, [order.seq])
-        offer = {"address": f"{ADDRESS[name]}:{AGENT_PORT}", "videos": VIDEOS, "media_server": self.media_server}
+        offer = {"address": f"{ADDRESS[name]}:{AGENT_PORT}", "videos": self.videos, "media_server": self.media_server}
         offers = {JOBS: offer} if name == "edge0" else {}
         workers = tuple(self._worker(name, order) for order in known.values())
         report = NodeReport(

@@ -280,7 +280,7 @@ def test_a_nodes_videos_are_offered_by_number_and_without_passwords(jobs: JobDri
                 "name": "classroom-270p.mp4",
                 "problem": "classroom-270p.mp4 cannot be opened as a video: Invalid data found when processing input",
             },
-            "1": {"type": "door", "name": "rtsp://10.0.0.9:554/main"},
+            "1": {"type": "door", "name": "rtsp://10.0.0.9:554/main", "live": "yes"},
         },
     }
     assert "secret" not in json.dumps(offered)

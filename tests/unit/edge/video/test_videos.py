@@ -42,7 +42,7 @@ def told(source: object) -> dict[str, str]:
 def test_of_a_good_video_its_size_as_it_is_shown_is_told(tmp_path: Path) -> None:
     assert told(film(tmp_path / "a.mp4")) == {"type": "hall", "name": "a.mp4", "size": "64x48", "fps": "12"}
     assert told(taken(tmp_path / "b.mp4", (0, 1 << 16, -1 << 16, 0)))["size"] == "64x96"
-    assert told("rtsp://ann:secret@camera/1?token=t") == {"type": "hall", "name": "rtsp://camera/1"}
+    assert told("rtsp://ann:secret@camera/1?token=t") == {"type": "hall", "name": "rtsp://camera/1", "live": "yes"}
 
 
 def test_what_speaks_against_a_video_is_told_when_it_is_offered(

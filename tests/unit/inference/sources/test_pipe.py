@@ -81,4 +81,4 @@ def test_a_writer_that_falls_silent_is_told(pipe: Path) -> None:
 
 
 def test_its_facts_are_not_read_from_it(pipe: Path) -> None:
-    assert facts_of(str(pipe)) == SourceFacts()
+    assert facts_of(str(pipe)) == SourceFacts(is_live=True)
