@@ -6,6 +6,7 @@ the first that runs and equals the original is written, and omitted changes are 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
 from app.conversion.toolchains.host.graph_surgery import PreparedModel
 from app.conversion.toolchains.host.inner_types import completed
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
+from app.conversion.toolchains.host.pool_cascade import cascade_pools
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.samples.spec import static_shape
 from app.inference.errors import UnsupportedOperator
@@ -90,6 +92,9 @@ def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
     """Yields graphs from the most to the least changed one, each with all its changes and warnings."""
     upgraded = _after(fixed, graph_surgery.upgrade_opset(fixed.model))
     simple = _after(upgraded, graph_surgery.simplify(upgraded.model))
+    rewritten = copy.deepcopy(simple.model)
+    if changes := cascade_pools(rewritten):
+        yield _finished(_after(simple, PreparedModel(rewritten, changes)))
     yield _finished(simple)
     if simple.model is not upgraded.model:
         yield _finished(_warned(upgraded, "the graph was not simplified: that would have changed its results"))

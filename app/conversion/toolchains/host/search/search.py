@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ ENOUGH_DB = 50.0
 """A candidate in 8 bits that holds the goal with so much is as good as any."""
 MARGINS_DB = (3.0, 6.0, 12.0, 24.0)
 """By how much candidates have to exceed the goal where the pictures that report miss it, one after the other."""
+SMALL_PART_DB = 12.0
+"""Where weights in 8 bits alone give so much more than all in 8 bits, exact ones would gain less than 0.3 dB."""
 FURTHER_REWRITES: Rewrites = ("smoothing", "channel_splitting")
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
 
@@ -270,11 +273,11 @@ class _Search:
             return
         best = self.trail.best
         if best.is_good if self.goal.threshold is not None else level_db(best) >= SNR_DB_MIN:
-            yield replace(best.choice, is_rounded=True)  # what else there is may be worse on other scenes
+            yield from self._rounded()  # what else there is may be worse on other scenes
             yield replace(self.trail.best.choice, is_corrected=True)
             return
         yield from self._equalized()
-        yield replace(self.trials.best_narrow.choice, is_rounded=True)
+        yield from self._rounded()
         yield from self.tensors.own_ranges()
         yield from self._further_rewritten()
         yield replace(self.trials.best_narrow.choice, is_corrected=True)
@@ -300,6 +303,26 @@ class _Search:
         if self.builder.rewrite(("equalization",), self.samples, self._calibrating):
             for method in dict.fromkeys((self.trials.best_narrow.choice.method, "mse")):
                 yield Choice(method, rewrites=("equalization",))
+
+    def _rounded(self) -> Iterator[Choice]:
+        """Weights rounded by second order, unless their rounding is too small a part of the loss to matter."""
+        best = self.trials.best_narrow
+        by_weights_db = self._by_weights_db(best.choice)
+        if by_weights_db < best.score.mean_db + SMALL_PART_DB:
+            yield replace(best.choice, is_rounded=True)
+        else:
+            print(f"weights in 8 bits alone give {by_weights_db:.1f} dB: they stay rounded to nearest")
+
+    def _by_weights_db(self, choice: Choice) -> float:
+        """Returns the SNR in dB with all activations in float, on a few pictures; minus infinity if that cannot be
+        run."""
+        activations = frozenset(one.name for one in self.tensors.template(choice).activations)
+        build, parts = self.builder.of_part(choice, activations), self.split.choose[:1]
+        try:
+            judged = self.judge.judge(build, parts, is_given_up=lambda _: True, needs_task=lambda _: False)
+        except StageFailed:
+            return -inf
+        return judged.score.mean_db
 
     def _further_rewritten(self) -> Iterator[Choice]:
         """What is still widened by a few channels smoothed or split; tensors that change lose their own ranges."""

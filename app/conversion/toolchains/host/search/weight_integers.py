@@ -14,6 +14,7 @@ import numpy as np
 
 from app.conversion.toolchains.host.calibration import bytes_with_outputs
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
+from app.conversion.toolchains.host.search.constants import attribute
 from app.conversion.toolchains.host.search.statistics import groups_of
 from app.conversion.toolchains.host.search.template import Template, Weight
 from app.inference.runtimes.sessions import open_session, run
@@ -29,11 +30,12 @@ everything."""
 BLOCK = 64
 """Number of columns whose errors are passed on together."""
 TOP = 127
-RANK = 4
+RANK, LINEAR_RANK = 4, 2
+"""Of the weights of a Conv, and of a Gemm or MatMul."""
 
 
 def second_order(template: Template, pictures: Sequence[SampleArrays], threads: int) -> dict[str, Array]:
-    """Returns the 8-bit integers of convolutions' weights, by the weight's name, for the layers where this is possible.
+    """Returns the 8-bit integers of weights, by the weight's name, for the layers where this is possible.
 
     Args:
         pictures: calibration pictures; a few are enough.
@@ -43,18 +45,36 @@ def second_order(template: Template, pictures: Sequence[SampleArrays], threads: 
     layers = [node for node in template.float_model.graph.node if _is_rounded(node, weights, template)]
     products = _products(template, layers, pictures, threads)
     integers = {}
-    for name, product in products.items():
-        rounded = _rounded(template.float_value(name), template.weight_scale(weights[name]), product)
+    for node in layers:
+        name = node.input[1]
+        if name not in products or name in integers:
+            continue
+        values, is_turned = template.float_value(name), _has_outputs_last(node)
+        rows = values.T if is_turned else values
+        rounded = _rounded(rows, template.weight_scale(weights[name]), products[name])
         if rounded is not None:
-            integers[name] = rounded
+            integers[name] = np.ascontiguousarray(rounded.T) if is_turned else rounded
     return integers
 
 
 def _is_rounded(node: Any, weights: Mapping[str, Weight], template: Template) -> bool:
-    if node.op_type != "Conv" or node.input[1] not in weights or weights[node.input[1]].axis != 0:
+    if node.op_type not in ("Conv", "Gemm", "MatMul") or node.input[1] not in weights:
         return False
-    shape = template.float_value(node.input[1]).shape
-    return len(shape) == RANK and int(np.prod(shape[1:])) <= COLUMNS_MOST and not _attribute(node, "auto_pad", b"")
+    weight, shape = weights[node.input[1]], template.float_value(node.input[1]).shape
+    is_turned = _has_outputs_last(node)
+    outputs_axis = len(shape) - 1 if is_turned else 0
+    if weight.axis % max(len(shape), 1) != outputs_axis and template.weight_scale(weight).size > 1:
+        return False
+    if node.op_type != "Conv":
+        return (
+            len(shape) == LINEAR_RANK and shape[1 - outputs_axis] <= COLUMNS_MOST and not attribute(node, "transA", 0)
+        )
+    return len(shape) == RANK and int(np.prod(shape[1:])) <= COLUMNS_MOST and not attribute(node, "auto_pad", b"")
+
+
+def _has_outputs_last(node: Any) -> bool:
+    """Returns whether the weights are [inputs, outputs]."""
+    return bool(node.op_type == "MatMul" or (node.op_type == "Gemm" and not attribute(node, "transB", 0)))
 
 
 def _products(
@@ -72,7 +92,7 @@ def _products(
             own = {**values, **picture.arrays} if number == 0 else values
             for node in layers:
                 if node.input[0] in own:
-                    columns = _columns(own[node.input[0]][:1], template.float_value(node.input[1]).shape, node)
+                    columns = _columns(own[node.input[0]], template.float_value(node.input[1]).shape, node)
                     name = node.input[1]
                     products[name] = products.get(name, np.float64(0.0)) + columns.swapaxes(1, 2) @ columns
     return products
@@ -80,20 +100,30 @@ def _products(
 
 def _columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
     """Returns the factors of each weight of an output channel at some positions: [groups, places, columns]."""
-    top, left, bottom, right = _attribute(node, "pads", (0, 0, 0, 0))
+    if node.op_type != "Conv":
+        rows = array.reshape(-1, array.shape[-1])
+        taken: Array = rows[_places(len(rows))]
+        return taken[None]
+    top, left, bottom, right = attribute(node, "pads", (0, 0, 0, 0))
     (down, across), (dilated_down, dilated_across) = (
-        _attribute(node, name, (1, 1)) for name in ("strides", "dilations")
+        attribute(node, name, (1, 1)) for name in ("strides", "dilations")
     )
     padded = np.pad(array[0], ((0, 0), (top, bottom), (left, right)))
     window = ((shape[2] - 1) * dilated_down + 1, (shape[3] - 1) * dilated_across + 1)
     views = np.lib.stride_tricks.sliding_window_view(padded, window, (1, 2))
     views = views[:, ::down, ::across, ::dilated_down, ::dilated_across]
-    count = views.shape[1] * views.shape[2]
-    places = np.arange(min(count, POSITIONS)) * count // min(count, POSITIONS)
+    places = _places(views.shape[1] * views.shape[2])
     taken = views[:, places // views.shape[2], places % views.shape[2]]
     groups = array.shape[1] // shape[1]
     columns: Array = taken.reshape(groups, shape[1], places.size, -1).transpose(0, 2, 1, 3)
     return columns.reshape(groups, places.size, -1)
+
+
+def _places(count: int) -> Array:
+    """Returns evenly spaced positions of so many."""
+    number = min(count, POSITIONS)
+    places: Array = np.arange(number) * count // max(number, 1)
+    return places
 
 
 def _rounded(values: Array, scale: Array, products: Array) -> Array | None:
@@ -122,9 +152,3 @@ def _rounded(values: Array, scale: Array, products: Array) -> Array | None:
             block[:, :, place:] -= errors[:, :, place, None] * own_row[:, None]
         left[:, :, end:] -= errors @ upper[:, begin:end, end:]
     return integers.reshape(values.shape).astype(np.int8)
-
-
-def _attribute(node: Any, name: str, default: Any) -> Any:
-    from onnx import helper
-
-    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
