@@ -28,7 +28,7 @@ from app.conversion.store import JobStore
 from app.inference.preprocess_options import read_preprocess
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
-from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
 from app.kit.observability.tracing import note
 from app.kit.queue.message import OutgoingMessage
 from app.kit.redis.records import CreateAnswer, JobLimit
@@ -93,13 +93,16 @@ class Submissions:
         for key in (submission.model_key, submission.quant_key):
             self._check_key(key, submission.owner)
         self._merge_model(submission.model_key)
-        intake = self._check_inputs(submission)
-        submission = _with_recognized(submission, intake.get("recognition"))
-        if submission.prediction:
-            intake["prediction"] = dict(submission.prediction)
         job_id = submission.job_id or str(uuid4())
         try:
-            inputs = self._keep_inputs(job_id, submission, intake.pop("sha256"))
+            copies = self._copy_inputs(job_id, submission)
+            intake = self._check_inputs(job_id, submission.options)
+            sha256 = intake.pop("sha256")
+            inputs = {name: Artifact(info.key, info.size_bytes, sha256[name]) for name, info in copies.items()}
+            submission = _with_recognized(submission, intake.get("recognition"))
+            if submission.prediction:
+                intake["prediction"] = dict(submission.prediction)
+            self._keep_request(job_id, submission)
             moment = now()
             record = model.submitted(
                 job_id,
@@ -176,19 +179,24 @@ class Submissions:
         except ObjectMissing:
             return False
 
-    def _check_inputs(self, submission: Submission) -> dict[str, Any]:
+    def _copy_inputs(self, job_id: str, submission: Submission) -> dict[str, ObjectInfo]:
+        """Copies what will be checked: an upload may be written to again as long as its signed link is valid."""
+        sources = {object_keys.MODEL: submission.model_key, object_keys.IMAGES: submission.quant_key}
+        return {name: self.objects.copy(source, object_keys.input_(job_id, name)) for name, source in sources.items()}
+
+    def _check_inputs(self, job_id: str, options: Options) -> dict[str, Any]:
         """Checks the inputs in a child process, because a hostile file must not harm the web server."""
         settings = self.settings
         hint = "Check the model with onnx.checker.check_model, and send fewer or smaller reference pictures."
         with self.intake.folder("intake-") as folder, aborts_refused("The inputs could not be checked", hint=hint):
-            self.objects.get_file(submission.model_key, folder / object_keys.MODEL)
-            self.objects.get_file(submission.quant_key, folder / object_keys.IMAGES)
+            for name in (object_keys.MODEL, object_keys.IMAGES):
+                self.objects.get_file(object_keys.input_(job_id, name), folder / name)
             request = {
                 "model": str(folder / object_keys.MODEL),
                 "images": str(folder / object_keys.IMAGES),
                 "unpack_to": str(folder / "unpacked"),
-                "options": submission.options.model_dump(mode="json"),
-                "is_preprocess_open": "preprocess" not in submission.options.model_fields_set,
+                "options": options.model_dump(mode="json"),
+                "is_preprocess_open": "preprocess" not in options.model_fields_set,
                 "limits": {
                     "model_bytes": settings.max_model_bytes,
                     "images_bytes": settings.max_images_bytes,
@@ -198,12 +206,7 @@ class Submissions:
             }
             return self.intake.run(CHECK, request, folder)
 
-    def _keep_inputs(self, job_id: str, submission: Submission, sha256: Mapping[str, str]) -> dict[str, Artifact]:
-        sources = {object_keys.MODEL: submission.model_key, object_keys.IMAGES: submission.quant_key}
-        inputs = {}
-        for name, source in sources.items():
-            info = self.objects.copy(source, object_keys.input_(job_id, name))
-            inputs[name] = Artifact(info.key, info.size_bytes, sha256[name])
+    def _keep_request(self, job_id: str, submission: Submission) -> None:
         request = {
             "owner": submission.owner,
             "name": submission.name,
@@ -214,7 +217,6 @@ class Submissions:
         }
         self.objects.put(object_keys.request(job_id), [json.dumps(request).encode()], content_type="application/json")
         self.objects.put(object_keys.owned(submission.owner, job_id), [])
-        return inputs
 
     def _undo(self, job_id: str, owner: str) -> None:
         self.store.delete(job_id)

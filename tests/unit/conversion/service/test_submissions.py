@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.bootstrap.container import Container
+from app.conversion import object_keys
 from app.conversion.errors import ToolchainUnserved
-from app.conversion.options import ToolchainName
+from app.conversion.model import JobRecord
+from app.conversion.options import Options, ToolchainName
+from app.conversion.service.submissions import Submission
 from app.conversion.toolchains.installed import installed
+from app.kit.errors import BadInput
 from app.settings import Settings
+from tests.harness.api import png, small_model
 from tests.harness.users import within
 
 KNERON, HOST = ToolchainName.KNERON, ToolchainName.HOST
@@ -69,3 +76,35 @@ def test_a_host_has_the_vendors_toolchain_only_where_its_interpreter_is(tmp_path
     assert installed((HOST, KNERON), kneron_python=python) == [HOST]
     python.chmod(0o755)
     assert installed((HOST, KNERON), kneron_python=python) == [HOST, KNERON]
+
+
+def submit_while_written(
+    container: Container, monkeypatch: pytest.MonkeyPatch, first: bytes, later: bytes
+) -> JobRecord:
+    """Uploads a model and writes another one to the same key while the first is checked, as a signed link allows."""
+    uploads, submissions = container.conversion.uploads, container.conversion.submissions
+    with uploads.new("alice") as upload_id:
+        model = uploads.store_model(upload_id, [first]).key
+        images = object_keys.upload(upload_id, object_keys.IMAGES)
+        container.objects.put(images, [png(0)])
+    check = submissions.intake.run
+
+    def checked(*arguments: Any) -> dict[str, Any]:
+        container.objects.put(model, [later])
+        return check(*arguments)
+
+    monkeypatch.setattr(submissions.intake, "run", checked)
+    return submissions.submit(Submission(model, images, owner="alice", options=Options()))
+
+
+def test_what_runs_is_what_was_checked(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = submit_while_written(container, monkeypatch, small_model(), b"not checked")
+    kept = record.artifacts["model.onnx"]
+    stored = b"".join(container.objects.read(kept.key))
+    assert stored == small_model() and kept.sha256 == hashlib.sha256(stored).hexdigest()
+
+
+def test_of_what_is_refused_nothing_stays(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput):
+        submit_while_written(container, monkeypatch, b"no model", small_model())
+    assert not [*container.objects.list("jobs/"), *container.objects.list("owners/")]
