@@ -1,5 +1,5 @@
 """Children of the tests' programs that begin as copies, as those do (`tests/harness/forked.py`): fork servers of
-sandboxes, and workers of nodes, whose libraries take half a second of the processor each.
+sandboxes, workers of nodes, and commands that serve, whose libraries take half a second of the processor and more.
 
 The command, the environment, the folder, the descriptors, the session and the exit code are those of the command that
 the product starts. What is started by a program that is no copy, as by `modelmill up`, is that command.
@@ -23,6 +23,7 @@ from app.kit.process import spawn as real
 from tests.harness.forked import Copy, become
 
 COPIED = (
+    "app.cli.main",
     "app.kit.sandbox.fork_server",
     "app.edge.joint.edge",
     "app.edge.joint.cloud",

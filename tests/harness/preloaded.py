@@ -18,7 +18,7 @@ from app.kit.sandbox import runner
 from app.standalone.preload import PRELOADED
 from tests.harness import copied_children, forked
 
-PROGRAMS = ("app.cli.main", "app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
+PROGRAMS = ("app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
 CHILDREN = (*of_stages(Stage), *copied_children.COPIED, "av")
 """What the children of those need."""
 

@@ -21,6 +21,7 @@ from app.bootstrap.accounts import MIGRATIONS, open_accounts
 from app.bootstrap.homes import open_homes
 from app.kit.sql.migrations import upgrade
 from app.settings import Settings
+from tests.harness.copied_children import spawn
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.until import until
@@ -68,14 +69,8 @@ class SftpServer:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "sftp.log").open("ab") as log:
-            process = subprocess.Popen(
-                [*self.before, sys.executable, *self.program],
-                cwd=REPOSITORY,
-                env=self.env,
-                stdout=log,
-                stderr=log,
-            )
+        command = [*self.before, sys.executable, *self.program]
+        process = spawn(command, env=self.env, log=self.folder / "sftp.log", folder=REPOSITORY)
         until(lambda: b"SFTP on" in (self.folder / "sftp.log").read_bytes(), what="the server listens")
         return process
 
