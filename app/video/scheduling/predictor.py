@@ -26,7 +26,7 @@ LEAST_S = 1e-6
 """Shorter times count as this one, so that rates stay finite."""
 GUESSED_MBPS = 2.0
 MAX_CUTS = 32
-CROWDED = 1.5
+CROWDED = 1.4
 """A node where computing takes this many times as long because of others is not one to rely on."""
 BOUNDLESS_FPS = 1e6
 HOST, CLOUD = "host", "cloud"

@@ -259,7 +259,7 @@ class SimulatedJob:
         self.opened = set[tuple[str, str, int]]()
         self.opening_until = {"edge0": 0.0, "cloud0": 0.0}
         self.free = {"edge0": 0.0, "cloud0": 0.0, "link": 0.0}
-        self.credit_s = CREDIT_S
+        self.credit_s, self.computed_s, self.requested_at = CREDIT_S, 0.0, 0.0
         self.random, self.dropped, self.took_s, self.state = Random(1), 0, 0.0, dict[str, Any]()
         self.limit = ConcurrencyLimit(realtime=True)
         self.metrics = PlanMetrics(lambda: FrameCounts(dropped=self.dropped), self._clock)
@@ -345,7 +345,7 @@ class SimulatedJob:
         return policy(
             job_uid="GLOBAL_ID_1.SUB_ID_1",
             dag=DAG,
-            resource_info=resources(self.told, others=float(self.is_busy(self.now))),
+            resource_info=resources(self.told, others=self._others()),
             last_plan_res=result,
             user_constraint={"delay": (-1.0, self.hi), "quality": self.wanted, "given": {}},
             generator_output=generator,
@@ -381,9 +381,16 @@ class SimulatedJob:
         frame.places = plan.to_json()["flow_mapping"]
         self.under_way.append(frame)
 
+    def _others(self) -> float:
+        """The share of the edge that the other program had since the last request: what the stages left."""
+        own = self.computed_s / max(self.now - self.requested_at, LOOK_S)
+        self.computed_s, self.requested_at = 0.0, self.now
+        return max(0.0, 1.0 - own) if self.is_busy(self.now) else 0.0
+
     def _on_edge(self, begins: float, took_s: float) -> float:
         """Seconds that a stage takes there, whose computing takes so many if nothing else uses the edge."""
         took_s *= self.slowed(self.now)
+        self.computed_s += took_s
         self.credit_s = min(CREDIT_S, self.credit_s + BUSY_SHARE * max(0.0, begins - self.free["edge0"]))
         if not self.is_busy(self.now):
             return took_s
