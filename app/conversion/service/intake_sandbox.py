@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 from app.kit.errors import BadInput
 from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.leftovers import remove_tree
 from app.kit.sandbox.runner import Limits, Sandbox
 from app.settings import Settings
 
@@ -35,7 +35,7 @@ class IntakeSandbox:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     def run(
         self,

@@ -22,6 +22,7 @@ from app.conversion.stages.workspace import IMAGES_IN_SCRATCH, Workspace
 from app.conversion.toolchains.base import SCRATCH
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageCrashed
+from app.kit.sandbox.leftovers import remove_tree
 from app.kit.sandbox.paths import SandboxPaths
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 
@@ -170,7 +171,7 @@ class TriageRunner:
         except ModelmillError as error:
             return is_crash(error)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         return False
 
     def _hooks(self) -> Hooks:

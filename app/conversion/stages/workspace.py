@@ -20,7 +20,7 @@ from app.kit.files.private_folders import make_private
 from app.kit.files.whole_files import NO_SPACE
 from app.kit.objects import ObjectStore, Stored, StoreFull
 from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfMemory, StageTimedOut
-from app.kit.sandbox.leftovers import file_within
+from app.kit.sandbox.leftovers import file_within, remove_tree
 
 IMAGES_IN_SCRATCH = "quant"
 LEAST_FREE_BYTES = 1 << 20
@@ -144,7 +144,7 @@ class Workspace:
         )
 
     def _remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
 
 def _require_size(path: Path, max_bytes: int) -> None:

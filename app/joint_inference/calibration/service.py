@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +29,7 @@ from app.kit.errors import ModelmillError, TooMany
 from app.kit.files.private_folders import make_private
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key
+from app.kit.sandbox.leftovers import remove_tree
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 from app.kit.sql import Database
 from app.model_registry.model import ModelUse, Usage
@@ -235,7 +235,7 @@ class Calibrations:
                 key = _key(calibration.calibration_id, name)
                 self.objects.put_file(key, folder / name, content_type="application/json")
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     def _card(self, user: str, name: str, now: datetime) -> ModelCard:
         model = self.models.find(user, name, now=now)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import uuid
 from pathlib import Path
 
 from app.kit.sandbox.errors import StageFailed
@@ -42,3 +44,30 @@ def file_within(folder: Path, path: str) -> Path:
     if not _is_within(folder, path):
         raise StageFailed(f"{path} is outside of the work folder", hint="The log may tell why.")
     return Path(path)
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder, however deep it is. What cannot be removed stays."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:  # it calls itself for each level
+        with contextlib.suppress(OSError):
+            while entries := [entry.path for entry in os.scandir(folder)]:
+                for path in entries:
+                    _remove_level(folder, path)
+            folder.rmdir()
+
+
+def _remove_level(folder: Path, path: str) -> None:
+    """Removes a file, or a folder whose own folders move up."""
+    if not os.path.isdir(path) or os.path.islink(path):  # noqa: PTH112, PTH114
+        os.unlink(path)  # noqa: PTH108
+        return
+    os.chmod(path, 0o700)  # noqa: PTH101
+    for entry in list(os.scandir(path)):
+        if entry.is_dir(follow_symlinks=False):
+            os.chmod(entry.path, 0o700)  # noqa: PTH101  # to move it, its ".." changes
+            os.rename(entry.path, folder / uuid.uuid4().hex)  # noqa: PTH104
+        else:
+            os.unlink(entry.path)  # noqa: PTH108
+    os.rmdir(path)  # noqa: PTH106
