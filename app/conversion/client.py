@@ -3,7 +3,7 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,11 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._job(job_id).download_file(artifact, folder, on_bytes)
 
+    def download_files(self, record: Record, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
+        """As `Job.download`."""
+        with command_errors():
+            return self._job(record["job_id"]).download(folder, names=names)
+
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Record]:
         """The record at once and at every change, until the job has ended; see Job.watch."""
         with command_errors():
@@ -149,6 +154,11 @@ class ArchiveClient(ApiClient):
         """Into folder/name, under another name until its sha256 has been checked."""
         with command_errors():
             return self._job(job_id).download_file(artifact, folder)
+
+    def download_files(self, record: Record, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
+        """As `ArchivedJob.download`."""
+        with command_errors():
+            return ArchivedJob(self._client.transport, {"job": record, "is_kept": False}).download(folder, names=names)
 
     def keep(self, job_id: str, *, is_kept: bool) -> Record:
         """{"job_id", "is_kept"}."""

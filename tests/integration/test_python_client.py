@@ -89,6 +89,11 @@ def test_a_completed_job_is_searched_opened_kept_and_deleted_in_the_archive(clie
     files = archived.download(inputs / "out")
     assert files.keys() == job.download(inputs / "again").keys()
     assert archived.report("bie") == job.report("bie")
+    for each in (archived, job):
+        with pytest.raises(NotFound) as refused:
+            each.download(inputs / "none", names=["out.nef", "out.nfe"])
+        assert "out.nfe" in refused.value.message and "out.nef" in refused.value.hint
+    assert not (inputs / "none").exists()
     again = archived.convert_again().wait(timeout_s=120)
     assert again.id != job.id
     archived.delete()

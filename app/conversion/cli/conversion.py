@@ -20,7 +20,6 @@ from app.kit.cli.command import CommandFailed, Exit
 from app.kit.errors import BadInput, ModelmillError, NotFound
 
 RESULT = "out.nef"
-INPUTS = ("model.onnx", "quant.zip")
 FLAGS = {
     "MODEL_EXTERNAL_WEIGHTS": "On the command line: lay them beside the model, and they go with it.",
     "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
@@ -172,14 +171,8 @@ def fetch(
         NotFound: The job has no file of one of the names.
         BadInput: The folder cannot be written to.
     """
-    artifacts = record["artifacts"]
-    if missing := [name for name in names or () if name not in artifacts]:
-        there = ", ".join(sorted(artifacts)) or "none"
-        raise NotFound(f"the job has no {', '.join(missing)}", hint=f"It has: {there}.")
-    chosen = sorted(artifacts.keys() - INPUTS if names is None else set(names))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return {name: client.download(record["job_id"], {"name": name, **artifacts[name]}, folder) for name in chosen}
+        return client.download_files(record, folder, names)
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror or error}", hint="Choose another folder.") from error
 

@@ -8,10 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 from modelmill_client._async.transport import AsyncTransport, OnBytes
+from modelmill_client.errors import error_of
 from modelmill_client.inputs import PathLike
 from modelmill_client.quality import Quality, quality_of
 
-INPUTS = ("model.onnx", "quant.zip")
+INPUTS = {"model.onnx", "quant.zip"}
 Record = dict[str, Any]
 
 
@@ -60,15 +61,20 @@ class AsyncStoredJob:
 
         Returns:
             Name → where it is.
+
+        Raises:
+            NotFound: It has no file of one of the names.
         """
         target = Path(folder)
+        artifacts = {artifact["name"]: artifact for artifact in await self.artifacts()}
+        chosen = sorted(artifacts.keys() - INPUTS) if names is None else list(names)
+        missing = [name for name in chosen if name not in artifacts]
+        if missing:
+            there = f"It has: {', '.join(sorted(artifacts)) or 'none'}."
+            refusal = {"code": "ARTIFACT_NOT_READY", "message": f"the job has no {', '.join(missing)}", "hint": there}
+            raise error_of(404, refusal)
         target.mkdir(parents=True, exist_ok=True)
-        chosen = [
-            artifact
-            for artifact in await self.artifacts()
-            if (artifact["name"] not in INPUTS if names is None else artifact["name"] in names)
-        ]
-        return {artifact["name"]: await self.download_file(artifact, target) for artifact in chosen}
+        return {name: await self.download_file(artifacts[name], target) for name in chosen}
 
     async def download_file(self, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
         """One of `artifacts`, into the folder under its name."""
