@@ -37,6 +37,7 @@ POST = (
     + """
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('RPUSH', KEYS[1], ARGV[1])
+used = KEYS[3]
 acknowledge(3)
 """
 )

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,15 +49,15 @@ QUIET_BLOCKS = 4
 """How many times as long the next waits are, as long as no message arrives: a process without work seldom wakes up.
 After each wait comes a heartbeat; Dramatiq considers a process dead after a minute without one."""
 
-# KEYS: namespace. ARGV: now in ms, broker id, queue, how many to fetch, number of parts of the claim on their records
-# (0 for none), number of ids acked, the claim, ids acked, ids to go to the dead letters. Returns how many wait still,
-# the texts of those fetched, and the records claimed with them.
+# KEYS: namespace. ARGV: now in ms ('' if no heartbeat is due), broker id, queue, how many to fetch, number of parts of
+# the claim on their records (0 for none), number of ids acked, the claim, ids acked, ids to go to the dead letters.
+# Returns how many wait still, the texts of those fetched, and the records claimed with them.
 EXCHANGE = (
     record_scripts.CLAIM
     + """
 local heartbeats, queue = KEYS[1] .. ':__heartbeats__', KEYS[1] .. ':' .. ARGV[3]
 local texts, fetched = queue .. '.msgs', KEYS[1] .. ':__acks__.' .. ARGV[2] .. '.' .. ARGV[3]
-redis.call('ZADD', heartbeats, ARGV[1], ARGV[2])
+if ARGV[1] ~= '' then redis.call('ZADD', heartbeats, ARGV[1], ARGV[2]) end
 local last_of_claim = 6 + ARGV[5]
 local last_ack = last_of_claim + ARGV[6]
 for i = last_of_claim + 1, last_ack do
@@ -81,6 +83,7 @@ end
 return {left, found, ARGV[5] == '0' and {} or claimed({unpack(ARGV, 7, last_of_claim)}, ids, found)}
 """
 )
+BEAT_S = 1.0
 DRAIN_S = 0.05
 """How soon a consumer that fetches no more notices that it should end."""
 MAX_FETCH = 1000
@@ -186,6 +189,7 @@ class BlockingConsumer(_RedisConsumer):
         self._is_dry = self._is_quiet = False
         self._known = {broker.exchange.sha}
         self._request: SentRequest | None = None
+        self._beat_at = -math.inf
         self._list = broker.list_key(queue_name)
         self._own_keys = (broker.database, broker.acks_key(broker.broker_id, queue_name), f"{self._list}.msgs")
         _connected(self._begin)
@@ -270,7 +274,8 @@ class BlockingConsumer(_RedisConsumer):
     def _handle(self, errors: list[redis.RedisError]) -> None:
         if not any(isinstance(error, redis.exceptions.NoScriptError) for error in errors):
             raise errors[0]
-        self._line.ask([self.broker.exchange.load])  # the server was restarted
+        self._beat_at = -math.inf  # the server was restarted
+        self._line.ask([self.broker.exchange.load])
         self._known = {self.broker.exchange.sha}
 
     def _send_ahead(self, final: FinalCall) -> None:
@@ -335,9 +340,17 @@ class BlockingConsumer(_RedisConsumer):
         # Not for a message that has to wait for a worker's thread: a claim means that the work starts.
         claimer = self.broker.claimers.get(self.queue_name) if room > 0 and self.broker.work_inline else None
         claim = claimer.claim if claimer else ()
-        fetch = (current_millis(), self.broker.broker_id, self.queue_name, min(room, MAX_FETCH))
+        fetch = (self._heartbeat(is_due=bool(dead)), self.broker.broker_id, self.queue_name, min(room, MAX_FETCH))
         args = (*fetch, len(claim), len(done), *claim, *done, *dead)
         return self.broker.exchange.command([self.broker.namespace], args)
+
+    def _heartbeat(self, *, is_due: bool) -> int | str:
+        """The time, if a heartbeat is due: a thousand messages a second need one, not a thousand."""
+        at = time.monotonic()
+        if not is_due and at - self._beat_at < BEAT_S:
+            return ""
+        self._beat_at = at
+        return current_millis()
 
     def _wait_for_room(self) -> None:
         self.unsettled.is_eased.wait(DRAIN_S if self.broker.is_draining else self.timeout / 1000)

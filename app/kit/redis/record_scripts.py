@@ -7,7 +7,7 @@ not seen yet, see record_index_scripts.
 """
 
 _USE = """
-local used
+local used -- the database of the next call, if it is known
 local function use(database)
   if database ~= used then redis.call('SELECT', database) end
   used = database
@@ -17,8 +17,9 @@ end
 ACKNOWLEDGE = (
     _USE
     + """
--- The call may end the work on a message. Then the keys from `first` on are the database of the queues, the set of
--- messages that its receiver has fetched, their texts, and its id. Follows the writes that a full server refuses.
+-- The call may end the work on a message. Then the keys from `first` on are the database of the queues, in which the
+-- script is called, the set of messages that its receiver has fetched, their texts, and its id. Follows the writes that
+-- a full server refuses.
 local function acknowledge(first)
   if not KEYS[first] then return end
   use(KEYS[first])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from types import SimpleNamespace
 from typing import Any
 
 import dramatiq
@@ -17,6 +18,7 @@ from app.kit.queue import blocking_consumer
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import InlineWork
+from app.kit.queue.unsettled import Answer
 from app.kit.redis.connections import Command, RedisConnection
 from tests.harness.until import until
 from tests.harness.valkey import Valkey
@@ -69,6 +71,27 @@ def test_a_message_wakes_every_waiting_consumer_and_one_gets_it(broker: Blocking
     for thread in threads:
         thread.join()
     assert len([m for m in got if m is not None]) == 1
+
+
+def test_a_heartbeat_comes_at_once_and_then_once_a_second(
+    broker: BlockingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = [100.0]
+    monkeypatch.setattr(blocking_consumer, "time", SimpleNamespace(monotonic=lambda: at[0]))
+    broker.send("heavy", "anything")  # nothing has to be waited for
+    consumer = broker.consume("heavy", timeout=10)
+
+    def beats() -> bool:
+        broker.client.delete(f"{NAMESPACE}:__heartbeats__")
+        consumer.unsettled.answers.append(Answer(True, "none", "none", None))  # so that there is something to send
+        next(consumer)
+        return bool(broker.client.zscore(f"{NAMESPACE}:__heartbeats__", broker.broker_id))
+
+    seen = [beats(), beats()]
+    at[0] += 1.0
+    seen += [beats(), beats()]
+    broker.client.script_flush()  # as after a restart: the first request fails, the second beats again
+    assert [*seen, beats(), beats()] == [True, False, True, False, False, True]
 
 
 def test_waiting_does_not_change_the_order_of_a_queue(broker: BlockingBroker) -> None:
