@@ -158,9 +158,9 @@ class Users:
         self.get(name)
         under_way = self.busy(name)
         if under_way and not is_cancelling:
-            counts = ", ".join(f"{count} {kind}" for kind, count in under_way.items())
+            counts = ", ".join(f"{kind} ({count})" for kind, count in under_way.items())
             raise UserIsBusy(
-                f"{name} has {counts} under way.",
+                f"{name} has work under way: {counts}.",
                 hint="Wait until they have ended, or delete with ?cancel=true.",
                 detail=dict(under_way),
             )

@@ -125,5 +125,5 @@ def _missing(name: str, model: onnx.ModelProto, files: list[str]) -> NoReturn:
     named = ", ".join(map(repr, files[:5])) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
     detail: dict[str, Any] = {"files": files[:100], "tensors": [t.name for t in lacking][:100], "count": len(lacking)}
     raise ExternalWeights(
-        f"{len(lacking)} weights of {name} are missing: they lie in another file, {named}", hint=HINT, detail=detail
+        f"weights of {name} are missing ({len(lacking)}), which lie in {named}", hint=HINT, detail=detail
     )
