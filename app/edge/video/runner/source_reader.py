@@ -96,22 +96,20 @@ class Generator:
         self._place = 0
         self._clip: list[CapturedFrame] = []
         self._is_timed = True
+        self._has_read = False
+        """Whether the pass has had a frame; while nothing moves, it may pass none on."""
 
     def one_pass(self, source: VideoSource) -> Iterator[CapturedFrame]:
         """Yields the frames. Raises SourceUnusable if the source is gone, is cut off, or gave no frame at all."""
         if self._is_timed:
             self._pace.begin()
-        self._place, count = 0, 0
+        self._place, self._has_read = 0, False
         with closing(source.frames()) as frames:
             for lazy_frame in frames:
                 self._follow_conf()
-                for frame in self._frames_of(lazy_frame):
-                    count += 1
-                    yield frame
-        for frame in self._whole_clip():
-            count += 1
-            yield frame
-        if not count:
+                yield from self._frames_of(lazy_frame)
+        yield from self._whole_clip()
+        if not self._has_read:
             raise SourceUnusable(f"not one frame could be read: {self.why_damaged or 'there is none'}")
 
     def _follow_conf(self) -> None:
@@ -154,6 +152,7 @@ class Generator:
             self._note(lazy_frame, error.message)
             self._place = 0 if place == 0 else self._place
             return
+        self._has_read = True
         part, crop = self._gate.part_of(picture)
         self._time = captured if self._realtime or lazy_frame.at is None else lazy_frame.at
         self._is_still = not self._motion.passes(part) if place == 0 else self._is_still

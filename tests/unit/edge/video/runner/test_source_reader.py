@@ -155,6 +155,14 @@ def test_of_a_still_source_a_frame_a_second_holds_on_and_none_is_processed(realt
     assert len([frame for frame in taken if frame.still]) in (5, 6)
 
 
+def test_a_short_pass_in_which_nothing_moves_has_been_read_although_it_passes_no_frame_on() -> None:
+    _, generator, _ = take(StillReel(10), VideoConf(fps=25), gate=FrameGate(motion=0.1, still_s=60))
+    assert list(generator.one_pass(StillReel(10))) == []
+    assert generator.still == 19
+    with pytest.raises(SourceUnusable, match="not one frame"):
+        list(generator.one_pass(Reel(2, damaged=frozenset({0, 1}))))
+
+
 def test_frames_that_would_be_tracked_are_left_out_of_a_still_cycle() -> None:
     taken, generator, _ = take(StillReel(75), VideoConf(fps=25, ntracking=2), gate=FrameGate(motion=0.1, still_s=60))
     assert (generator.still, generator.skipped) == (24, 48)
