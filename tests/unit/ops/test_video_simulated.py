@@ -9,7 +9,7 @@ from ops.benchmarks import video_simulated
 
 def test_the_table_has_the_policy_beside_the_best_fixed_plan_in_hindsight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(video_simulated, "RATES", (24.0,))
-    monkeypatch.setattr(video_simulated, "COSTS", {"a weak edge": video_simulated.COSTS["a weak edge"]})
+    monkeypatch.setattr(video_simulated, "NODES", {"a weak edge": video_simulated.NODES["a weak edge"]})
     links = ("constant 2", "stepped 2 → 20 → 2")
     monkeypatch.setattr(video_simulated, "LINKS", {link: video_simulated.LINKS[link] for link in links})
     monkeypatch.setattr(video_simulated, "SIZES", ("480p", "720p"))
