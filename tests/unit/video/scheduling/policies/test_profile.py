@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from app.video.scheduling.plan_memory import PlanMemory
 from app.video.scheduling.plan_validation import validated_plan
 from app.video.scheduling.policies.profile import profile as policy
 from app.video.scheduling.predictor import Predictor
-from app.video.scheduling.profile_model import ProfileModel
+from app.video.scheduling.profile_model import PIXELS, ProfileModel
 from tests.harness.video.simulated_job import (
     DAG,
     FPS,
@@ -30,6 +31,7 @@ from tests.harness.video.simulated_job import (
     node,
     profile,
     resources,
+    service_s,
 )
 
 HERE = {"face_detection": "edge0", "face_alignment": "edge0"}
@@ -167,9 +169,16 @@ def test_two_reports_of_a_slower_processor_correct_what_is_expected_of_it(rows: 
         _asked(state, resource_info=alone, last_plan_res=late)
     memory = PlanMemory(state)
     conf = VideoConf("480p", FPS, 4)
-    prediction = Predictor(DAG, alone, ProfileModel(memory.profile(rows)), memory.corrections).predict(conf, answer[1])
+    predictor = Predictor(DAG, alone, ProfileModel(memory.profile(rows)), memory.corrections)
+    prediction = predictor.predict(conf, answer[1])
     assert prediction.delay_s == pytest.approx(0.61, rel=0.1)
     assert prediction.fps == pytest.approx(1.6 * 5, rel=0.1)
+    of_pixels = PIXELS["360p"] / PIXELS["480p"]
+    of_profile = service_s("face_detection", "edge0", 0, "360p") / service_s("face_detection", "edge0", 0, "480p")
+    at_360p = predictor.alone(replace(conf, resolution="360p"), answer[1])["face_detection"]
+    assert at_360p == pytest.approx(0.5 * (of_profile if rows else of_pixels), rel=0.1), (
+        "another size is corrected, too"
+    )
 
 
 def test_a_plan_that_brings_few_of_the_frames_it_promised_is_not_believed_to_keep_up() -> None:
