@@ -13,7 +13,7 @@ NESTED = {
     Path("app/training/spec/changes.py"),  # a spec is written
     Path("app/kit/sandbox/leftovers.py"),  # folders are removed
 }
-"""Where texts may turn out to be nested too deeply."""
+"""Where texts or folders may turn out to be nested too deeply."""
 UNTIL = Path("tests/harness/until.py")
 
 
