@@ -11,7 +11,7 @@ from starlette.responses import Response
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
 from app.kit.text.plain_text import csv_text
-from app.kit.web.http import answer_of
+from app.kit.web.http import CSV, answer_of, text_file
 from app.kit.web.strict import TEXT, Strict
 from app.sweeps.model import RowAnswer, Sweep
 from app.sweeps.service import SweepView
@@ -94,8 +94,7 @@ def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
 
 def csv_answer(table: Sequence[Sequence[object]], file_name: str) -> Response:
     """A table as a file to download."""
-    headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
-    return Response(csv_text(table), media_type="text/csv; charset=utf-8", headers=headers)
+    return text_file(csv_text(table), file_name, CSV)
 
 
 def table_of(rows: tuple[RowAnswer, ...]) -> list[list[Any]]:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from app.kit.clock import now, to_text
 from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of, user_of
-from app.kit.web.http import json_answer
+from app.kit.web.http import CSV, json_answer, text_file
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.operations import Operations
 from app.kit.web.request_body import whole_body
@@ -26,7 +26,6 @@ from app.training.store import TaskFilter
 
 YAML = "application/yaml"
 EVERYBODY = "*"
-CSV = "text/csv; charset=utf-8"
 NO_STORE = {"Cache-Control": "no-store"}
 SPEC: dict[str, Any] = {
     "required": True,
@@ -251,9 +250,7 @@ def task_metrics(request: Request, params: schemas.MetricsQuery) -> Response:
 def task_metrics_csv(request: Request) -> Response:
     training = training_of(request)
     view = training.tasks.get(user_of(request), _task_id(request))
-    disposition = f'attachment; filename="{view.task.task_id}-metrics.csv"'
-    text = responses.metrics_csv(training.curves.read(view))
-    return Response(text, media_type=CSV, headers={"Content-Disposition": disposition, **NO_STORE})
+    return text_file(responses.metrics_csv(training.curves.read(view)), f"{view.task.task_id}-metrics.csv", CSV)
 
 
 @OPERATIONS.add(

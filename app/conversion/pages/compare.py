@@ -25,6 +25,7 @@ from app.kit.errors import BadRequest
 from app.kit.text.plain_text import csv_text
 from app.kit.web import charts
 from app.kit.web.auth import user_of
+from app.kit.web.http import CSV, text_file
 from app.kit.web.templates import render
 
 LETTERS = "abcdefgh"
@@ -88,9 +89,7 @@ def as_csv(request: Request) -> Response:
     jobs = [side.job for side in _sides(conversion, request, user) if side.job is not None]
     if len(jobs) < 2:
         raise BadRequest("Two jobs or more can be compared.", hint="Name them as a=…&b=….")
-    text = csv_text(lines(compare(conversion, jobs)))
-    headers = {"Content-Disposition": 'attachment; filename="compare.csv"', "Cache-Control": "no-store"}
-    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+    return text_file(csv_text(lines(compare(conversion, jobs))), "compare.csv", CSV)
 
 
 def lines(comparison: JobsComparison) -> Iterator[Sequence[object]]:

@@ -18,7 +18,7 @@ from app.conversion.service.quality.views import EXACT_DB, LayerQuality
 from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
 from app.kit.web import charts
 from app.kit.web.auth import user_of
-from app.kit.web.http import query
+from app.kit.web.http import CSV, query, text_file
 from app.kit.web.strict import Strict
 from app.kit.web.templates import render
 
@@ -85,8 +85,7 @@ def layers_context(quality: Quality, order: service.Order, precision: service.Pr
 
 def as_csv(request: Request) -> Response:
     job_id, quality = _quality(request)
-    headers = {"Content-Disposition": f'attachment; filename="quality-{job_id[:8]}.csv"', "Cache-Control": "no-store"}
-    return Response(service.to_csv(quality), media_type="text/csv; charset=utf-8", headers=headers)
+    return text_file(service.to_csv(quality), f"quality-{job_id[:8]}.csv", CSV)
 
 
 def as_json(request: Request) -> Response:

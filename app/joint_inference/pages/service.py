@@ -24,8 +24,8 @@ from app.joint_inference.service.producers import producer_of_service
 from app.joint_inference.service.reports import KEPT_SAMPLES
 from app.kit.clock import now
 from app.kit.errors import NotFound
-from app.kit.objects.base import attachment
 from app.kit.web.auth import user_of
+from app.kit.web.http import text_file
 from app.kit.web.line_plot import Plot, over_time, time_plot
 from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
@@ -90,8 +90,7 @@ def picture(request: Request) -> Response:
 
 def download(request: Request) -> Response:
     service = service_of(request)
-    headers = {"Content-Disposition": attachment(f"{service.name}.yaml"), "Cache-Control": "no-store"}
-    return Response(to_yaml(editable(service)), media_type="application/yaml", headers=headers)
+    return text_file(to_yaml(editable(service)), f"{service.name}.yaml", "application/yaml")
 
 
 def service_of(request: Request) -> Service:

@@ -28,6 +28,7 @@ MAX_FORM_BYTES = 1 << 20
 RETRY_AFTER_S = 5
 REQUEST_ID = "X-Request-ID"
 """Identifies a request in the logs: from the client or generated (request_log), and always returned."""
+CSV = "text/csv; charset=utf-8"
 FIELDS_HINT = "What may be given here is described at /openapi.json."
 logger = logging.getLogger(__name__)
 
@@ -261,6 +262,12 @@ def _knows(if_none_match: str, etag: str) -> bool:
     """Whether the client says that it already has the object."""
     known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return "*" in known or etag in known
+
+
+def text_file(text: str, name: str, media_type: str) -> Response:
+    """Returns a text as a file to download, which no cache keeps."""
+    headers = {"Content-Disposition": _attachment(name), "Cache-Control": "no-store"}
+    return Response(text, media_type=media_type, headers=headers)
 
 
 def _attachment(name: str) -> str:
