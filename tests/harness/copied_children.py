@@ -2,7 +2,8 @@
 sandboxes, workers of nodes, and commands that serve, whose libraries take half a second of the processor and more.
 
 The command, the environment, the folder, the descriptors, the session and the exit code are those of the command that
-the product starts. What is started by a program that is no copy, as by `modelmill up`, is that command.
+the product starts. What is started by a program that is no copy, as by `modelmill up`, is that command, and so it is
+where a test looks for what a program has left behind.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 from app.kit.process import own_process
 from app.kit.process import spawn as real
 from tests.harness.forked import Copy, become
+from tests.harness.surroundings import MARK
 
 COPIED = (
     "app.cli.main",
@@ -48,7 +50,9 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """As `app.kit.process.spawn.spawn`, which it calls for other programs than those that are copied."""
     is_traced = any(name.startswith("OTEL_") for name in env)  # which is read when a library is imported
-    if module_of(command) not in COPIED or is_traced or not has_session or (stdin, stdout, stderr) != (-3, None, None):
+    is_marked = MARK in os.environ  # what such a program starts is told by what it inherits, and by what it is below
+    is_usual = has_session and (stdin, stdout, stderr) == (subprocess.DEVNULL, None, None)
+    if module_of(command) not in COPIED or is_traced or is_marked or not is_usual:
         return real.spawn(
             command,
             env=env,
