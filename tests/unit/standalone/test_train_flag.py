@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from app.cli.up import command as cli
 from app.kit.cli.command import CannotStart
 from app.settings import load_settings
-from app.standalone import cli
 
 
 @pytest.fixture
