@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 from app.exchange.converters.messages import first_line
 from app.exchange.errors import BadSource
@@ -20,11 +21,13 @@ def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
         BadSource: It is not one, or has an operator that ONNX lacks.
         ExtraMissing: PyTorch is not installed here.
     """
+    hint = "Save it with torch.export.save, by a PyTorch not newer than the one here."
+    if not is_zipfile(request["model"]):  # known without PyTorch, which takes seconds to load
+        raise BadSource("This is no exported program that can be read: it is no zip.", hint=hint)
     try:
         import torch
     except ImportError as error:
         raise ExtraMissing("PyTorch is not installed here.", hint="pip install 'modelmill[pytorch]'") from error
-    hint = "Save it with torch.export.save, by a PyTorch not newer than the one here."
     try:
         program = torch.export.load(request["model"])
     except Exception as error:
