@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -104,6 +105,32 @@ class ModelCard:
 
 
 MODEL_CARD = JsonForm(ModelCard)
+VERSIONED = re.compile(r"(.+)@([1-9][0-9]{0,8})")
+MOST_CHARACTERS = 500
+"""Of the names of the models that answer together."""
+JOIN = " + "
+"""Between the names of several models that answer together."""
+
+
+def version_on(card: str) -> tuple[str, int]:
+    """Returns the plain name and the version from the name on a card: faces@3; the first version has none."""
+    match = VERSIONED.fullmatch(card)
+    return (match[1], int(match[2])) if match else (card, 1)
+
+
+def model_facts(card: object) -> dict[str, Any]:
+    """Returns model_name and model_version, as a row names the model that has answered.
+
+    Args:
+        card: the name on its card, as another program tells it; of several models their names with JOIN between, which
+            have no version in common; empty, or no name: unknown.
+    """
+    if not isinstance(card, str) or not card.isprintable() or not 0 < len(card) <= MOST_CHARACTERS:
+        return {}
+    if JOIN in card:
+        return {"model_name": card}
+    name, version = version_on(card)
+    return {"model_name": name, "model_version": version}
 
 
 @dataclass(frozen=True, slots=True)

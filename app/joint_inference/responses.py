@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import ModelCard, version_on
 from app.joint_inference import schemas
 from app.joint_inference.model.fleet import task_info_of
 from app.joint_inference.model.resource import Role, Service, Worker
@@ -15,7 +15,6 @@ from app.joint_inference.model.tally import Sample
 from app.joint_inference.service import ServiceEvent, WorkerView
 from app.joint_inference.service.rollouts import rollout_of
 from app.kit.web.http import answer_of
-from app.model_registry.model import version_on
 from app.nodes.model import WORKER_REPORT
 
 SERVICES = "/api/v2/services"

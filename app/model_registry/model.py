@@ -187,12 +187,6 @@ def follows(name: str, owner: str, model: str, *, by: str) -> bool:
     return not known.isdisjoint((name, parted(name)[0]))
 
 
-def version_on(card: str) -> tuple[str, int]:
-    """Returns the plain name and the version from the name on a card, see Model.as_version."""
-    base, selector = parted(card)
-    return (base, int(selector)) if selector.isdigit() else (card, 1)
-
-
 def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """Returns the names of classes by index.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -19,7 +19,11 @@ from app.results.model.frame_result import FrameRecord, is_number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2", "node", "source")
+ORIGIN: Mapping[str, type] = {"node": str, "source": str, "model_name": str, "model_version": int, "plan": int}
+"""Facts of where a row comes from, by their types."""
+CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2", *ORIGIN)
+MOST_INTEGER = 1 << 63
+"""Parquet has 64 bits for one."""
 GROUP = 20_000
 """Frames in a row group of a Parquet file, which are in memory together."""
 
@@ -56,7 +60,7 @@ def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
     yield _csv_line(CSV_COLUMNS)
     for record in records:
         counts = " ".join(f"{name}={value:g}" for name, value in record.counts.items())
-        origin = [_as(str, record.row.get(name)) or "" for name in ("node", "source")]
+        origin = ["" if value is None else value for value in _origin(record.row).values()]
         facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
         for one in record.objects:
             yield _csv_line((*facts, one.label, "" if one.score is None else one.score, *one.box, *origin))
@@ -90,8 +94,7 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
         "pts_s": _as(float, row.get("pts")),
         "tracked": bool(row.get("tracked")),
         "counts": [(name, float(value)) for name, value in record.counts.items()],
-        "node": _as(str, row.get("node")),
-        "source": _as(str, row.get("source")),
+        **_origin(row),
         "sample": _as(str, row.get("sample")),
         "answered_by": _as(str, row.get("answered_by")),
         "is_hard": _as(bool, row.get("is_hard")),
@@ -104,10 +107,16 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
         yield facts
 
 
+def _origin(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _as(kind, row.get(name)) for name, kind in ORIGIN.items()}
+
+
 def _as(kind: type, value: object) -> Any:
     """Returns None for a value of another type, since a report may contain anything."""
     if kind is float:
         return float(value) if is_number(value) else None
+    if kind is int:
+        return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_INTEGER else None
     return value if isinstance(value, kind) else None
 
 
@@ -115,11 +124,12 @@ def _as(kind: type, value: object) -> Any:
 def _schema() -> pa.Schema:
     import pyarrow as pa
 
-    number, text, flag = pa.float64(), pa.string(), pa.bool_()
+    number, integer, text, flag = pa.float64(), pa.int64(), pa.string(), pa.bool_()
     named = {"frame": pa.int64(), "at": pa.timestamp("ms", "UTC"), "pts_s": number, "tracked": flag}
     named |= {"counts": pa.map_(text, number), "class": text, "score": number}
     named |= dict.fromkeys(("x1", "y1", "x2", "y2"), number)
-    return pa.schema(named | dict.fromkeys(("node", "source", "sample", "answered_by"), text) | {"is_hard": flag})
+    named |= dict.fromkeys(("node", "source", "sample", "answered_by"), text) | {"is_hard": flag}
+    return pa.schema(named | {"model_name": text, "model_version": integer, "plan": integer})
 
 
 class _Sink(io.RawIOBase):

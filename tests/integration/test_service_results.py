@@ -89,6 +89,7 @@ def test_rows_go_to_a_broker_with_the_name_of_the_service(
     data = events[0]["data"]
     assert (data["service"], data["node"], data["model"]) == (f"default/{service.name}", "edge0", "small-model")
     assert (data["answered_by"], data["objects"][0]["label"], data["counts"]) == ("edge", "person", {})
+    assert [(one["data"]["model_name"], one["data"]["model_version"]) for one in events] == [("small", 2), ("big", 2)]
     (state,) = web.get(f"{place_of(service)}/sinks").json()["sinks"]
     assert (state["state"], state["delivered"], state["backlog"]) == ("idle", 2, 0)
 

@@ -79,6 +79,7 @@ def test_a_video_is_processed_frame_by_frame_to_its_end(over: Deployment) -> Non
     rows = over.agent.results
     assert [row["n_loop"] for row in rows] == list(range(1, 51))
     assert all(row["up"] == row["total"] == 1 and row["e2e"] > 0 and not row["tracked"] for row in rows)
+    assert {(row["plan"], row["model_name"], row["model_version"]) for row in rows} == {(1, "stub", 4)}
     assert over.agent.plan_result(1)["frames"] == 50
     assert [report["seq"] for report in over.agent.reports] == list(range(1, len(over.agent.reports) + 1))
 

@@ -104,7 +104,8 @@ class CloudServer:
         if meta.get("shape") not in (None, shape):
             raise BadRequest(f"The picture has the shape {shape}, and meta says {str(meta['shape'])[:80]}.")
         prediction = self.predictor.predict(picture)
-        return {**prediction.to_json(), "id": str(meta.get("id", ""))[:128], "server_ms": _ms_since(started)}
+        about = {"id": str(meta.get("id", ""))[:128], "server_ms": _ms_since(started), "model": self.model}
+        return {**prediction.to_json(), **about}
 
 
 def _ms_since(started: float) -> float:

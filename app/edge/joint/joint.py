@@ -64,6 +64,7 @@ class JointInference:
         on_final: OnFinal | None = None,
         comparison: ModelComparison | None = None,
         link: CloudLink | None = None,
+        model: str = "",
     ) -> None:
         """Args:
         predictor: the small model.
@@ -75,7 +76,9 @@ class JointInference:
         on_final: called with every final outcome.
         comparison: of the small model with the former one; None: there is nothing to compare.
         link: how an encrypted link to the big model is made; None: there is no certificate for one.
+        model: name on the card of the small model; empty: unknown.
         """
+        self.model = model
         self.predictor = predictor
         self._comparison = comparison
         self.algorithm = algorithm
@@ -134,6 +137,7 @@ class JointInference:
             on_final=on_final,
             comparison=_comparison(work, options),
             link=CloudLink(work.tls, specification.cloud.node) if work.tls else None,
+            model=work.content.model.name,
         )
         if work.tls is not None:
             work.tls.watch()
@@ -332,6 +336,7 @@ class JointInference:
             cloud_ms=result.ms,
             bytes_up=pending.bytes_up,
             error=result.error,
+            model=result.model if result.cloud is not None else self.model,
         )
 
     def _notify(self, pending: Pending, outcome: Outcome) -> None:

@@ -32,6 +32,8 @@ class Outcome:
     bytes_up: int = 0
     error: str = ""
     """Why the cloud's answer is missing; empty when it was not asked or has answered."""
+    model: object = None
+    """Name on the card of the model whose answer is the final one, as it tells it."""
 
     def to_json(self) -> dict[str, Any]:
         return {

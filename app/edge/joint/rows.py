@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.edge.joint.outcome import Outcome, Place
-from app.inference.prediction import Prediction
+from app.inference.prediction import Prediction, model_facts
 from app.inference.region import Crop
 from app.joint_inference.model.tally import MOST_ROWS, RowChoice
 
@@ -138,6 +138,7 @@ def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequen
         "sample": outcome.id,
         "answered_by": outcome.source.value,
         "is_hard": outcome.verdict.is_hard,
+        **model_facts(outcome.model),
         **({"source": place.source} if place.source else {}),
     }
 

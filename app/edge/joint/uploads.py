@@ -56,6 +56,8 @@ class UploadResult:
     pending: Pending
     cloud: Prediction | None = None
     """The big model's answer; None: there is none, see `error`."""
+    model: object = None
+    """Name on the card of the big model, as its answer has it."""
     error: str = ""
     """Why there is no answer."""
     was_sent: bool = False
@@ -189,7 +191,7 @@ class Uploads:
             return UploadResult(pending, error=LATE if is_late else LEFT_ALONE)
         try:
             async with asyncio.timeout(remaining_s):
-                cloud = await self._answer(client, pending)
+                cloud, model = await self._answer(client, pending)
         except TimeoutError:
             return self._failed(pending, f"the cloud did not answer within {self.options.deadline_s:g} s")
         except httpx.HTTPError as error:
@@ -200,9 +202,10 @@ class Uploads:
             return UploadResult(pending, error=str(error), is_over_budget=True)
         with self._lock:
             self._breaker.succeeded()
-        return UploadResult(pending, cloud, was_sent=True, ms=(time.monotonic() - pending.at) * 1000)
+        return UploadResult(pending, cloud, model, was_sent=True, ms=(time.monotonic() - pending.at) * 1000)
 
-    async def _answer(self, client: httpx.AsyncClient, pending: Pending) -> Prediction:
+    async def _answer(self, client: httpx.AsyncClient, pending: Pending) -> tuple[Prediction, object]:
+        """Returns the big model's prediction, and what it tells as its name."""
         data, content_type = encode(pending.picture, self.options.jpeg_quality)
         meta = json.dumps({"id": pending.id, "shape": shape_of(pending.picture)})
         files: Parts = {"meta": (None, meta, "application/json"), "picture": ("picture", data, content_type)}
@@ -270,8 +273,9 @@ class InvalidAnswer(Exception):
     """The cloud answered, but not with a prediction. Its text says what the answer was."""
 
 
-def prediction_of(status: int, body: bytes, edge: Prediction | None) -> Prediction:
-    """The big model's prediction. Whatever else comes over the network is quoted, and never trusted.
+def prediction_of(status: int, body: bytes, edge: Prediction | None) -> tuple[Prediction, object]:
+    """The big model's prediction, and what it tells as its name. Whatever else comes over the network is quoted, and
+    never trusted.
 
     Args:
         status: of the answer.
@@ -284,13 +288,14 @@ def prediction_of(status: int, body: bytes, edge: Prediction | None) -> Predicti
     if status != 200:
         raise InvalidAnswer(f"the cloud answered {status}: {_excerpt(body)}")
     try:
-        prediction = Prediction.from_json(read_json(body, is_strict=True))
+        answer = read_json(body, is_strict=True)
+        prediction = Prediction.from_json(answer)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidAnswer(f"the cloud's answer is no prediction ({type(error).__name__}): {_excerpt(body)}") from None
     problem = _problem(prediction, edge)
     if problem:
         raise InvalidAnswer(f"the cloud's answer is no prediction: {problem}")
-    return prediction
+    return prediction, answer.get("model")
 
 
 def _problem(prediction: Prediction, edge: Prediction | None) -> str:

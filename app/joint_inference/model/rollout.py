@@ -13,10 +13,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import ModelCard, version_on
 from app.kit.clock import from_text, to_text
 from app.kit.text.json_form import JsonForm
-from app.model_registry.model import version_on
 
 
 class RolloutState(StrEnum):

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.inference.prediction import ModelCard
+from app.inference.prediction import ModelCard, version_on
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
-from app.model_registry.model import version_on
 from app.nodes.model import WorkerReport, WorkerState
 
 PENDING, RUNNING, FAILED = ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED

@@ -321,7 +321,7 @@ class RowReport(BaseModel):
     """Rises with each report of a run."""
     rows: Annotated[list[dict[str, Any]], Field(max_length=MOST_ROWS)]
     """Oldest first: {at: seconds since 1970, size: [width, height], bbox, labels, scores, sample: id, answered_by:
-    edge, cloud or edge_fallback, is_hard}."""
+    edge, cloud or edge_fallback, is_hard, model_name, model_version}."""
 
 
 def read_rows(body: bytes) -> RowReport:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from app.inference.prediction import version_on
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager
@@ -31,7 +32,7 @@ from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
 from app.kit.text.merge_patch import merge_patch
-from app.model_registry.model import Model, ModelUse, Usage, follows, version_on
+from app.model_registry.model import Model, ModelUse, Usage, follows
 from app.nodes.service import Nodes
 
 Wake = Callable[[str], None]

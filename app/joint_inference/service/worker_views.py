@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app.inference.prediction import version_on
 from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.state import running_model
-from app.model_registry.model import version_on
 from app.nodes.model import Node, WorkerReport
 
 

@@ -25,6 +25,9 @@ FACTS = frozenset(
         "is_hard",
         "node",
         "source",
+        "model_name",
+        "model_version",
+        "plan",
     }
 )
 """Keys of a row other than its counts."""

@@ -25,7 +25,19 @@ MOST_SINKS = 5
 """For one producer."""
 
 
-FURTHER_KEYS = ("pts", "size", "tracked", "sample", "answered_by", "is_hard", "node", "source")
+FURTHER_KEYS = (
+    "pts",
+    "size",
+    "tracked",
+    "sample",
+    "answered_by",
+    "is_hard",
+    "node",
+    "source",
+    "model_name",
+    "model_version",
+    "plan",
+)
 """Further keys of a row that are sent if present, in addition to counts and objects."""
 
 

@@ -58,6 +58,8 @@ def row(n: int) -> dict[str, Any]:
         "sample": f"{n:08d}",
         "answered_by": "cloud" if n % 3 == 0 else "edge",
         "is_hard": n % 3 == 0,
+        "model_name": "big" if n % 3 == 0 else "small",
+        "model_version": 2,
     }
 
 

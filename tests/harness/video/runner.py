@@ -203,7 +203,7 @@ class StubHost(Served):
                 )
             )
         outputs = {name: value for name, value in outputs.items() if not call.want or name in call.want}
-        return JSONResponse({**outputs, "server_ms": (ended - began) * 1000, "queue_ms": 0, "model": "stub"})
+        return JSONResponse({**outputs, "server_ms": (ended - began) * 1000, "queue_ms": 0, "model": "stub@4"})
 
     def _pixels(self, data: bytes, content_type: str) -> np.ndarray:
         kind, *options = content_type.split(";")

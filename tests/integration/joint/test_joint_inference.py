@@ -96,6 +96,8 @@ def test_each_answer_is_a_row_and_judged_once_also_when_the_worker_is_killed(
     kept = rows(30)
     assert [one["row"]["sample"] for one in kept] == [answer["id"] for answer in answers]
     assert [one["row"]["answered_by"] for one in kept] == [answer["source"] for answer in answers]
+    names = {(one["row"]["answered_by"], one["row"]["model_name"], one["row"]["model_version"]) for one in kept}
+    assert names == {("edge", "small", 1), ("cloud", "big", 1)}
     best = max(answers[0]["final"]["probabilities"])
     assert kept[0]["row"]["scores"] == [pytest.approx(best, abs=1e-4)]
     os.kill(pid, signal.SIGKILL)

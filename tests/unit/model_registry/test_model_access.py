@@ -8,10 +8,10 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container
-from app.inference.prediction import Format
+from app.inference.prediction import Format, version_on
 from app.kit.access import EVERYBODY, AccessRule, Member
 from app.model_registry.errors import ModelInUse, ModelNotFound
-from app.model_registry.model import ModelUse, Usage, follows, split_shared, version_on
+from app.model_registry.model import ModelUse, Usage, follows, split_shared
 from app.model_registry.service import Models, Versioning
 from tests.harness.conversion_jobs import finished_job
 from tests.unit.model_registry.test_service import NOW

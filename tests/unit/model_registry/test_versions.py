@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from app.bootstrap.container import Container
-from app.inference.prediction import Format
+from app.inference.prediction import Format, version_on
 from app.model_registry.errors import BadModelName, BadTag, ModelInUse, ModelNotFound, TagNotFound
-from app.model_registry.model import ModelUse, Usage, Versioning, version_on
+from app.model_registry.model import ModelUse, Usage, Versioning
 from app.model_registry.schemas import ModelUpload
 from app.model_registry.service import Model, Models
 from tests.harness.conversion_jobs import finished_job

@@ -303,6 +303,7 @@ def _timing(answer: StageAnswer, route: StageRoute, router: StageRouter) -> Timi
         answer.way_s if far else 0.0,
         answer.sent if far else 0,
         is_fallback=not route.is_planned,
+        model=answer.model,
     )
 
 

@@ -53,6 +53,11 @@ class DagRequirements:
         """Returns the reference of the numbers to show."""
         return self.dag.inputs.get(RENDER, {}).get("count")
 
+    @property
+    def answers(self) -> str:
+        """Returns the stage whose answers are the rows: that of the boxes, otherwise that of the numbers."""
+        return self.tracked or (self.count.source if self.count is not None else "")
+
 
 def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
     """Determines the requirements. `kinds` has the kind of each stage of the DAG."""
@@ -136,6 +141,8 @@ class Timing:
     """Size of the request's body in bytes, if it went to another node."""
     is_fallback: bool = False
     """The stage ran on another host than planned."""
+    model: object = None
+    """Name on the card of the model that was used, as the host tells it."""
 
 
 @dataclass(frozen=True)

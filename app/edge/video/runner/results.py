@@ -22,7 +22,7 @@ from app.edge.video.runner.preview import PreviewRenderer, PreviewScene
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.reporter import Reporter
 from app.edge.video.runner.resize import Size, moved_boxes, ratio_of, size_of
-from app.inference.prediction import Picture
+from app.inference.prediction import Picture, model_facts
 from app.video.model.dag import Reference
 from app.video.model.kinds import Type
 
@@ -192,7 +192,11 @@ class FrameResults:
             "at": round(time.time(), 3),
             "e2e": round(e2e_s, 6),
             "tracked": frame.tracked,
+            "plan": outcome.plan.seq,
         }
+        timing = outcome.timings.get(self._needs.answers)
+        if timing is not None:
+            row |= model_facts(timing.model)
         width, height = size_of(frame.picture)
         if boxes is not None:
             row["size"] = list(frame.source_size)

@@ -66,6 +66,8 @@ class StageAnswer:
     """Size of the body in bytes."""
     way_s: float = 0.0
     """The part of the delay that the host did not use, in seconds."""
+    model: object = None
+    """Name on the card of the model that was used, as the host tells it."""
 
 
 class StageClient:
@@ -239,7 +241,8 @@ def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, 
     if status == 200:
         server_s, queue_s, decode_s = (_seconds(answer.pop(f"{name}_ms", 0)) for name in ("server", "queue", "decode"))
         way_s = max(0.0, delay_s - server_s - queue_s - decode_s)
-        return StageAnswer(answer, waited_s + delay_s, server_s, waited_s + queue_s, sent, way_s)
+        model = answer.get("model")
+        return StageAnswer(answer, waited_s + delay_s, server_s, waited_s + queue_s, sent, way_s, model)
     code, message = _reason(answer)
     if code in CODES:
         raise CODES[code](message)

@@ -54,7 +54,7 @@ def answer(request: BaseHTTPRequestHandler, body: bytes, *, status: int = 200) -
 
 
 def well(request: BaseHTTPRequestHandler, _: bytes) -> None:
-    answer(request, json.dumps(BIG.to_json()).encode())
+    answer(request, json.dumps({**BIG.to_json(), "model": "big@2"}).encode())
 
 
 @contextmanager
@@ -73,6 +73,7 @@ def joint(
         big_model=BigModel(url, "s"),
         service="digits",
         on_final=on_final,
+        model="small",
     )
     with made:
         yield made
@@ -92,6 +93,7 @@ def test_an_easy_sample_stays_and_a_hard_one_goes_up() -> None:
         tally = inference.tally()
     assert (easy.source, easy.final, easy.cloud) == (Source.EDGE, easy.edge, None)
     assert (hard.source, hard.final.probabilities) == (Source.CLOUD, BIG.probabilities)
+    assert (easy.model, hard.model) == ("small", "big@2")
     assert len(uploads) == 1
     assert b'"id": "h", "shape": [8, 8, 1]' in uploads[0]
     assert b"\x89PNG" in uploads[0]

@@ -254,7 +254,8 @@ def test_a_quiet_time_saves_for_a_burst_of_its_windows_share_at_most() -> None:
 # answers
 def test_a_prediction_is_taken_as_it_was_sent() -> None:
     sent = Prediction(boxes=(Box(1, 2, 3, 4, 0.5, 1),), ms=2, runtime="onnx")
-    assert prediction_of(200, json.dumps(sent.to_json()).encode(), None) == sent
+    body = {**sent.to_json(), "model": "big@2"}
+    assert prediction_of(200, json.dumps(body).encode(), None) == (sent, "big@2")
 
 
 @pytest.mark.parametrize(

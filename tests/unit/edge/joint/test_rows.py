@@ -21,7 +21,7 @@ NOTHING = Prediction()
 
 
 def outcome(id: str = "1", final: Prediction = BOXES, source: Source = Source.EDGE) -> Outcome:
-    return Outcome(id, source, final, Verdict(source is not Source.EDGE, 0.5, ""), final)
+    return Outcome(id, source, final, Verdict(source is not Source.EDGE, 0.5, ""), final, model="big@3")
 
 
 def sent(queue: RowQueue) -> list[dict[str, Any]]:
@@ -48,6 +48,8 @@ def test_a_row_has_boxes_in_pixels_with_class_and_score_and_whose_answer_it_is()
             "sample": "1",
             "answered_by": "cloud",
             "is_hard": True,
+            "model_name": "big",
+            "model_version": 3,
         }
     ]
 
