@@ -59,6 +59,8 @@ class Job:
     notes: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     process: subprocess.Popen[bytes] | None = None
+    used_before: Sequence[float] = ()
+    """Percent of each core in the second before its runner began."""
 
     def await_frame(self) -> None:
         deadline = time.monotonic() + START_S
@@ -169,6 +171,7 @@ class VideoNodes:
             job.take(plan)
         else:
             work.write(job.path)
+            job.used_before = cpu_percents(1.0)
         with started("app.edge.video.runner.main", folder, core=self.cores[EDGE] if self.pins else None) as process:
             job.process = process
             yield job
@@ -219,7 +222,8 @@ class VideoNodes:
                     policy=job.policy,
                     job_uid=job.uid,
                     dag=self.case.info,
-                    resource_info=self.resources(),
+                    # an agent has measured before the first decision, too; afterwards, since the last one
+                    resource_info=self.resources(job.used_before if not job.decisions else cpu_percents()),
                     last_plan_res=body.get("last_plan_result"),
                     user_constraint={"delay": (-1.0, self.hi_s), "quality": 0.0, "given": {}},
                     generator_output=body.get("generator_output") or self.case.source,
@@ -234,9 +238,8 @@ class VideoNodes:
             if decision.plan is not None:
                 job.take(decision.plan)
 
-    def resources(self) -> ResourceInfo:
-        """As the web would have it. Each node is one core of this machine."""
-        used = psutil.cpu_percent(percpu=True)
+    def resources(self, used: Sequence[float]) -> ResourceInfo:
+        """As the web would have it. Each node is one core of this machine. used: percent of each core."""
         infos: ResourceInfo = {}
         for name, host in self.hosts.items():
             detail = self.details.get(name, {})
@@ -328,6 +331,11 @@ def cores() -> dict[str, int]:
     """A core for each node, of those that this process may use; on a machine with one it is the same."""
     usable = sorted(os.sched_getaffinity(0))
     return {EDGE: usable[0], CLOUD: usable[-1]}
+
+
+def cpu_percents(seconds: float | None = None) -> Sequence[float]:
+    """Of each core, in the next seconds; None: since the last call."""
+    return psutil.cpu_percent(seconds, percpu=True)
 
 
 def pinned(core: int) -> list[str]:
