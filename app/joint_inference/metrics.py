@@ -72,6 +72,7 @@ class JointCollector(Collector):
         seen = self._query.take()
         if seen is not None:
             yield _of_nodes(seen.nodes, self._now())
+            yield _of_lost_reports(seen.nodes)
             services = GaugeMetricFamily(
                 "modelmill_joint_services", "JointInferenceServices by their current condition.", labels=["state"]
             )
@@ -154,6 +155,17 @@ def _of_drifts(seen: JointSnapshot) -> Metric:
         for name, value in (("scores", measured.scores), ("classes", measured.classes)):
             if value is not None:
                 family.add_metric((*labels, name), value)
+    return family
+
+
+def _of_lost_reports(nodes: Iterable[Node]) -> Metric:
+    family = CounterMetricFamily(
+        "modelmill_node_reports_lost",
+        "Reports of workers that a node has dropped because too many were waiting for the web server.",
+        labels=["node"],
+    )
+    for node in nodes:
+        family.add_metric([node.name], node.report.lost_reports)
     return family
 
 

@@ -187,6 +187,11 @@ class NodeReport:
     """Why the newest order could not be stored; empty: all were stored."""
     report_problem: str = ""
     """Why the newest report of a worker could not be stored, so that the worker still has it; empty: all were."""
+    lost_reports: int = 0
+    """How many stored reports of its workers its agent has dropped since it was set up, because too many were waiting
+    while the web server was away."""
+    lost_reports_at: str = ""
+    """When it dropped the last one; empty: none."""
     discovered: tuple[DiscoveredCamera, ...] = ()
     """Cameras on its network, if its administrator has turned on discovery."""
     tls: TlsReport = TlsReport()

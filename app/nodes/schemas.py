@@ -181,6 +181,10 @@ class NodeAnswer(BaseModel):
     """Why the node could not store what it was last told to run; empty: it could."""
     report_problem: str
     """Why the node cannot store what its workers report, which they keep meanwhile; empty: it can."""
+    lost_reports: int
+    """How many stored reports of its workers its agent has dropped because too many waited for the web server."""
+    lost_reports_at: str
+    """When it dropped the last one; empty: none."""
     workers: list[WorkerAnswer] | None
     """What each of them is, for administrators; null for others, whose services they need not be."""
 

@@ -25,7 +25,7 @@ from websockets.sync.client import ClientConnection, connect
 from app.accounts.model import Role
 from app.bootstrap.container import Container, assemble
 from app.cli import main
-from app.kit.clock import now
+from app.kit.clock import now, to_text
 from app.kit.objects.blobs import blob_key
 from app.main import create_app
 from app.nodes.errors import NodeNotFound
@@ -539,6 +539,12 @@ def test_an_administrator_adds_a_node_on_a_page_renews_its_token_and_removes_it(
         assert "modelmill node --name page0 --side host --cloud ws://" in made.text
         assert nodes.get("page0").side is Side.HOST
         assert "mn_page0_" not in page.get("/ui/nodes/page0").text
+        for at, words in ((to_text(now()), "the last"), ("no time", "")):
+            lost = NodeReport(lost_reports=1234, lost_reports_at=at)
+            nodes.report("page0", lost, address="", version="", now=now())
+            text = page.get("/ui/nodes/page0").text
+            assert all(word in text for word in ("Lost reports", "1,234", words))
+            assert httpx.get(f"{root.url}/neptune/nodes/page0", headers=root.bearer).json()["lost_reports"] == 1234
         assert page.get("/ui/nodes/page0/token").status_code == 200
         assert "mn_page0_" in page.post("/ui/nodes/page0/token", headers=OURS).text
         tell(nodes, Machine("http://x", "page0", ""))

@@ -232,6 +232,8 @@ class NodeAgent:
             workers=self._supervisor.reports(),
             order_problem=self._link.order_problem,
             report_problem=self._outbox.problem,
+            lost_reports=self.store.lost_reports,
+            lost_reports_at=self.store.lost_reports_at,
             discovered=self._discovery.cameras,
             tls=self._certificate.report,
             provider=self.options.provider,

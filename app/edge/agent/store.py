@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from app.edge.agent.disk_reserve import DiskReserve
+from app.kit.clock import now, to_text
 from app.kit.files.private_folders import make_private
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 VERSION = 1
 OUTBOX_MOST = 1000
 OUTBOX_BYTES = 256 << 20
+LOST_REPORTS, LOST_REPORTS_AT = "lost_reports", "lost_reports_at"
+"""Names of settings."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -210,7 +213,7 @@ class AgentStore:
 
     # reports to the web
     def push(self, path: str, body: bytes, content_type: str, replaces: str) -> None:
-        """Append a report. The oldest are dropped if there are too many, or too many bytes.
+        """Append a report. The oldest are dropped, and counted, if there are too many, or too many bytes.
 
         Args:
             path: of the web.
@@ -237,8 +240,25 @@ class AgentStore:
                 " WHERE place > ? OR (total > ? AND place > 1))",
                 (OUTBOX_MOST, OUTBOX_BYTES),
             ).rowcount
+            if dropped:
+                self._count_lost(dropped)
         if dropped:
             logger.warning("The web has been away for too long: %d of the oldest reports to it are lost.", dropped)
+
+    def _count_lost(self, dropped: int) -> None:
+        """Within a transaction: the count stays when the agent is restarted."""
+        for name, value in ((LOST_REPORTS, str(self.lost_reports + dropped)), (LOST_REPORTS_AT, to_text(now()))):
+            self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+
+    @property
+    def lost_reports(self) -> int:
+        """Number of accepted reports that were dropped because too many, or too many bytes, were waiting."""
+        return int(self.setting(LOST_REPORTS) or 0)
+
+    @property
+    def lost_reports_at(self) -> str:
+        """When the last of them was; empty: there was none."""
+        return self.setting(LOST_REPORTS_AT)
 
     def oldest(self) -> OutboxEntry | None:
         row = self._db.execute("SELECT id, path, content_type, body FROM outbox ORDER BY id LIMIT 1").fetchone()

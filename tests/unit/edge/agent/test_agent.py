@@ -14,6 +14,7 @@ import pytest
 
 from app.cli import node
 from app.edge.agent import host_metrics, options, worker_status
+from app.edge.agent import store as agent_store
 from app.edge.agent.agent import NodeAgent
 from app.edge.agent.allocation import environment_for_workers
 from app.edge.agent.backoff import Backoff, FailureCounter
@@ -288,15 +289,23 @@ class GoodDriver(BadDriver):
         return {"address": agent.own_address}
 
 
-def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported(tmp_path: Path) -> None:
+def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported_nor_that_reports_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_store, "OUTBOX_MOST", 1)
+
     async def report() -> Any:
         given = options.AgentOptions("edge0", options.Side.EDGE, "http://127.0.0.1:1", tmp_path, address="10.0.0.7")
         store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
+        for body in (b"1", b"2"):
+            store.push("/told/a", body, "text/plain", "")
+        lost_at = store.lost_reports_at
         with listen("127.0.0.1", 0) as listening:
             agent = NodeAgent(given, [BadDriver(), GoodDriver()], Cameras(), store, web, listening)  # type: ignore[list-item]
             heartbeat, port = agent._heartbeat(False).report, listening.getsockname()[1]
         await web.close()
         store.close()
         assert heartbeat.offers == {"good": {"address": f"10.0.0.7:{port}"}}
+        assert (heartbeat.lost_reports, heartbeat.lost_reports_at) == (1, lost_at)
 
     asyncio.run(report())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from app.edge.agent import store as storing
 from app.edge.agent.disk_reserve import RESERVE_BYTES
 from app.edge.agent.store import AgentStore, WorkerRecord
+from app.kit.clock import from_text
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 KEY = WorkKey("programs", "u1", "edge")
@@ -106,12 +108,16 @@ def test_reports_lie_in_order_and_one_word_has_one_report(store: AgentStore) -> 
 
 
 def test_the_oldest_reports_go_when_there_are_too_many(
-    store: AgentStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: AgentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(storing, "OUTBOX_MOST", 3)
+    assert (store.lost_reports, store.lost_reports_at) == (0, "")
     with caplog.at_level(logging.WARNING):
         for number in range(5):
             store.push("/a", b"%d" % number, "text/plain", "")
+    with closing(AgentStore(tmp_path / "edge0" / "agent.db", "edge0")) as restarted:
+        assert restarted.lost_reports == 2
+        assert from_text(restarted.lost_reports_at)
     assert bodies(store) == [b"2", b"3", b"4"]
     assert "are lost" in caplog.text
 
