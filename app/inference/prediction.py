@@ -38,6 +38,9 @@ class Decoder(StrEnum):
     NANODET = "nanodet"
     SCRFD = "scrfd"
     RETINAFACE = "retinaface"
+    SSD = "ssd"
+    DETR = "detr"
+    RTDETR = "rtdetr"
 
     @property
     def display_name(self) -> str:
@@ -57,6 +60,9 @@ _DECODER_NAMES = {
     Decoder.NANODET: "NanoDet-Plus",
     Decoder.SCRFD: "SCRFD",
     Decoder.RETINAFACE: "RetinaFace",
+    Decoder.SSD: "SSD",
+    Decoder.DETR: "DETR",
+    Decoder.RTDETR: "RT-DETR, D-FINE, RF-DETR",
 }
 
 

@@ -212,7 +212,7 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     doubt = _doubt(*outputs.values()) if is_guess else ""
     if seen is not family:
         preparer = _preparer(runtime, layout, seen, card, options)
-    labels = card.labels or seen.usual_labels(ports[0].shape)
+    labels = card.labels or seen.usual_labels(ports)
     runtime, why = _batched(runtime, preparer, options.batching)
     predictor = Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
     predictor.why = "; ".join(filter(None, (predictor.why, why)))
@@ -222,7 +222,10 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
 def _preparer(
     runtime: Runtime, layout: Layout, family: ModelFamily, card: ModelCard, options: PredictorOptions
 ) -> Preprocessor:
-    preparation = preparation_of(_usual(family, runtime.preprocess), _chosen(card), options.preprocess)
+    usual = _usual(family, runtime.preprocess)
+    if runtime.input.dtype == "uint8" and usual == family.preprocess:
+        usual = replace(usual, scale=1, mean=(0,), std=(1,))  # such a model prepares its pictures itself
+    preparation = preparation_of(usual, _chosen(card), options.preprocess)
     return Preprocessor(layout, runtime.input.dtype, preparation)
 
 

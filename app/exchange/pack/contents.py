@@ -193,7 +193,7 @@ def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array])
         family = family_of(Decoder.AUTO, ports, layout.size)
     except (ModelUnusable, IndexError):
         return {"family": "", "labels": 0}
-    labels = family.usual_labels(ports[0].shape)
+    labels = family.usual_labels(ports)
     (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), "utf-8")
     return {"family": family.name.value, "labels": len(labels)}
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from app.inference.decoders.anchor_faces import Retinaface, Scrfd
 from app.inference.decoders.base import ModelFamily, OutputSpec
 from app.inference.decoders.classifier import Classifier
+from app.inference.decoders.detr import Detr, Rtdetr
 from app.inference.decoders.fastestdet import Fastestdet
 from app.inference.decoders.nanodet import Nanodet
+from app.inference.decoders.ssd import Ssd
 from app.inference.decoders.ultraface import Ultraface
 from app.inference.decoders.ultralytics import Yolov5, Yolov8
 from app.inference.decoders.yolox import Yolox
@@ -19,6 +21,9 @@ from app.inference.preprocessing import Size, shape_text
 
 FAMILIES: tuple[ModelFamily, ...] = (
     Yunet(),
+    Detr(),
+    Rtdetr(),
+    Ssd(),
     Ultraface(),
     Scrfd(),
     Retinaface(),
@@ -41,8 +46,9 @@ def family_of(named: Decoder, ports: Sequence[OutputSpec], size: Size) -> ModelF
     Raises:
         ModelUnusable: The outputs fit no family, or not the named one.
     """
-    for family in FAMILIES:
-        if named in (Decoder.AUTO, family.name) and family.fits(ports, size):
+    fitting = (family for family in FAMILIES if named in (Decoder.AUTO, family.name) and family.fits(ports, size))
+    for family in fitting:
+        if named is not Decoder.AUTO or family.is_typical(ports, size):
             return family
     outputs = ", ".join(f"{port.name} {shape_text(port.shape)}" for port in ports)
     names = ", ".join(family.name for family in FAMILIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -49,16 +50,15 @@ class ModelFamily(Protocol):
     usual_size: ClassVar[Size]
     """Size of an input that leaves its sides open; zeros if the family has no usual size."""
 
-    def usual_labels(self, shape: Shape) -> tuple[str, ...]:
-        """Returns default names of the classes; empty if they are not known.
-
-        Args:
-            shape: of the first output.
-        """
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
+        """Returns default names of the classes of a model with these outputs; empty if they are not known."""
 
     def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """Returns whether such a model with an input of this size has these outputs. Zeros: the size is not known
         yet."""
+
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:
+        """Returns whether outputs that fit show the family. Otherwise, it reads them only if it is named."""
 
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
         """Reads the outputs of one picture.
@@ -84,6 +84,8 @@ class Detections:
     """N values in 0..1."""
     labels: npt.NDArray[np.intp]
     """Indexes of their classes: N values."""
+    is_final: bool = False
+    """Whether the model has suppressed overlapping boxes itself, or gives one box for each object."""
 
 
 class Detector:
@@ -93,11 +95,15 @@ class Detector:
     other_channels: ClassVar[int | None] = None
     """Channels of the first output that are not classes: box, object score; None for a detector of faces."""
 
-    def usual_labels(self, shape: Shape) -> tuple[str, ...]:
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
         """See `ModelFamily.usual_labels`."""
         if self.other_channels is None:
             return FACE
-        return COCO if len(COCO) + self.other_channels in shape[1:] else ()
+        return COCO if len(COCO) + self.other_channels in ports[0].shape[1:] else ()
+
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+        """See `ModelFamily.is_typical`."""
+        return True
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         """Returns boxes with a score of at least `floor`.
@@ -114,7 +120,8 @@ class Detector:
         with np.errstate(all="ignore"):
             detections = self.find(outputs, size, floor)
             corners = fit.to_source(detections.corners)
-        kept = suppressed(corners, detections.scores, detections.labels, options.nms_threshold)
+        threshold = 1.0 if detections.is_final else options.nms_threshold
+        kept = suppressed(corners, detections.scores, detections.labels, threshold)
         candidates = tuple(
             Box(x1, y1, x2, y2, score, label)
             for (x1, y1, x2, y2), score, label in zip(
@@ -157,3 +164,33 @@ def overlap(box: Floats, others: Floats) -> Floats:
     union = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1) - shared
     share: Floats = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     return share
+
+
+def box_and_score_ports(ports: Sequence[OutputSpec]) -> tuple[OutputSpec, OutputSpec] | None:
+    """Returns the two outputs 1×N×4 and 1×N×C, C at least 2; None without. Further outputs may be beside `logits` and
+    `pred_boxes`."""
+    named = {port.name: port for port in ports}
+    if len(ports) > 2 and {"logits", "pred_boxes"} <= named.keys():
+        ports = [named["pred_boxes"], named["logits"]]
+    if len(ports) != 2:
+        return None
+    boxes, scores = sorted(ports, key=lambda port: (port.shape[-1:] != (4,), bool(re.search("score|logit", port.name))))
+    fit = len(boxes.shape) == 3 and boxes.shape[2] == 4 and scores.fits(None, boxes.shape[1], None)
+    return (boxes, scores) if fit and scores.shape[2] != 1 else None
+
+
+def shares_of(values: Floats, *, is_exclusive: bool) -> Floats:
+    """Returns scores in 0..1, N×C. What lies in 0..1 stays; anything else are logits.
+
+    Args:
+        values: N×C.
+        is_exclusive: whether the classes of a row exclude each other (softmax), or not (sigmoid).
+    """
+    if values.min(initial=0) >= 0 and values.max(initial=0) <= 1:
+        return values
+    if not is_exclusive:
+        shares: Floats = 1 / (1 + np.exp(-values))
+        return shares
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    exclusive: Floats = powers / powers.sum(axis=1, keepdims=True)
+    return exclusive

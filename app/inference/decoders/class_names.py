@@ -86,3 +86,30 @@ COCO = (
     "toothbrush",
 )
 """The 80 classes of COCO in the usual order of detectors."""
+_UNUSED = frozenset({12, 26, 29, 30, 45, 66, 68, 69, 71, 83})
+_NAMES = iter(COCO)
+COCO_BY_NUMBER = ("", *("" if number in _UNUSED else next(_NAMES) for number in range(1, 91)))
+"""The same by COCO's own numbers, 0 to 90, of which some are unused."""
+VOC = (
+    "aeroplane",
+    "bicycle",
+    "bird",
+    "boat",
+    "bottle",
+    "bus",
+    "car",
+    "cat",
+    "chair",
+    "cow",
+    "diningtable",
+    "dog",
+    "horse",
+    "motorbike",
+    "person",
+    "pottedplant",
+    "sheep",
+    "sofa",
+    "train",
+    "tvmonitor",
+)
+"""The 20 classes of Pascal VOC."""

@@ -12,7 +12,7 @@ from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec
 from app.inference.errors import InferenceFailed
 from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
-from app.inference.preprocessing import Fit, Shape, Size
+from app.inference.preprocessing import Fit, Size
 
 TOLERANCE = 0.05
 """Probabilities of an int8 model do not sum to exactly 1."""
@@ -26,7 +26,7 @@ class Classifier:
     preprocess: ClassVar[Preprocess] = Preprocess()
     usual_size: ClassVar[Size] = (0, 0)
 
-    def usual_labels(self, shape: Shape) -> tuple[str, ...]:  # noqa: ARG002
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:  # noqa: ARG002
         """See `ModelFamily.usual_labels`."""
         return ()
 
@@ -35,6 +35,10 @@ class Classifier:
             return False
         port = ports[0]
         return (port.fits(None, None) or port.fits(None, None, 1, 1)) and port.shape[1] != 1
+
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+        """See `ModelFamily.is_typical`."""
+        return True
 
     def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:  # noqa: ARG002
         """See `ModelFamily.read`."""

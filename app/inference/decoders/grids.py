@@ -34,6 +34,15 @@ def pyramid(size: Size, strides: Sequence[int]) -> tuple[Floats, Floats]:
     return both
 
 
+DISORDER = 0.25
+"""If the right side is left of the left one in more than this share of boxes, they are offsets."""
+
+
+def are_offsets(boxes: Floats) -> bool:
+    """Returns whether N×4 values are offsets to prior boxes instead of corners."""
+    return bool((boxes[:, 2] < boxes[:, 0]).mean() > DISORDER)
+
+
 def corners_of(centre: Floats, sides: Floats) -> Floats:
     """Converts centers and sides, N×2 each, to corners x1, y1, x2, y2: N×4."""
     return np.concatenate([centre - sides / 2, centre + sides / 2], axis=1)

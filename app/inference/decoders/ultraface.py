@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
-from app.inference.decoders.grids import cells, corners_of
+from app.inference.decoders.grids import are_offsets, cells, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
@@ -24,8 +24,6 @@ from app.inference.preprocessing import Floats, Size
 PRIOR_SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
 """Sides of the prior boxes in pixels, by stride."""
 CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
-DISORDER = 0.25
-"""If the right side is left of the left one in more than this share of boxes, they are offsets."""
 
 
 class Ultraface(Detector):
@@ -42,16 +40,12 @@ class Ultraface(Detector):
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         scores, boxes = (values[0] for values in sorted(outputs.values(), key=lambda values: values.shape[-1]))
         chosen = np.flatnonzero(scores[:, 1] >= floor)
-        if _are_offsets(boxes) and len(priors(size)) == len(boxes):
+        if are_offsets(boxes) and len(priors(size)) == len(boxes):
             corners = _from_offsets(boxes[chosen], priors(size)[chosen])
         else:
             corners = boxes[chosen]
         pixels = corners.astype(np.float32) * np.array(size * 2, dtype=np.float32)
         return Detections(pixels, scores[chosen, 1].astype(np.float32), np.zeros(len(chosen), np.intp))
-
-
-def _are_offsets(boxes: npt.NDArray[Any]) -> bool:
-    return bool((boxes[:, 2] < boxes[:, 0]).mean() > DISORDER)
 
 
 def _from_offsets(offsets: npt.NDArray[Any], prior: Floats) -> Floats:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
@@ -79,11 +81,27 @@ def open_onnx(
     return HostRuntime(
         f"{_version(opened.provider)} · {form}",
         "; ".join(filter(None, (why, opened.why))),
-        only_input(inputs),
+        only_input([tensor for tensor in inputs if tensor.name != ORIGINAL_SIZES]),
         outputs,
-        lambda arrays: run(session, arrays),
+        lambda arrays: run(session, {**arrays, **original_sizes(inputs, arrays)}),
         provider=opened.provider,
     )
+
+
+ORIGINAL_SIZES = "orig_target_sizes"
+"""The second input of RT-DETR's and D-FINE's usual export: width and height in whose pixels the boxes are given."""
+
+
+def original_sizes(inputs: Sequence[Tensor], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns the sizes of the pictures as a model with `ORIGINAL_SIZES` takes them, so that its boxes are in pixels of
+    its input; empty for other models.
+
+    Args:
+        arrays: the picture's input, in NCHW.
+    """
+    (pictures,) = arrays.values()
+    sizes = np.tile(np.array(pictures.shape[:-3:-1]), (len(pictures), 1))
+    return {tensor.name: sizes.astype(tensor.dtype) for tensor in inputs if tensor.name == ORIGINAL_SIZES}
 
 
 def open_host_nef(path: Path, threads: int, *, why: str = "") -> HostRuntime:

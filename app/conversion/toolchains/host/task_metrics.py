@@ -17,10 +17,10 @@ import onnx
 
 from app.conversion.toolchains.graph.signature import signature_of
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
-from app.inference.decoders import FAMILIES, ModelFamily, OutputSpec
+from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.base import overlap
 from app.inference.decoders.classifier import may_be_probabilities
-from app.inference.errors import InferenceFailed
+from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_families import GraphSignature, family_table
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocessing import Fit, Size
@@ -126,8 +126,11 @@ def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:
     ports = [
         OutputSpec(output.name, shape) for output, shape in zip(model.graph.output, signature.outputs, strict=True)
     ]
-    detector = next((f for f in FAMILIES if f.name is not Decoder.CLASSIFIER and f.fits(ports, size)), None)
-    return None if detector is None else (detector, size)
+    try:
+        family = family_of(Decoder.AUTO, ports, size)
+    except ModelUnusable:
+        return None
+    return None if family.name is Decoder.CLASSIFIER else (family, size)
 
 
 def _task_of(signature: GraphSignature) -> str:
