@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.inference.keypoints import keypoint_similarity
 from app.inference.prediction import Box, Prediction
 
 MIN_IOU = 0.5
@@ -11,7 +12,7 @@ MIN_IOU = 0.5
 
 def agreement(one: Prediction, other: Prediction) -> float:
     """Returns how far two answers agree: for classifiers 1 if both name the same class, otherwise 0; for detectors the
-    F1 of their boxes, 1 if neither has any."""
+    F1 of their boxes, 1 if neither has any. With key points, each matched box counts as much as they are alike."""
     if one.probabilities or other.probabilities:
         return float(bool(one.probabilities and other.probabilities) and one.label == other.label)
     count = len(one.boxes) + len(other.boxes)
@@ -27,17 +28,24 @@ def iou(box: Box, other: Box) -> float:
     return both / (_area(box) + _area(other) - both)
 
 
-def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> int:
-    """Counts the correct boxes: those with the highest score first, each with the best remaining true box."""
+def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> float:
+    """Counts the correct boxes: those with the highest score first, each with the best remaining true box. One counts
+    1, or as much as its key points are alike."""
     unmatched = list(truth)
-    right = 0
+    right = 0.0
     for box in sorted(boxes, key=lambda box: -box.score):
         fits = [(iou(box, other), index) for index, other in enumerate(unmatched) if other.label == box.label]
         best, index = max(fits, default=(0.0, -1))
         if best >= MIN_IOU:
-            del unmatched[index]
-            right += 1
+            right += likeness(box, unmatched.pop(index))
     return right
+
+
+def likeness(box: Box, other: Box) -> float:
+    """Returns how alike two matched objects are, 0..1: by their key points if both have them, otherwise 1."""
+    if not box.keypoints or not other.keypoints:
+        return 1.0
+    return keypoint_similarity(box.keypoints, other.keypoints, (_area(box) + _area(other)) / 2)
 
 
 def _area(box: Box) -> float:

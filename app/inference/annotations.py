@@ -1,4 +1,4 @@
-"""Boxes and their names on a picture, for pages and video."""
+"""Boxes, their names and key points on a picture, for pages and video."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ COLOURS = ("#e6194b", "#3cb44b", "#0082c8", "#f58231", "#911eb4", "#008080", "#d
 
 
 def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> Picture:
-    """Returns a copy in RGB with each box outlined, its class and score above it. Strokes and letters grow with the
-    picture."""
+    """Returns a copy in RGB with each box outlined, its class and score above it, and its visible key points; those of
+    COCO are joined by lines. Strokes and letters grow with the picture."""
     image = Image.fromarray(picture).convert("RGB")
     pen = ImageDraw.Draw(image)
     stroke, font = max(1, round(min(image.size) / 200)), _font(max(10, round(min(image.size) / 28)))
     for box in boxes:
-        pen.rectangle(_corners(box), outline=COLOURS[box.label % len(COLOURS)], width=stroke)
+        colour = COLOURS[box.label % len(COLOURS)]
+        pen.rectangle(_corners(box), outline=colour, width=stroke)
+        figure = box.figure
+        for line in figure.lines:
+            pen.line(line, fill=colour, width=stroke)
+        for x, y in figure.points:
+            pen.circle((x, y), 2 * stroke, fill="white", outline=colour, width=stroke)
     for box in boxes:
         _name(pen, _corners(box), caption(box, labels), COLOURS[box.label % len(COLOURS)], font, image.width)
     return np.asarray(image)

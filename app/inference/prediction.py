@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from app.inference.keypoints import Figure, Keypoint, figure_of
 from app.kit.text.json_form import JsonForm
 
 if TYPE_CHECKING:  # the control plane passes predictions on without computing with them
@@ -35,6 +36,7 @@ class Decoder(StrEnum):
     YOLOX = "yolox"
     YOLOV5 = "yolov5"
     YOLOV8 = "yolov8"
+    YOLOV8_POSE = "yolov8-pose"
     NANODET = "nanodet"
     SCRFD = "scrfd"
     RETINAFACE = "retinaface"
@@ -57,6 +59,7 @@ _DECODER_NAMES = {
     Decoder.YOLOX: "YOLOX",
     Decoder.YOLOV5: "YOLOv5, v7",
     Decoder.YOLOV8: "YOLOv8, v9, v11",
+    Decoder.YOLOV8_POSE: "YOLOv8, v11 pose",
     Decoder.NANODET: "NanoDet-Plus",
     Decoder.SCRFD: "SCRFD",
     Decoder.RETINAFACE: "RetinaFace",
@@ -151,9 +154,25 @@ class Box:
     """0..1."""
     label: int = 0
     """Index of the class."""
+    keypoints: tuple[Keypoint, ...] = ()
+    """In the model's order; empty for a model without them."""
+
+    def moved(self, x: float, y: float) -> Box:
+        """Returns the object shifted by this many pixels."""
+        keypoints = tuple((px + x, py + y, score) for px, py, score in self.keypoints)
+        return replace(self, x1=self.x1 + x, y1=self.y1 + y, x2=self.x2 + x, y2=self.y2 + y, keypoints=keypoints)
+
+    @property
+    def figure(self) -> Figure:
+        """The visible key points, to be drawn."""
+        return figure_of(self.keypoints)
+
+    def keypoints_json(self) -> list[list[float]]:
+        """Returns [[x, y, score], …]."""
+        return [[round(x, 2), round(y, 2), round(score, 3)] for x, y, score in self.keypoints]
 
     def to_json(self) -> list[float]:
-        """Returns [x1, y1, x2, y2, score, label]."""
+        """Returns [x1, y1, x2, y2, score, label]; key points have a list of their own."""
         return [*(round(v, 2) for v in (self.x1, self.y1, self.x2, self.y2)), round(self.score, 5), self.label]
 
     @staticmethod
@@ -191,6 +210,7 @@ class Prediction:
         """Returns the answer without candidates, which are only for mining where the model runs."""
         return {
             "boxes": [box.to_json() for box in self.boxes],
+            **details_of(self.boxes),
             "probabilities": [round(p, 6) for p in self.probabilities],
             "ms": round(self.ms, 3),
             "runtime": self.runtime,
@@ -204,11 +224,27 @@ class Prediction:
             KeyError, TypeError, ValueError: It is something else.
         """
         return Prediction(
-            boxes=tuple(Box.from_json(box) for box in data["boxes"]),
+            boxes=_detailed([Box.from_json(box) for box in data["boxes"]], data),
             probabilities=tuple(float(p) for p in data["probabilities"]),
             ms=float(data["ms"]),
             runtime=str(data.get("runtime", "")),
         )
+
+
+def details_of(boxes: Sequence[Box]) -> dict[str, Any]:
+    """Returns {"keypoints": for each box [[x, y, score], …]}; empty if none of them has any."""
+    return {"keypoints": [box.keypoints_json() for box in boxes]} if any(box.keypoints for box in boxes) else {}
+
+
+def _detailed(boxes: Sequence[Box], data: Mapping[str, Any]) -> tuple[Box, ...]:
+    """Returns the boxes with what details_of has written."""
+    keypoints = data.get("keypoints")
+    if keypoints is None:
+        return tuple(boxes)
+    return tuple(
+        replace(box, keypoints=tuple((float(x), float(y), float(score)) for x, y, score in points))
+        for box, points in zip(boxes, keypoints, strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     family = family_of(named, _ports(runtime.outputs), layout.size)
     preparer = _preparer(runtime, layout, family, card, options)
     outputs = _trial(runtime, preparer)
-    ports = [OutputSpec(name, values.shape) for name, values in outputs.items()]
+    ports = [OutputSpec(name, values.shape, values) for name, values in outputs.items()]
     seen = family_of(named, ports, layout.size)
     is_guess = seen.name is Decoder.CLASSIFIER and named is Decoder.AUTO and not card.labels
     doubt = _doubt(*outputs.values()) if is_guess else ""

@@ -64,9 +64,13 @@ class Fit:
 
     def to_source(self, corners: Floats) -> Floats:
         """Converts corners x1, y1, x2, y2 from pixels of the input, N×4, to pixels of the picture, clipped to it."""
-        ratio = np.array([s / i for s, i in zip(self.source, self.inner, strict=True)] * 2, dtype=np.float32)
-        moved = (corners - np.array(self.place * 2, dtype=np.float32)) * ratio
-        clipped: Floats = np.clip(moved, 0, np.array(self.source * 2, dtype=np.float32))
+        return self.points_to_source(corners.reshape(-1, 2, 2)).reshape(-1, 4)
+
+    def points_to_source(self, points: Floats) -> Floats:
+        """Converts points x, y from pixels of the input, …×2, to pixels of the picture, clipped to it."""
+        ratio = np.array([s / i for s, i in zip(self.source, self.inner, strict=True)], dtype=np.float32)
+        moved = (points - np.array(self.place, dtype=np.float32)) * ratio
+        clipped: Floats = np.clip(moved, 0, np.array(self.source, dtype=np.float32))
         return clipped
 
 

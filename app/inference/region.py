@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.inference.prediction import Box, Picture
 
@@ -26,8 +26,7 @@ class Crop:
 
     def in_source(self, boxes: Sequence[Box]) -> tuple[Box, ...]:
         """Converts boxes of the part to pixels of the source picture."""
-        x, y = self.x, self.y
-        return tuple(replace(one, x1=one.x1 + x, y1=one.y1 + y, x2=one.x2 + x, y2=one.y2 + y) for one in boxes)
+        return tuple(box.moved(self.x, self.y) for box in boxes)
 
 
 WANTED = "x1,y1,x2,y2: two corners as shares of the picture, as 0.1,0.5,0.9,1"

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 ORIGIN: Mapping[str, type] = {"node": str, "source": str, "model_name": str, "model_version": int, "plan": int}
 """Facts of where a row comes from, by their types."""
-CSV_COLUMNS = ("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2", *ORIGIN)
+CSV_COLUMNS = (
+    *("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2"),
+    *ORIGIN,
+    "keypoints",
+)
 MOST_INTEGER = 1 << 63
 """Parquet has 64 bits for one."""
 GROUP = 20_000
@@ -63,9 +67,11 @@ def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
         origin = ["" if value is None else value for value in _origin(record.row).values()]
         facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
         for one in record.objects:
-            yield _csv_line((*facts, one.label, "" if one.score is None else one.score, *one.box, *origin))
+            score = "" if one.score is None else one.score
+            keypoints = json.dumps(one.keypoints, separators=(",", ":")) if one.keypoints else ""
+            yield _csv_line((*facts, one.label, score, *one.box, *origin, keypoints))
         if not record.objects:
-            yield _csv_line((*facts, *[""] * 6, *origin))
+            yield _csv_line((*facts, *[""] * 6, *origin, ""))
 
 
 def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
@@ -102,7 +108,9 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
     for one in record.objects:
         x1, y1, x2, y2 = map(float, one.box)
         score = None if one.score is None else float(one.score)
-        yield {**facts, "class": one.label, "score": score, "x1": x1, "y1": y1, "x2": x2, "y2": y2}
+        keypoints = [[float(value) for value in point] for point in one.keypoints] or None
+        place = {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "keypoints": keypoints}
+        yield {**facts, "class": one.label, "score": score, **place}
     if not record.objects:
         yield facts
 
@@ -129,7 +137,8 @@ def _schema() -> pa.Schema:
     named |= {"counts": pa.map_(text, number), "class": text, "score": number}
     named |= dict.fromkeys(("x1", "y1", "x2", "y2"), number)
     named |= dict.fromkeys(("node", "source", "sample", "answered_by"), text) | {"is_hard": flag}
-    return pa.schema(named | {"model_name": text, "model_version": integer, "plan": integer})
+    named |= {"model_name": text, "model_version": integer, "plan": integer}
+    return pa.schema(named | {"keypoints": pa.list_(pa.list_(number))})
 
 
 class _Sink(io.RawIOBase):

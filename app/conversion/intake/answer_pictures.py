@@ -38,7 +38,8 @@ def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     Returns:
         {"problem": why nothing can be read, "" where it can; "decoder"; "is_sure": is the family certain;
         "labels"; "pictures": [{"place", "width", "height", "float", "int8"}]}. Each answer is {"boxes": [[x1, y1, x2,
-        y2, score, label]] in pixels of the written picture, "classes": [[label, probability]], the most likely first}.
+        y2, score, label]] in pixels of the written picture, "keypoints": [[[x, y, score]]] for each box of a model that
+        has them, "classes": [[label, probability]], the most likely first}.
     """
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
@@ -102,11 +103,15 @@ def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
     """
     best = sorted(enumerate(prediction.probabilities), key=lambda one: -one[1])[:CLASSES_SHOWN]
     boxes = sorted(prediction.boxes, key=lambda box: -box.score)[:BOXES_MOST]
+    keypoints = [
+        [[round(x * ratio, 1), round(y * ratio, 1), round(score, 3)] for x, y, score in box.keypoints] for box in boxes
+    ]
     return {
         "boxes": [
             [*(round(side * ratio, 1) for side in (box.x1, box.y1, box.x2, box.y2)), round(box.score, 3), box.label]
             for box in boxes
         ],
+        **({"keypoints": keypoints} if any(keypoints) else {}),
         "classes": [[label, round(probability, 4)] for label, probability in best],
     }
 

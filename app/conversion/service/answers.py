@@ -16,6 +16,7 @@ from app.conversion.options import ToolchainName
 from app.conversion.service import Conversion
 from app.conversion.service.quality.views import Quality
 from app.conversion.toolchains.base import OUTPUTS
+from app.inference.keypoints import Figure, figure_of
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
 from app.kit.process.keyed_locks import KeyedLocks
@@ -41,6 +42,8 @@ class Box:
     height: float
     score: float
     label: str
+    figure: Figure
+    """Its visible key points."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
         matching = json.loads(b"".join(conversion.jobs.objects.read(_key(record, "answers.json"))))
     except ObjectMissing:
         return None
-    return _read(matching) if matching.get("form") == FORM else None
+    return read_answers(matching) if matching.get("form") == FORM else None
 
 
 def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answers | None:
@@ -145,7 +148,7 @@ def _made(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> An
             objects.put_file(_key(record, file), folder / "into" / file, content_type=MEDIA_TYPE)
         text = json.dumps({"form": FORM, **matching}).encode()
         objects.put(_key(record, "answers.json"), [text], content_type="application/json")
-    return _read(matching)
+    return read_answers(matching)
 
 
 def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -163,7 +166,8 @@ def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequenc
     return conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
 
 
-def _read(matching: dict[str, Any]) -> Answers:
+def read_answers(matching: dict[str, Any]) -> Answers:
+    """Reads the answer of MAKE."""
     labels = matching.get("labels", [])
     pictures = tuple(
         AnsweredPicture(
@@ -179,9 +183,10 @@ def _read(matching: dict[str, Any]) -> Answers:
 
 
 def _answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
+    keypoints = matching.get("keypoints") or [[]] * len(matching["boxes"])
     boxes = tuple(
-        Box(min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1), score, _name(label, labels))
-        for x1, y1, x2, y2, score, label in matching["boxes"]
+        Box(min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1), score, _name(label, labels), figure_of(points))
+        for (x1, y1, x2, y2, score, label), points in zip(matching["boxes"], keypoints, strict=True)
     )
     return Answer(boxes, tuple((_name(label, labels), value) for label, value in matching["classes"]))
 

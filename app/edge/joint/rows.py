@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.edge.joint.outcome import Outcome, Place
-from app.inference.prediction import Prediction, model_facts
+from app.inference.prediction import Box, Prediction, details_of, model_facts
 from app.inference.region import Crop
 from app.joint_inference.model.tally import MOST_ROWS, RowChoice
 
@@ -124,17 +124,19 @@ def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequen
         size: width and height of the picture.
         labels: names of the classes, by number.
     """
-    boxes, numbers, scores = _objects(outcome.final, size)
+    boxes = _objects(outcome.final, size)
     crop = place.crop
     if crop is not None:
-        boxes = [[x1 + crop.x, y1 + crop.y, x2 + crop.x, y2 + crop.y] for x1, y1, x2, y2 in boxes]
+        boxes = crop.in_source(boxes)
         size = (crop.width, crop.height)
+    written = [box.to_json() for box in boxes]
     return {
         "at": round(place.at, 3),
         "size": list(size),
-        "bbox": boxes,
-        "labels": [labels[number] if number < len(labels) else str(number) for number in numbers],
-        "scores": scores,
+        "bbox": [each[:4] for each in written],
+        "labels": [labels[box.label] if box.label < len(labels) else str(box.label) for box in boxes],
+        "scores": [each[4] for each in written],
+        **details_of(boxes),
         "sample": outcome.id,
         "answered_by": outcome.source.value,
         "is_hard": outcome.verdict.is_hard,
@@ -143,10 +145,7 @@ def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequen
     }
 
 
-def _objects(prediction: Prediction, size: tuple[int, int]) -> tuple[list[list[float]], list[int], list[float]]:
-    """Boxes, numbers of classes, scores."""
-    if prediction.label is not None:
-        score = round(prediction.probabilities[prediction.label], 5)
-        return [[0.0, 0.0, float(size[0]), float(size[1])]], [prediction.label], [score]
-    boxes = [box.to_json() for box in prediction.boxes]
-    return [box[:4] for box in boxes], [int(box[5]) for box in boxes], [box[4] for box in boxes]
+def _objects(prediction: Prediction, size: tuple[int, int]) -> Sequence[Box]:
+    if prediction.label is None:
+        return prediction.boxes
+    return [Box(0.0, 0.0, float(size[0]), float(size[1]), prediction.probabilities[prediction.label], prediction.label)]

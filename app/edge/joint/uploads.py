@@ -304,6 +304,8 @@ def _problem(prediction: Prediction, edge: Prediction | None) -> str:
         return "a score lies outside 0..1"
     if not all(math.isfinite(v) for box in prediction.boxes for v in (box.x1, box.y1, box.x2, box.y2)):
         return "a box has no finite corners"
+    if not all(math.isfinite(value) for box in prediction.boxes for point in box.keypoints for value in point):
+        return "a key point has no finite place"
     if edge is not None and bool(edge.probabilities) != bool(prediction.probabilities):
         return "one model is a classifier and the other is none"
     return ""

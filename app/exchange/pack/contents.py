@@ -187,7 +187,7 @@ def _test(
 
 def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array]) -> dict[str, Any]:
     """Describes how the outputs are read, as far as their shapes show it."""
-    ports = [OutputSpec(name, values.shape) for name, values in outputs.items()]
+    ports = [OutputSpec(name, values.shape, values) for name, values in outputs.items()]
     try:
         layout = input_layout(_sides(specs[0].shape), (0, 0))
         family = family_of(Decoder.AUTO, ports, layout.size)

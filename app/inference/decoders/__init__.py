@@ -12,7 +12,7 @@ from app.inference.decoders.fastestdet import Fastestdet
 from app.inference.decoders.nanodet import Nanodet
 from app.inference.decoders.ssd import Ssd
 from app.inference.decoders.ultraface import Ultraface
-from app.inference.decoders.ultralytics import Yolov5, Yolov8
+from app.inference.decoders.ultralytics import Yolov5, Yolov8, Yolov8Pose
 from app.inference.decoders.yolox import Yolox
 from app.inference.decoders.yunet import Yunet
 from app.inference.errors import ModelUnusable
@@ -28,6 +28,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Scrfd(),
     Retinaface(),
     Fastestdet(),
+    Yolov8Pose(),
     Yolov8(),
     Yolov5(),
     Nanodet(),

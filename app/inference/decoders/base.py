@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from app.inference.decoders.class_names import COCO, FACE
+from app.inference.keypoints import Keypoint
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Shape, Size
@@ -24,6 +25,8 @@ class OutputSpec:
 
     name: str
     shape: Shape
+    values: npt.NDArray[Any] | None = field(default=None, compare=False)
+    """Its values for some picture, for families that look alike by their shapes; None: it has not been run."""
 
     def fits(self, *shape: int | None) -> bool:
         """Returns whether it can have this shape. None, in either, fits any side."""
@@ -86,6 +89,8 @@ class Detections:
     """Indexes of their classes: N values."""
     is_final: bool = False
     """Whether the model has suppressed overlapping boxes itself, or gives one box for each object."""
+    keypoints: Floats | None = None
+    """x and y in pixels of the input, and score: N×K×3; None for a model without them."""
 
 
 class Detector:
@@ -122,13 +127,25 @@ class Detector:
             corners = fit.to_source(detections.corners)
         threshold = 1.0 if detections.is_final else options.nms_threshold
         kept = suppressed(corners, detections.scores, detections.labels, threshold)
+        columns = corners[kept].tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist()
+        keypoints = _keypoints(detections, kept, fit)
         candidates = tuple(
-            Box(x1, y1, x2, y2, score, label)
-            for (x1, y1, x2, y2), score, label in zip(
-                corners[kept].tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist(), strict=True
-            )
+            Box(x1, y1, x2, y2, score, label, points)
+            for (x1, y1, x2, y2), score, label, points in zip(*columns, keypoints, strict=True)
         )
         return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
+
+
+def _keypoints(detections: Detections, kept: npt.NDArray[np.intp], fit: Fit) -> Sequence[tuple[Keypoint, ...]]:
+    """Returns the key points of the kept boxes in pixels of the picture; one that is not finite is 0, 0 with score
+    0."""
+    if detections.keypoints is None:
+        return [()] * len(kept)
+    points = detections.keypoints[kept]
+    with np.errstate(all="ignore"):
+        values = np.concatenate([fit.points_to_source(points[..., :2]), np.clip(points[..., 2:], 0, 1)], axis=-1)
+    values[~np.isfinite(values).all(axis=-1)] = 0
+    return [tuple(map(tuple, one)) for one in values.tolist()]
 
 
 MOST = 1000

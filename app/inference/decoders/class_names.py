@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 FACE = ("face",)
+PERSON = ("person",)
 COCO = (
     "person",
     "bicycle",

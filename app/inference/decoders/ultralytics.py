@@ -2,23 +2,28 @@
 
 v5: one output 1×N×(5+C), three boxes in each cell of the strides 8, 16, 32; row: x, y, w, h in pixels of the input,
 obj, classes; score = obj * cls. v8: one output 1×(4+C)×N, a box in each cell; score = cls. Probabilities already.
-Source: docs.ultralytics.com, modes/export; models/yolo.py of ultralytics/yolov5 (formats alone).
+v8-pose: one output 1×(5+3K)×N or 1×N×(5+3K): box, score of the only class, then x and y in pixels of the input and a
+probability for each of K key points. Source: docs.ultralytics.com, modes/export; models/yolo.py of ultralytics/yolov5
+(formats alone).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
+from app.inference.decoders.class_names import PERSON
 from app.inference.decoders.grids import cell_count, corners_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
-from app.inference.preprocessing import Floats, Size
+from app.inference.preprocessing import Floats, Shape, Size
 
 STRIDES = (8, 16, 32)
+COCO_CHANNELS = 5 + 3 * 17
 PREPARED = Preprocess(color="RGB", resize="letterbox")
 
 
@@ -41,6 +46,60 @@ class Yolov8(Detector):
         (values,) = outputs.values()
         rows = values[0].T.astype(np.float32)
         return _chosen(rows[:, :4], rows[:, 4:], floor)
+
+
+class Yolov8Pose(Detector):
+    """A detector of 1 + 3K classes has outputs of the same shape: values of more than 1 show that it is none, since
+    they are pixels instead of probabilities. Before the values are known, only COCO's 17 key points are assumed."""
+
+    name: ClassVar[Decoder] = Decoder.YOLOV8_POSE
+    preprocess: ClassVar[Preprocess] = PREPARED
+    usual_size: ClassVar[Size] = (640, 640)
+
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
+        """See `ModelFamily.usual_labels`."""
+        return PERSON if COCO_CHANNELS in ports[0].shape[1:] else ()
+
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+        """See `ModelFamily.is_typical`."""
+        return ports[0].values is not None or COCO_CHANNELS in ports[0].shape[1:]
+
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
+        if len(ports) != 1 or len(ports[0].shape) != 3 or None in ports[0].shape[1:]:
+            return False
+        axis = _axis_of_boxes(ports[0].shape, size)
+        keypoints, rest = divmod((ports[0].shape[3 - axis] or 0) - 5, 3) if axis else (0, 0)
+        if rest or keypoints < 1:
+            return False
+        values = ports[0].values
+        return values is None or bool(_rows(values, axis)[:, 5:].max(initial=0) > MOST_SHARE)
+
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
+        (values,) = outputs.values()
+        rows = _rows(values, _axis_of_boxes(values.shape, size))
+        rows = rows[rows[:, 4] >= floor].astype(np.float32)
+        points = rows[:, 5:].reshape(len(rows), (rows.shape[1] - 5) // 3, 3)
+        labels = np.zeros(len(rows), np.intp)
+        return Detections(corners_of(rows[:, :2], rows[:, 2:4]), rows[:, 4], labels, keypoints=points)
+
+
+MOST_SHARE = 1.5
+"""Probabilities of an int8 model may be a little above 1."""
+
+
+def _axis_of_boxes(shape: Shape, size: Size) -> int:
+    """Returns the axis with one entry for each cell, 2 or 1; the longer one if the size of the input is unknown, and 0
+    if there is none."""
+    if 0 in size:
+        return 2 if (shape[2] or 0) > (shape[1] or 0) else 1
+    cells = sum(cell_count(size, stride) for stride in STRIDES)
+    return next((axis for axis in (2, 1) if shape[axis] == cells), 0)
+
+
+def _rows(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+    """Returns one row for each box."""
+    rows: npt.NDArray[Any] = values[0].T if axis == 2 else values[0]
+    return rows
 
 
 class Yolov5(Detector):

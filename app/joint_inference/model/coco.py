@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.inference.keypoints import VISIBLE
 from app.inference.prediction import Box
 from app.joint_inference.model.tally import Sample
 from app.kit.text.untrusted_json import UnreadableJson, read_object
@@ -98,7 +99,7 @@ class CocoDataset:
         name = labels[box.label] if box.label < len(labels) else str(box.label)
         x, y = box.x1 * across, box.y1 * down
         width, height = (box.x2 - box.x1) * across, (box.y2 - box.y1) * down
-        annotation = {
+        annotation: dict[str, Any] = {
             "id": self._next("annotations"),
             "image_id": image_id,
             "category_id": self._category(name),
@@ -107,6 +108,8 @@ class CocoDataset:
             "iscrowd": 0,
             "score": round(box.score, 5),
         }
+        if box.keypoints:
+            annotation |= _keypoints(box, across, down)
         self.document["annotations"].append(annotation)
         return annotation
 
@@ -120,6 +123,18 @@ class CocoDataset:
 
     def _next(self, kind: str) -> int:
         return max((int(one["id"]) for one in self.document[kind]), default=0) + 1
+
+
+def _keypoints(box: Box, across: float, down: float) -> dict[str, Any]:
+    """Returns x, y and v of each key point, v as COCO has it: 2 for a visible one, and 0, 0, 0 for any other."""
+    points = [
+        [round(x * across, 2), round(y * down, 2), 2] if score >= VISIBLE else [0, 0, 0]
+        for x, y, score in box.keypoints
+    ]
+    return {
+        "keypoints": [value for point in points for value in point],
+        "num_keypoints": sum(point[2] > 0 for point in points),
+    }
 
 
 def _is_entry(one: object) -> bool:

@@ -19,6 +19,7 @@ FACTS = frozenset(
         "bbox",
         "labels",
         "scores",
+        "keypoints",
         "size",
         "sample",
         "answered_by",
@@ -48,6 +49,12 @@ class DetectedObject:
     label: str
     """Empty if the stage has no class names."""
     score: float | None
+    keypoints: Sequence[Sequence[float]] = ()
+    """x, y in pixels of the source, and score, of each; empty if the model has none."""
+
+    def details(self) -> dict[str, Any]:
+        """Returns {"keypoints": …} as JSON; empty if it has none."""
+        return {"keypoints": [list(point) for point in self.keypoints]} if self.keypoints else {}
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,9 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
     for place, box in enumerate(boxes if isinstance(boxes, list) else ()):
         if isinstance(box, list) and len(box) == 4 and all(map(_is_side, box)):
             label, score = _at(labels, place), _at(scores, place)
-            yield DetectedObject(box, label if isinstance(label, str) else "", score if is_number(score) else None)
+            name = label if isinstance(label, str) else ""
+            keypoints = _keypoints(_at(row.get("keypoints"), place))
+            yield DetectedObject(box, name, score if is_number(score) else None, keypoints)
 
 
 def labels_in(row: Mapping[str, Any]) -> list[str]:
@@ -162,6 +171,13 @@ def _name(value: object) -> str:
 
 def _is_side(value: object) -> bool:
     return isinstance(value, int | float) and -MOST_SIDE <= value <= MOST_SIDE
+
+
+def _keypoints(points: object) -> Sequence[Sequence[float]]:
+    are_valid = isinstance(points, list) and all(
+        isinstance(point, list) and len(point) == 3 and all(map(_is_side, point)) for point in points
+    )
+    return points if are_valid else ()  # type: ignore[return-value]
 
 
 def _at(values: object, place: int) -> object:

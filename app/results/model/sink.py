@@ -146,7 +146,9 @@ def stream_of(path: str) -> tuple[int, str]:
 
 def row_delivery(producer: Producer, record: FrameRecord) -> Delivery:
     row = record.row
-    objects = [{"label": one.label, "score": one.score, "bbox": list(one.box)} for one in record.objects]
+    objects = [
+        {"label": one.label, "score": one.score, "bbox": list(one.box), **one.details()} for one in record.objects
+    ]
     facts = {name: row[name] for name in FURTHER_KEYS if name in row}
     data = {"frame": record.n_loop, **facts, "counts": record.counts, "objects": objects}
     return Delivery(record.n_loop, _envelope(producer, "row", f"row/{record.n_loop}", record.at, data))

@@ -24,6 +24,8 @@ class Type(StrEnum):
     """[p, …] in 0..1, one for each box or class."""
     LABELS = "labels"
     """[name, …], one for each box."""
+    KEYPOINTS = "keypoints"
+    """[[[x, y, score], …], …] in pixels of the stage's input image, one list for each box."""
     POSES = "poses"
     """[[yaw, pitch, roll], …] in degrees, one for each box."""
     COUNTS = "counts"
@@ -34,7 +36,8 @@ class Metric(StrEnum):
     """How the answer of a plan is compared with that of the golden configuration."""
 
     IOU = "iou"
-    """Of its boxes: F1 at an overlap of 0.5, 0..1; greater is better."""
+    """Of its boxes: F1 at an overlap of 0.5, 0..1, where a box with key points counts as much as they are alike;
+    greater is better."""
     MAE = "mae"
     """Of its poses: mean absolute error in degrees; smaller is better."""
     NONE = ""
@@ -49,6 +52,8 @@ class StageKind:
     outputs: Mapping[str, Type]
     optional: frozenset[str] = frozenset()
     """Optional inputs."""
+    model_dependent: frozenset[str] = frozenset()
+    """Outputs that only some models have; without them, the others are complete."""
     metric: Metric = Metric.NONE
     compared: str = ""
     """The output that the metric uses."""

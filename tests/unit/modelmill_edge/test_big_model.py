@@ -22,6 +22,14 @@ def look(picture: Picture) -> Prediction:
     return Prediction((Box(1, 2, 3, 4, 0.5, len(picture.data)),))
 
 
+def test_key_points_are_as_workers_read_them() -> None:
+    sent = Prediction((Box(1, 2, 3, 4, 0.5, 1, ((1.5, 2.0, 0.9),)), Box(5, 6, 7, 8, 0.5)))
+    read = WorkersPrediction.from_json(sent.to_json())
+    assert [box.keypoints for box in read.boxes] == [((1.5, 2.0, 0.9),), ()]
+    assert Prediction.from_json(read.to_json()) == sent
+    assert set(Prediction(sent.boxes[1:]).to_json()) == {"boxes", "probabilities", "ms"}
+
+
 @pytest.fixture
 def service() -> Iterator[BigModelService]:
     served = BigModelService(look, service="faces", host="127.0.0.1", port=0, secret="s3cret", labels=("face",))

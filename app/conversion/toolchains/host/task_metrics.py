@@ -6,6 +6,7 @@ added pictures: 1 if every answer is the same.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,6 +18,7 @@ import onnx
 
 from app.conversion.toolchains.graph.signature import signature_of
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
+from app.inference.agreement import likeness
 from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.base import overlap
 from app.inference.decoders.classifier import may_be_probabilities
@@ -28,12 +30,14 @@ from app.inference.preprocessing import Fit, Size
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Array]
 Kind = Literal["top1", "box_f1", "mask_iou", "keypoints", "cosine", "text"]
-FINDERS: frozenset[Kind] = frozenset({"box_f1", "mask_iou", "text"})
+FINDERS: frozenset[Kind] = frozenset({"box_f1", "keypoints", "mask_iou", "text"})
 """Tasks of models that find something in some pictures and nothing in others."""
 THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
 UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
 MATCH_IOU = 0.5
 """Boxes of one class with at least this overlap are the same."""
+ULTRALYTICS = {"detect": Decoder.YOLOV8, "pose": Decoder.YOLOV8_POSE}
+"""What the metadata of an export say of outputs that look alike, by their task."""
 NEAR = 0.05
 """Key points are the same if their distance is below this share of the map's diagonal."""
 CLASSES_LEAST = 10
@@ -126,11 +130,11 @@ def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:
     ports = [
         OutputSpec(output.name, shape) for output, shape in zip(model.graph.output, signature.outputs, strict=True)
     ]
-    try:
-        family = family_of(Decoder.AUTO, ports, size)
-    except ModelUnusable:
-        return None
-    return None if family.name is Decoder.CLASSIFIER else (family, size)
+    for named in (ULTRALYTICS.get(signature.metadata.get("task", ""), Decoder.AUTO), Decoder.AUTO):
+        with contextlib.suppress(ModelUnusable):
+            family = family_of(named, ports, size)
+            return None if family.name is Decoder.CLASSIFIER else (family, size)
+    return None
 
 
 def _task_of(signature: GraphSignature) -> str:
@@ -217,11 +221,13 @@ def _same_text(expected: Outputs, actual: Outputs) -> float | None:
 
 
 class BoxMeter:
-    """F1 of the quantized model's boxes, with the float model's as ground truth, and the error of their scores."""
+    """F1 of the quantized model's boxes, with the float model's as ground truth, and the error of their scores. A
+    matched box with key points counts as much as they are alike."""
 
     def __init__(self, family: ModelFamily, size: Size) -> None:
         self._family, self._fit, self._size = family, Fit(size, size), size
-        self._matched = self._missed = self._extra = self._count = self._answered = 0
+        self._missed = self._extra = self._count = self._answered = self._pairs = 0
+        self._matched = 0.0
         self._errors: list[float] = []
 
     def add(self, expected: Outputs, actual: Outputs) -> None:
@@ -229,16 +235,18 @@ class BoxMeter:
         truth, boxes = self._boxes(expected), self._boxes(actual)
         self._answered += bool(truth)
         pairs = matched_boxes(truth, boxes)
-        self._matched += len(pairs)
+        self._pairs += len(pairs)
+        self._matched += sum(likeness(one, other) for one, other in pairs)
         self._missed += len(truth) - len(pairs)
         self._extra += len(boxes) - len(pairs)
         self._errors += [abs(one.score - other.score) for one, other in pairs]
 
     def agreement(self) -> TaskAgreement:
-        total = 2 * self._matched + self._missed + self._extra
+        total = 2 * self._pairs + self._missed + self._extra
         error = float(np.mean(self._errors)) if self._errors else None
         share = 2 * self._matched / total if total else None
-        return TaskAgreement("box_f1", share, self._count, error, self._answered)
+        kind: Kind = "keypoints" if self._family.name is Decoder.YOLOV8_POSE else "box_f1"
+        return TaskAgreement(kind, share, self._count, error, self._answered)
 
     def _boxes(self, outputs: Outputs) -> Answer:
         return self._family.read(outputs, self._fit, self._size, THRESHOLDS).boxes

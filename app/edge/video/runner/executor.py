@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -28,7 +28,7 @@ from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
-from app.video.model.kinds import CLIP, Stage, Type
+from app.video.model.kinds import CLIP, Stage, StageKind, Type
 from app.video.model.plan import Encoder, Plan, StagePlace
 from app.video.model.stage_call import Call, Encoded, KeyframeNeeded, PictureNotKept
 
@@ -156,7 +156,8 @@ class Executor:
                 self.router.failed(route.host, str(error))
                 continue
             self.router.went_well(route.host)
-            context.answered(stage, self._read(stage, answer.outputs), _timing(answer, route, self.router))
+            outputs = read_outputs(stage, self.needs.kinds[stage], self.needs.outputs[stage], answer.outputs)
+            context.answered(stage, outputs, _timing(answer, route, self.router))
             return
         raise FrameFailed(stage, "no host of stages is known that could run it", is_fault=False)
 
@@ -263,21 +264,33 @@ class Executor:
         least, most = REMOTE_S
         return min(most, max(least, 4 * self.hi_s))
 
-    def _read(self, stage: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the requested outputs. Raises FrameFailed for a missing output or a damaged picture."""
-        kind = self.needs.kinds[stage]
-        missing = [name for name in self.needs.outputs[stage] if name not in outputs]
-        if missing:
-            raise FrameFailed(stage, f"its answer has no {', '.join(sorted(missing))}")
-        values = {}
-        for name in self.needs.outputs[stage]:
-            value, type_ = outputs[name], kind.outputs.get(name)
-            if type_ in ENCODED:
-                value = _picture(stage, name, value)
-            elif type_ is Type.BOXES and not _are_boxes(value):
-                raise FrameFailed(stage, f"{name} of its answer are no boxes")
-            values[name] = value
-        return values
+
+def read_outputs(stage: str, kind: StageKind, names: Collection[str], outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the requested outputs of a stage; an empty list for one that its model does not have.
+
+    Args:
+        kind: of the stage.
+        names: of the requested outputs.
+        outputs: as its host has answered.
+
+    Raises:
+        FrameFailed: An output is missing, or damaged.
+    """
+    outputs = {**{name: [] for name in kind.model_dependent}, **outputs}
+    missing = [name for name in names if name not in outputs]
+    if missing:
+        raise FrameFailed(stage, f"its answer has no {', '.join(sorted(missing))}")
+    values = {}
+    for name in names:
+        value, type_ = outputs[name], kind.outputs.get(name)
+        if type_ in ENCODED:
+            value = _picture(stage, name, value)
+        elif type_ is Type.BOXES and not _are_rows(value, 4):
+            raise FrameFailed(stage, f"{name} of its answer are no boxes")
+        elif type_ is Type.KEYPOINTS and not (isinstance(value, list) and all(_are_rows(each, 3) for each in value)):
+            raise FrameFailed(stage, f"{name} of its answer are no key points")
+        values[name] = value
+    return values
 
 
 def _with(call: Call, pictures: Mapping[str, tuple[Encoded, ...]]) -> Call:
@@ -315,7 +328,8 @@ def _picture(stage: str, name: str, value: Any) -> OutgoingPictures:
         raise FrameFailed(stage, f"{name} of its answer is no picture: {error}") from error
 
 
-def _are_boxes(value: Any) -> bool:
+def _are_rows(value: Any, width: int) -> bool:
     return isinstance(value, list) and all(
-        isinstance(box, list) and len(box) == 4 and all(isinstance(side, int | float) for side in box) for box in value
+        isinstance(row, list) and len(row) == width and all(isinstance(number, int | float) for number in row)
+        for row in value
     )

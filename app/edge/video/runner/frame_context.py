@@ -21,6 +21,7 @@ from app.video.model.kinds import GENERATORS, RENDER, StageKind, Type
 from app.video.model.plan import Plan
 
 DRAWN = "image"
+REPORTED = (Type.LABELS, Type.SCORES, Type.KEYPOINTS)
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class DagRequirements:
         """Returns the reference of the generator's picture."""
         outputs = GENERATORS[self.dag.generator].outputs
         return Reference(self.dag.generator, next(name for name, kind in outputs.items() if kind is Type.IMAGE))
+
+    @property
+    def tracked_boxes(self) -> Reference | None:
+        """Returns the reference of the boxes that are tracked."""
+        return Reference(self.tracked, self.kinds[self.tracked].tracks) if self.tracked else None
 
     @property
     def image(self) -> Reference | None:
@@ -75,8 +81,8 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
 def _outputs(kind: StageKind, read: set[str]) -> frozenset[str]:
     """Returns the outputs to request: drawing needs all, and comparison and tracking read theirs here."""
     outputs = read | {name for name in (kind.compared, kind.tracks) if name}
-    if kind.tracks:  # a box is reported with its class and score
-        outputs |= {name for name, type_ in kind.outputs.items() if type_ in (Type.LABELS, Type.SCORES)}
+    if kind.tracks:  # a box is reported with its class, score and key points
+        outputs |= {name for name, type_ in kind.outputs.items() if type_ in REPORTED}
     if kind.draws:
         if DRAWN in outputs:
             outputs |= set(kind.outputs)

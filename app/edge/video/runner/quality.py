@@ -14,7 +14,8 @@ import numpy as np
 
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, Outcome, Values
-from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, ratio_of, size_of
+from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, moved_keypoints, ratio_of, size_of
+from app.inference.keypoints import keypoint_similarity
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
 from app.video.model.kinds import Metric, Type
@@ -23,6 +24,8 @@ from app.video.model.plan import Encoder, Plan, Role, StagePlace
 OVERLAP = 0.5
 WORST_DEGREES = 30.0
 Boxes = Sequence[Sequence[float]]
+Objects = Sequence[Sequence[Sequence[float]]]
+"""Key points x, y, score of each box."""
 
 
 def overlap(one: Sequence[float], other: Sequence[float]) -> float:
@@ -52,11 +55,22 @@ def pairs(boxes: Boxes, golden: Boxes) -> list[tuple[int, int]]:
     return matched
 
 
-def f1(boxes: Boxes, golden: Boxes) -> float:
-    """Returns the F1 score, with boxes matching if they overlap by half; 1.0 if there are no boxes on either side."""
+def f1(boxes: Boxes, golden: Boxes, keypoints: Objects = (), golden_keypoints: Objects = ()) -> float:
+    """Returns the F1 score, with boxes matching if they overlap by half; 1.0 if there are no boxes on either side. A
+    matching box counts as much as its key points are alike.
+
+    Args:
+        keypoints: one list for each box; empty without key points.
+        golden_keypoints: likewise.
+    """
     if not boxes and not golden:
         return 1.0
-    return 2 * len(pairs(boxes, golden)) / (len(boxes) + len(golden))
+    matched = pairs(boxes, golden)
+    if (len(keypoints), len(golden_keypoints)) == (len(boxes), len(golden)):
+        right = sum(keypoint_similarity(keypoints[i], golden_keypoints[j], _area(golden[j])) for i, j in matched)
+    else:
+        right = len(matched)
+    return 2 * right / (len(boxes) + len(golden))
 
 
 def mae(values: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
@@ -89,11 +103,15 @@ def scored(
     if output not in outputs or output not in golden:
         return None
     if kind.metric is Metric.IOU:
-        return Metric.IOU, f1(moved_boxes(outputs[output], to_golden), golden[output])
-    boxes = _boxes_of(needs, stage)
-    if boxes is None or boxes not in outputs or boxes not in golden:
+        field = next((name for name, type_ in kind.outputs.items() if type_ is Type.KEYPOINTS), "")
+        mine, theirs = (values.get(Reference(stage, field)) or () for values in (outputs, golden))
+        boxes, keypoints = moved_boxes(outputs[output], to_golden), moved_keypoints(mine, to_golden)
+        return Metric.IOU, f1(boxes, golden[output], keypoints, theirs)
+    reference = _boxes_of(needs, stage)
+    if reference is None or reference not in outputs or reference not in golden:
         return None
-    error = mae(outputs[output], golden[output], pairs(moved_boxes(outputs[boxes], to_golden), golden[boxes]))
+    matched = pairs(moved_boxes(outputs[reference], to_golden), golden[reference])
+    error = mae(outputs[output], golden[output], matched)
     return None if error is None else (Metric.MAE, error)
 
 

@@ -1,4 +1,4 @@
-"""Sizes of pictures, and boxes that are scaled with them."""
+"""Sizes of pictures, and boxes and key points that are scaled with them."""
 
 from __future__ import annotations
 
@@ -64,10 +64,20 @@ def moved_boxes(boxes: Any, ratio: Ratio) -> list[list[float]]:
     return [[box[0] * x, box[1] * y, box[2] * x, box[3] * y] for box in boxes or ()]
 
 
+def moved_keypoints(objects: Any, ratio: Ratio) -> list[list[list[float]]]:
+    """Returns [[[x, y, score], …], …] with each point scaled."""
+    x, y = ratio
+    return [[[point[0] * x, point[1] * y, point[2]] for point in points] for points in objects or ()]
+
+
+SCALED = {Type.BOXES: moved_boxes, Type.KEYPOINTS: moved_keypoints}
+
+
 def moved(values: Mapping[str, Any], types: Mapping[str, Type], ratio: Ratio) -> dict[str, Any]:
-    """Returns the values with their boxes scaled."""
+    """Returns the values with their boxes and key points scaled."""
     if ratio == SAME:
         return dict(values)
     return {
-        name: moved_boxes(value, ratio) if types.get(name) is Type.BOXES else value for name, value in values.items()
+        name: SCALED[type_](value, ratio) if (type_ := types.get(name)) in SCALED else value
+        for name, value in values.items()
     }

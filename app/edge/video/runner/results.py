@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,13 @@ from PIL import Image
 
 from app.edge.video.runner.frame_context import DagRequirements, Outcome, counts_of
 from app.edge.video.runner.frame_workers import FrameResult
+from app.edge.video.runner.object_details import carried, details_of
 from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.preview import PreviewRenderer, PreviewScene
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.reporter import Reporter
 from app.edge.video.runner.resize import Size, moved_boxes, ratio_of, size_of
 from app.inference.prediction import Picture, model_facts
-from app.video.model.dag import Reference
-from app.video.model.kinds import Type
 
 GREY_SIDE = 320
 """The longer side of the gray picture, in pixels."""
@@ -176,7 +174,7 @@ class FrameResults:
         elif boxes is not None:
             boxes = self._tracker.follow(result.frame.picture)
         if boxes is not None:
-            outcome = replace(outcome, values={**outcome.values, self._tracks: boxes})
+            outcome = carried(self._needs, outcome, boxes)
         if not result.frame.still:
             self._metrics.tracked()
         self._publish(result, outcome, boxes, self._since(result))
@@ -201,11 +199,12 @@ class FrameResults:
         if boxes is not None:
             row["size"] = list(frame.source_size)
             x, y = (frame.crop.x, frame.crop.y) if frame.crop is not None else (0, 0)
+            ratio = ratio_of(outcome.size, (width, height))
             row["bbox"] = [
                 [round(side + offset, 1) for side, offset in zip(box, (x, y, x, y), strict=True)]
-                for box in moved_boxes(boxes, ratio_of(outcome.size, (width, height)))
+                for box in moved_boxes(boxes, ratio)
             ]
-            row |= self._classes_of(outcome, len(boxes))
+            row |= details_of(self._needs, outcome, ratio, (x, y))
         if frame.at is not None:
             row["pts"] = round(frame.at, 3)
         json.dumps(row)  # raises for a result that could not be reported
@@ -221,26 +220,10 @@ class FrameResults:
         }
         self._renderer.show(PreviewScene(frame, outcome.values, outcome.size))
 
-    def _classes_of(self, outcome: Outcome, count: int) -> dict[str, Any]:
-        """Returns the classes that the boxes' stage reports."""
-        stated: dict[str, Any] = {}
-        for field, type_ in self._needs.kinds[self._needs.tracked].outputs.items():
-            values = outcome.values.get(Reference(self._needs.tracked, field))
-            if not isinstance(values, list) or len(values) != count:
-                continue
-            if type_ is Type.LABELS:
-                stated["labels"] = values
-            elif type_ is Type.SCORES:
-                stated["scores"] = [round(float(score), 4) for score in values]
-        return stated
-
     def _rate(self) -> dict[str, float]:
         fps = self._source_fps()
         return {"fps": round(fps, 3)} if fps else {}
 
-    @property
-    def _tracks(self) -> Reference:
-        return Reference(self._needs.tracked, self._needs.kinds[self._needs.tracked].tracks)
-
     def _boxes_of(self, outcome: Outcome) -> list[list[float]] | None:
-        return outcome.values.get(self._tracks) if self._needs.tracked else None
+        reference = self._needs.tracked_boxes
+        return None if reference is None else outcome.values.get(reference)

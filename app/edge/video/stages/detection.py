@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import PREDICTOR, predictor_options, region_of, words
 from app.inference.annotations import draw as draw_boxes
-from app.inference.prediction import Box, Picture
+from app.inference.prediction import Box, Picture, details_of
 from app.inference.predictor import Predictor, open_predictor
 from app.inference.region import Crop
 from app.kit.errors import ModelmillError
@@ -97,7 +97,9 @@ class Detection(_Detector):
             "label": Type.LABELS,
             "count_result": Type.COUNTS,
             "image": Type.IMAGE,
+            "keypoints": Type.KEYPOINTS,
         },
+        model_dependent=frozenset({"keypoints"}),
         metric=Metric.IOU,
         compared="bbox",
         tracks="bbox",
@@ -116,14 +118,16 @@ class Detection(_Detector):
             **dict.fromkeys(sorted(self.classes), 0),
             **Counter(_counted(label, self.classes) for label in labels),
         }
-        return {**_boxes(boxes), "label": labels, "count_result": {**counts, "total": len(boxes)}}
+        named = {"label": labels, "count_result": {**counts, "total": len(boxes)}}
+        return {**_boxes(boxes), **named, **details_of(boxes)}
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
         labels = [str(label) for label in outputs.get("label") or ()]
         names = sorted(set(labels))
         numbers = [names.index(label) for label in labels]
-        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), numbers), names)
+        keypoints = outputs.get("keypoints") or ()
+        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), numbers, keypoints), names)
 
 
 def _in_source(boxes: tuple[Box, ...], crop: Crop | None) -> tuple[Box, ...]:
@@ -142,10 +146,23 @@ def _boxes(boxes: Sequence[Box]) -> dict[str, Any]:
     }
 
 
-def drawn(bbox: Sequence[Sequence[float]], prob: Sequence[float] = (), labels: Sequence[int] = ()) -> list[Box]:
-    """Boxes to be drawn; a box without a score is drawn with 1."""
+def drawn(
+    bbox: Sequence[Sequence[float]],
+    prob: Sequence[float] = (),
+    labels: Sequence[int] = (),
+    keypoints: Sequence[Sequence[Sequence[float]]] = (),
+) -> list[Box]:
+    """Returns boxes to be drawn.
+
+    Args:
+        bbox: x1, y1, x2, y2 of each.
+        prob: scores; a box without one is drawn with 1.
+        labels: indexes of classes; 0 for a box without one.
+        keypoints: x, y, score of the key points of each box; may be empty.
+    """
     labelled = []
     for index, (x1, y1, x2, y2) in enumerate(bbox):
         score = prob[index] if index < len(prob) else 1.0
-        labelled.append(Box(x1, y1, x2, y2, score, labels[index] if index < len(labels) else 0))
+        points = tuple((x, y, share) for x, y, share in keypoints[index]) if index < len(keypoints) else ()
+        labelled.append(Box(x1, y1, x2, y2, score, labels[index] if index < len(labels) else 0, points))
     return labelled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -19,6 +19,8 @@ class Box:
     """0..1."""
     label: int = 0
     """Index of the class."""
+    keypoints: tuple[tuple[float, float, float], ...] = ()
+    """x and y in pixels of the picture, and score, of each; empty for a model without them."""
 
     def to_json(self) -> list[float]:
         return [self.x1, self.y1, self.x2, self.y2, self.score, self.label]
@@ -45,8 +47,10 @@ class Prediction:
         return self.probabilities.index(max(self.probabilities)) if self.probabilities else None
 
     def to_json(self) -> dict[str, Any]:
+        keypoints = [[list(point) for point in box.keypoints] for box in self.boxes]
         return {
             "boxes": [box.to_json() for box in self.boxes],
+            **({"keypoints": keypoints} if any(keypoints) else {}),
             "probabilities": list(self.probabilities),
             "ms": round(self.ms, 3),
         }
@@ -54,6 +58,11 @@ class Prediction:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Prediction:
         boxes = tuple(Box.from_json(box) for box in data["boxes"])
+        if data.get("keypoints") is not None:
+            boxes = tuple(
+                replace(box, keypoints=tuple((float(x), float(y), float(score)) for x, y, score in points))
+                for box, points in zip(boxes, data["keypoints"])
+            )
         return Prediction(boxes, tuple(map(float, data["probabilities"])), float(data.get("ms", 0.0)))
 
 

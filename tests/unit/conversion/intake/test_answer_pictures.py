@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from PIL import Image
 
 from app.conversion.intake import answer_pictures
+from app.conversion.service.answers import read_answers
 from app.inference.preprocess_options import Preprocess
+from app.kit.web.templates import environment
 from tests.harness.api import zipped
 from tests.harness.models import vision
 
@@ -63,9 +66,22 @@ def test_a_classifier_answers_its_likeliest_classes_first(tmp_path: Path) -> Non
 def test_boxes_are_in_pixels_of_the_picture_that_is_shown(tmp_path: Path) -> None:
     drawn_answers = drawn(tmp_path, faces(0.25), faces(0.125), "wide.png")
     (one,) = drawn_answers["pictures"]
+    assert set(one["float"]) == {"boxes", "classes"}, "and there are no key points"
     assert (one["width"], one["height"]) == (answer_pictures.SHOWN_SIDE, answer_pictures.SHOWN_SIDE // 2)
     assert one["float"]["boxes"][0][:4] == pytest.approx([240, 120, 480, 360], abs=0.2)
     assert one["int8"]["boxes"][0][:4] == pytest.approx([120, 120, 480, 360], abs=0.2)
+
+
+def test_key_points_are_drawn_with_their_box(tmp_path: Path) -> None:
+    values = np.zeros((1, 11, 84), np.float32)
+    values[0, :, 11] = [32, 32, 16, 24, 0.9, 30, 40, 0.8, 10, 10, 0.1]
+    model = vision.answering({"output0": values}, (1, 3, 64, 64))
+    answers = drawn(tmp_path, model, model, "wide.png")
+    assert answers["pictures"][0]["int8"]["keypoints"] == [[[450, 300, 0.8], [150, 75, 0.1]]]
+    (answered,) = read_answers(answers).pictures
+    macros = environment("en").get_template("conversion/_answer.html").module
+    drawing = macros.drawn(SimpleNamespace(job_id="j"), answered, "wide.png")  # type: ignore[attr-defined]
+    assert drawing.count('class="joints" d="M450.0 300.0h0"') == 2, "of float and int8, the visible one"
 
 
 def test_what_is_no_picture_or_not_there_or_elsewhere_is_left_out(tmp_path: Path) -> None:

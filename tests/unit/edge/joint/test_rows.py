@@ -11,6 +11,7 @@ from app.edge.joint.joint import JointInference
 from app.edge.joint.outcome import Outcome, Place
 from app.edge.joint.rows import RowQueue
 from app.inference.prediction import Box, Picture, Prediction
+from app.inference.region import Crop
 from app.joint_inference.hard_examples import Verdict, make
 from app.joint_inference.model.tally import MOST_ROWS, RowChoice, Source
 from app.joint_inference.service.reports import read_rows
@@ -52,6 +53,17 @@ def test_a_row_has_boxes_in_pixels_with_class_and_score_and_whose_answer_it_is()
             "model_version": 3,
         }
     ]
+
+
+def test_key_points_of_a_part_are_in_pixels_of_the_whole_and_stand_in_no_row_without_them() -> None:
+    queue = RowQueue(RowChoice.ALL)
+    box = Box(1, 2, 30, 40, 0.9, 0, ((5.123, 6, 0.9), (7, 8, 0.12345)))
+    queue.fill(queue.reserve(Crop(100, 10, 640, 480)), outcome(final=Prediction(boxes=(box, BOXES.boxes[0]))), (64, 48))
+    filled(queue, "2")
+    first, second = sent(queue)
+    assert first["bbox"][0] == [101, 12, 130, 50]
+    assert first["keypoints"] == [[[105.12, 16, 0.9], [107, 18, 0.123]], []]
+    assert "keypoints" not in second
 
 
 def test_what_a_classifier_answers_is_as_large_as_the_picture() -> None:

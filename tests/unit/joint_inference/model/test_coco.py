@@ -39,6 +39,16 @@ def test_boxes_of_the_cloud_are_proposals_in_pixels_of_the_kept_picture() -> Non
     assert kept["categories"] == [{"id": 1, "name": "person"}, {"id": 2, "name": "7"}]
 
 
+def test_key_points_are_flat_and_those_that_are_invisible_have_no_place() -> None:
+    box = Box(0, 0, 100, 100, 0.9, 0, ((10.0, 20.0, 0.9), (30.0, 40.0, 0.2)))
+    dataset = CocoDataset.read(b"")
+    dataset.add("a.jpg", sample(cloud=Prediction(boxes=(box,))), (320, 240), "")
+    dataset.add("b.jpg", sample(), (320, 240), "")
+    first, second, _ = dataset.document["annotations"]
+    assert (first["keypoints"], first["num_keypoints"]) == ([5, 10, 2, 0, 0, 0], 1)
+    assert "keypoints" not in second
+
+
 def test_without_an_answer_of_the_cloud_the_edges_counts_and_a_class_is_of_the_whole_picture() -> None:
     dataset = CocoDataset.read(b"")
     dataset.add("a.jpg", sample(cloud=None), (640, 480), "")

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from app.results.model.frame_result import ClassSummary, FrameRecord, ResultFilter, labels_in
+from app.results.model.producer import Producer
+from app.results.model.sink import row_delivery
 
 BOX = [1.0, 2.0, 3.0, 4.0]
 
@@ -24,6 +26,17 @@ def test_counts_are_what_the_job_shows_and_not_its_facts() -> None:
 def test_objects_have_the_class_and_score_at_their_place() -> None:
     first, second = record(bbox=[BOX, BOX], labels=["person"], scores=[0.9, 0.4]).objects
     assert (first.label, first.score, second.label, second.score) == ("person", 0.9, "", 0.4)
+
+
+def test_an_object_has_its_key_points_also_in_a_cloudevent() -> None:
+    points = [[5, 6, 0.9]]
+    row = record(bbox=[BOX, BOX, BOX], keypoints=[points, [[5, 6]], []])
+    assert [one.keypoints for one in row.objects] == [points, (), []]
+    assert row.counts == {}
+    producer = Producer("video", "1", "ann", "door", "/jobs/1", "/", "video", "/p", "video.job")
+    first, second, _ = row_delivery(producer, row).envelope["data"]["objects"]
+    assert first == {"label": "", "score": None, "bbox": BOX, "keypoints": points}
+    assert set(second) == {"label", "score", "bbox"}
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,28 @@ def test_boxes_are_matched_and_their_scores_compared() -> None:
     assert agreement.score_error == pytest.approx(0.2, abs=1e-4)
 
 
+def pose(shift: float = 0.0) -> dict[str, np.ndarray]:
+    """A person of 200×200 pixels whose key points are moved by so many pixels."""
+    values = np.zeros((1, 56, 8400), np.float32)
+    values[0, :, 7] = [300, 300, 200, 200, 0.9, *[250 + shift, 250, 0.9] * 17]
+    return {"y0": values}
+
+
+def test_a_box_with_key_points_counts_as_much_as_they_are_alike() -> None:
+    meter = meter_for([1, 3, 640, 640], [1, 56, 8400])
+    meter.add(pose(), pose())
+    assert (meter.agreement().kind, meter.agreement().float_agreement) == ("keypoints", 1)
+    meter.add(pose(), pose(20))
+    assert 0.5 < (meter.agreement().float_agreement or 0) < 0.95
+
+
+def test_a_detector_that_says_so_is_no_model_of_poses() -> None:
+    graph = model([1, 3, 640, 640], [1, 56, 8400])
+    helper.set_model_props(graph, {"task": "detect"})
+    meter = task_meter(graph)
+    assert meter is not None and meter.agreement().kind == "box_f1"
+
+
 def test_pictures_without_a_box_say_nothing() -> None:
     meter = meter_for([1, 3, 240, 320], [1, 4420, 2], [1, 4420, 4])
     meter.add(ultraface(), ultraface())

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.detection import Detection
 from app.video.errors import BadStage
-from tests.harness.models.vision import card, plain, save, two_classes
+from tests.harness.models.vision import answering, card, plain, save, two_classes
 
 
 def detected(folder: Path, parameters: Mapping[str, str]) -> Mapping[str, Any]:
@@ -26,6 +27,20 @@ def test_boxes_of_a_region_are_in_pixels_of_the_whole_picture(tmp_path: Path) ->
     part = detected(tmp_path, {"region": "0.5,0.25,1,0.75"})
     assert part["bbox"][0] == [32 + 5, 16 + 5, 32 + 11, 16 + 11]
     assert part["label"] == ["person", "car"]
+
+
+def test_key_points_are_an_output_of_models_that_have_them(tmp_path: Path) -> None:
+    values = np.zeros((1, 11, 21), np.float32)
+    values[0, :, 3] = [16, 16, 8, 8, 0.9, 14, 14, 0.8, 18, 20, 0.2]
+    file = ModelFile(card(), save(tmp_path, answering({"output0": values}, (1, 3, 32, 32))), None)
+    picture = plain(1, 2, 3, 64, 64)
+    part = Detection([file], {"region": "0.5,0.25,1,0.75"}).run({"image": picture})
+    assert part["keypoints"] == [[[46, 30, 0.8], [50, 36, 0.2]]]
+    whole = Detection([file], {}).run({"image": picture})
+    assert not np.array_equal(
+        Detection.draw(picture, {}, whole), Detection.draw(picture, {}, {**whole, "keypoints": []})
+    )
+    assert "keypoints" not in detected(tmp_path, {})
 
 
 def test_what_is_no_region_is_refused(tmp_path: Path) -> None:

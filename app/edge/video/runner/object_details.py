@@ -1,0 +1,64 @@
+"""What is known of each tracked box beside its place: class, score and key points. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from app.edge.video.runner.frame_context import DagRequirements, Outcome
+from app.edge.video.runner.resize import Ratio, moved_keypoints
+from app.video.model.dag import Reference
+from app.video.model.kinds import Type
+
+
+def carried(needs: DagRequirements, outcome: Outcome, boxes: list[list[float]]) -> Outcome:
+    """Returns the outcome with these boxes instead of the tracked ones; key points are shifted with theirs.
+
+    Args:
+        needs: of a DAG with tracked boxes.
+        boxes: in the order of the outcome's.
+    """
+    reference = needs.tracked_boxes
+    assert reference is not None
+    values = {**outcome.values, reference: boxes}
+    former = outcome.values[reference]
+    for each, type_, objects in _details(needs, outcome):
+        if type_ is Type.KEYPOINTS:
+            values[each] = [
+                [[x + box[0] - old[0], y + box[1] - old[1], score] for x, y, score in points]
+                for points, old, box in zip(objects, former, boxes, strict=True)
+            ]
+    return replace(outcome, values=values)
+
+
+def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tuple[int, int]) -> dict[str, Any]:
+    """Returns labels, scores and keypoints of a row, as far as the stage of the tracked boxes has them.
+
+    Args:
+        ratio: from pixels of the sent picture to those of the frame.
+        place: of the frame in its source.
+    """
+    stated: dict[str, Any] = {}
+    for _, type_, values in _details(needs, outcome):
+        if type_ is Type.LABELS:
+            stated["labels"] = values
+        elif type_ is Type.SCORES:
+            stated["scores"] = [round(float(score), 4) for score in values]
+        elif type_ is Type.KEYPOINTS and values:
+            stated["keypoints"] = [
+                [[round(x + place[0], 1), round(y + place[1], 1), round(float(score), 3)] for x, y, score in points]
+                for points in moved_keypoints(values, ratio)
+            ]
+    return stated
+
+
+def _details(needs: DagRequirements, outcome: Outcome) -> Iterator[tuple[Reference, Type, list[Any]]]:
+    """Yields the outputs with one entry for each box."""
+    reference = needs.tracked_boxes
+    count = len(outcome.values[reference]) if reference is not None else 0
+    for field, type_ in needs.kinds[needs.tracked].outputs.items():
+        each = Reference(needs.tracked, field)
+        values = outcome.values.get(each)
+        if isinstance(values, list) and len(values) == count:
+            yield each, type_, values
