@@ -16,10 +16,10 @@ from app.conversion.service.home_inputs import HomeInputs, InputPath, copy_input
 from app.conversion.service.submissions import Submission
 from app.homes.home_paths import home_path_of
 from app.homes.service import Homes
-from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.kit.clock import now
 from app.kit.web.http import checked
+from app.model_registry.schemas import InstalledDecoder
 from app.training.service import ConversionRequest
 from app.training.service.results import RegisteredModel, RegistrationRequest
 
@@ -86,7 +86,7 @@ class ResultConversions:
 class _DescriptionForm(BaseModel):
     """What conversion.json says for the registry."""
 
-    decoder: Decoder
+    decoder: InstalledDecoder
     preprocess: Preprocess | None
 
 

@@ -25,8 +25,15 @@ class Format(StrEnum):
     NEF = "nef"
 
 
+OWN_DECODER = re.compile(r"[a-z][a-z0-9_-]{1,39}")
+"""Names of decoders."""
+
+
 class Decoder(StrEnum):
-    """How the outputs of a model are read. AUTO: determined by their names and shapes."""
+    """How the outputs of a model are read. AUTO: determined by their names and shapes.
+
+    Decoder(name) is also that of a package, which need not be installed here: see `app.inference.installed_decoders`.
+    """
 
     AUTO = "auto"
     CLASSIFIER = "classifier"
@@ -44,10 +51,23 @@ class Decoder(StrEnum):
     DETR = "detr"
     RTDETR = "rtdetr"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Decoder | None:
+        if not isinstance(value, str) or not OWN_DECODER.fullmatch(value):
+            return None
+        decoder = str.__new__(cls, value)
+        decoder._name_, decoder._value_ = value.upper(), value
+        return decoder
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether it is one of the product."""
+        return self in _DECODER_NAMES
+
     @property
     def display_name(self) -> str:
         """The name of the family as its authors write it; pages translate those of AUTO and CLASSIFIER."""
-        return _DECODER_NAMES[self]
+        return _DECODER_NAMES.get(self, self.value)
 
 
 _DECODER_NAMES = {

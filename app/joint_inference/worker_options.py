@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
+from app.inference.installed_decoders import installed_decoders
 from app.inference.prediction import Batching, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
@@ -153,7 +154,7 @@ def _predictor(reader: ParameterReader) -> PredictorOptions:
         nms_threshold=reader.share("nms_threshold", 0.3),
         threads=reader.whole("threads", 1, least=1, most=64),
         provider=reader.choice("provider", ExecutionProvider.AUTO, tuple(ExecutionProvider)),
-        decoder=reader.choice("decoder", Decoder.AUTO, tuple(Decoder)),
+        decoder=reader.choice("decoder", Decoder.AUTO, installed_decoders()),
         preprocess=_preprocess(reader),
         input_size=_size(reader),
         classes=_names(reader, "classes"),

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, field_validator
 
 from app.conversion.options import Preprocess
+from app.inference.installed_decoders import check_installed, installed_decoders
 from app.inference.prediction import Decoder, Format
 from app.kit.access import MOST
 from app.kit.text.untrusted_json import read_json
@@ -28,6 +29,9 @@ MAX_CURSOR = 300
 MAX_PIN = MAX_NAME + 33
 MAX_LABELS_TEXT = MAX_LABELS * (MAX_LABEL + 2)
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+InstalledDecoder = Annotated[
+    Decoder, AfterValidator(check_installed), WithJsonSchema({"type": "string", "enum": [*installed_decoders()]})
+]
 Labels = Annotated[list[Annotated[str, Field(max_length=MAX_LABEL)]], Field(max_length=MAX_LABELS)]
 
 
@@ -72,7 +76,7 @@ class NewModel(_Versioned):
     name: Name
     job_id: Annotated[str, Field(max_length=64)]
     artifact: Format = Format.NEF
-    decoder: Decoder = Decoder.AUTO
+    decoder: InstalledDecoder = Decoder.AUTO
     """Decoder of its outputs; auto: recognized from their names and shapes."""
     labels: Labels = Field(default_factory=list)
     """Names of the classes, by index."""
@@ -82,7 +86,7 @@ class ModelUpload(_Versioned):
     """The text fields of a multipart body, beside its file `model`: an ONNX that its user uploads."""
 
     name: Name
-    decoder: Decoder = Decoder.AUTO
+    decoder: InstalledDecoder = Decoder.AUTO
     labels: Annotated[str, Field(max_length=MAX_LABELS_TEXT)] = ""
     """Names of the classes, one in each line."""
     preprocess: Preprocess | None = None
@@ -129,7 +133,7 @@ class ModelAnswer(BaseModel):
     twin_size_bytes: int
     twin_sha256: str
     """Of the ONNX that a BIE or NEF was made of, for where that cannot run itself; empty without one."""
-    decoder: Decoder
+    decoder: str
     labels: list[str]
     preprocess: dict[str, Any]
     inputs: list[TensorAnswer]

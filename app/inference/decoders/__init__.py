@@ -10,6 +10,7 @@ from app.inference.decoders.classifier import Classifier
 from app.inference.decoders.detr import Detr, Rtdetr
 from app.inference.decoders.fastestdet import Fastestdet
 from app.inference.decoders.nanodet import Nanodet
+from app.inference.decoders.own import own_families
 from app.inference.decoders.ssd import Ssd
 from app.inference.decoders.ultraface import Ultraface
 from app.inference.decoders.ultralytics import Yolov5, Yolov8, Yolov8Pose
@@ -38,7 +39,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 
 
 def family_of(named: Decoder, ports: Sequence[OutputSpec], size: Size) -> ModelFamily:
-    """Returns the family of that name; for AUTO the first that the outputs fit.
+    """Returns the family of that name; for AUTO the first that the outputs fit, those of installed packages last.
 
     Args:
         ports: the outputs of the model.
@@ -47,14 +48,20 @@ def family_of(named: Decoder, ports: Sequence[OutputSpec], size: Size) -> ModelF
     Raises:
         ModelUnusable: The outputs fit no family, or not the named one.
     """
-    fitting = (family for family in FAMILIES if named in (Decoder.AUTO, family.name) and family.fits(ports, size))
+    families = (*FAMILIES, *own_families())
+    fitting = (family for family in families if named in (Decoder.AUTO, family.name) and family.fits(ports, size))
     for family in fitting:
         if named is not Decoder.AUTO or family.is_typical(ports, size):
             return family
     outputs = ", ".join(f"{port.name} {shape_text(port.shape)}" for port in ports)
-    names = ", ".join(family.name for family in FAMILIES)
+    names = ", ".join(family.name for family in families)
     if named is Decoder.AUTO:
         raise ModelUnusable(f"no decoder understands the model's outputs: {outputs}", hint=f"Known are: {names}.")
+    if named not in {family.name for family in families}:
+        raise ModelUnusable(
+            f"the decoder {named.value} is not installed here, or cannot be loaded",
+            hint=f"Install its package where the model runs, or choose of {names}.",
+        )
     raise ModelUnusable(
         f"the model's outputs are not those of {named}: {outputs}",
         hint=f"Leave the decoder to auto, or choose of {names}.",

@@ -1,4 +1,7 @@
-"""What a decoder is: a family of models whose outputs are read alike; and non-maximum suppression."""
+"""What a decoder is: a family of models whose outputs are read alike; and non-maximum suppression.
+
+A custom one is an entry point of the group `modelmill.decoders`, `name = "module:Class"`, a subclass of `Detector`.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +50,17 @@ class DecodedOutputs:
 class ModelFamily(Protocol):
     """Has no state between pictures, so threads may share it."""
 
-    name: ClassVar[Decoder]
-    preprocess: ClassVar[Preprocess]
-    """Default preprocessing of its models."""
-    usual_size: ClassVar[Size]
-    """Size of an input that leaves its sides open; zeros if the family has no usual size."""
+    @property
+    def name(self) -> Decoder:
+        """The name by which it is chosen."""
+
+    @property
+    def preprocess(self) -> Preprocess:
+        """Default preprocessing of its models."""
+
+    @property
+    def usual_size(self) -> Size:
+        """Size of an input that leaves its sides open; zeros if the family has no usual size."""
 
     def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
         """Returns default names of the classes of a model with these outputs; empty if they are not known."""
@@ -95,8 +104,11 @@ class Detections:
 
 class Detector:
     """What all detectors have in common: thresholds, suppression, names of classes, and the conversion to the picture's
-    pixels."""
+    pixels. A subclass gives `fits` and `find`."""
 
+    name: ClassVar[Decoder]
+    preprocess: ClassVar[Preprocess]
+    usual_size: ClassVar[Size]
     other_channels: ClassVar[int | None] = None
     """Channels of the first output that are not classes: box, object score; None for a detector of faces."""
 
@@ -105,6 +117,10 @@ class Detector:
         if self.other_channels is None:
             return FACE
         return COCO if len(COCO) + self.other_channels in ports[0].shape[1:] else ()
+
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
+        """See `ModelFamily.fits`."""
+        raise NotImplementedError
 
     def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
         """See `ModelFamily.is_typical`."""

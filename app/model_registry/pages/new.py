@@ -17,6 +17,7 @@ from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Status
 from app.conversion.service.uploads import parts_of, split_model
 from app.conversion.store import JobFilter
+from app.inference.installed_decoders import installed_decoders
 from app.inference.prediction import Decoder, Format
 from app.kit.clock import now
 from app.kit.errors import BadInput, ModelmillError
@@ -30,7 +31,7 @@ from app.model_registry.access import models_of
 from app.model_registry.job_models import not_completed
 from app.model_registry.model import MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
 from app.model_registry.pages.models import AREA
-from app.model_registry.schemas import MAX_LABELS_TEXT
+from app.model_registry.schemas import MAX_LABELS_TEXT, InstalledDecoder
 from app.settings import settings_of
 
 OFFERED_JOBS = 50
@@ -57,7 +58,7 @@ class NewForm(BaseModel):
     note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
     job_id: Annotated[str, Field(max_length=64)] = ""
     artifact: Format = Format.NEF
-    decoder: Decoder = Decoder.AUTO
+    decoder: InstalledDecoder = Decoder.AUTO
     labels: Annotated[str, Field(max_length=MAX_LABELS_TEXT)] = ""
 
 
@@ -132,7 +133,7 @@ def _page(request: Request, draft: ModelDraft) -> Response:
         area=AREA,
         draft=draft,
         jobs=_jobs(request, draft.values["job_id"]),
-        decoders=list(Decoder),
+        decoders=installed_decoders(),
         ways=_ways(draft),
         max_bytes=settings_of(request).max_model_bytes,
     )

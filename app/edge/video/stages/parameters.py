@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
+from app.inference.installed_decoders import installed_decoders
 from app.inference.prediction import Batching, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.video.errors import BadStage
@@ -63,8 +64,8 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
         BadStage: A parameter is not valid.
     """
     threshold = number(parameters, "score_threshold", score, 0, 1)
-    decoder = _choice(parameters, "decoder", Decoder.AUTO, Decoder)
-    provider = _choice(parameters, PROVIDER, ExecutionProvider.AUTO, ExecutionProvider)
+    decoder = _choice(parameters, "decoder", Decoder.AUTO, installed_decoders())
+    provider = _choice(parameters, PROVIDER, ExecutionProvider.AUTO, tuple(ExecutionProvider))
     return PredictorOptions(
         score_threshold=threshold,
         candidate_threshold=threshold,
@@ -75,11 +76,12 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
     )
 
 
-def _choice(parameters: Mapping[str, str], name: str, default: Choice, choices: type[Choice]) -> Choice:
+def _choice(parameters: Mapping[str, str], name: str, default: Choice, choices: Sequence[Choice]) -> Choice:
     text = parameters.get(name, "").strip().lower() or default.value
-    if text not in set(choices):
+    chosen = next((choice for choice in choices if choice == text), None)
+    if chosen is None:
         raise BadStage(f"There is no {name} {text[:80]!r}.", hint=f"Known are {', '.join(choices)}.")
-    return choices(text)
+    return chosen
 
 
 def region_of(parameters: Mapping[str, str]) -> Region | None:
