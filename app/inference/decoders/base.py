@@ -212,15 +212,19 @@ def box_and_score_ports(ports: Sequence[OutputSpec]) -> tuple[OutputSpec, Output
     return (boxes, scores) if fit and scores.shape[2] != 1 else None
 
 
+TOLERANCE = 0.05
+"""Probabilities of an int8 model may lie so far outside of 0..1."""
+
+
 def shares_of(values: Floats, *, is_exclusive: bool) -> Floats:
-    """Returns scores in 0..1, N×C. What lies in 0..1 stays; anything else are logits.
+    """Returns scores in 0..1, N×C. What lies in 0..1, about so for an int8 model, stays; anything else are logits.
 
     Args:
         values: N×C.
         is_exclusive: whether the classes of a row exclude each other (softmax), or not (sigmoid).
     """
-    if values.min(initial=0) >= 0 and values.max(initial=0) <= 1:
-        return values
+    if values.min(initial=0) >= -TOLERANCE and values.max(initial=0) <= 1 + TOLERANCE:
+        return np.clip(values, 0, 1)
     if not is_exclusive:
         shares: Floats = 1 / (1 + np.exp(-values))
         return shares

@@ -81,27 +81,36 @@ def open_onnx(
     return HostRuntime(
         f"{_version(opened.provider)} · {form}",
         "; ".join(filter(None, (why, opened.why))),
-        only_input([tensor for tensor in inputs if tensor.name != ORIGINAL_SIZES]),
+        only_input([tensor for tensor in inputs if tensor.name not in (ORIGINAL_SIZES, MASK)]),
         outputs,
-        lambda arrays: run(session, {**arrays, **original_sizes(inputs, arrays)}),
+        lambda arrays: run(session, {**arrays, **size_inputs(inputs, arrays)}),
         provider=opened.provider,
     )
 
 
 ORIGINAL_SIZES = "orig_target_sizes"
 """The second input of RT-DETR's and D-FINE's usual export: width and height in whose pixels the boxes are given."""
+MASK = "pixel_mask"
+"""The second input of DETR's export by optimum: 1 where the picture lies."""
 
 
-def original_sizes(inputs: Sequence[Tensor], arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Returns the sizes of the pictures as a model with `ORIGINAL_SIZES` takes them, so that its boxes are in pixels of
-    its input; empty for other models.
+def size_inputs(inputs: Sequence[Tensor], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns the values of the inputs beside the picture that tell its size: boxes are in pixels of the whole input,
+    and the picture fills it; empty for most models.
 
     Args:
         arrays: the picture's input, in NCHW.
     """
     (pictures,) = arrays.values()
-    sizes = np.tile(np.array(pictures.shape[:-3:-1]), (len(pictures), 1))
-    return {tensor.name: sizes.astype(tensor.dtype) for tensor in inputs if tensor.name == ORIGINAL_SIZES}
+    count, height, width = (pictures.shape[axis] for axis in (0, -2, -1))
+    values: dict[str, Array] = {}
+    for tensor in inputs:
+        if tensor.name == ORIGINAL_SIZES:
+            values[tensor.name] = np.tile(np.array([width, height], tensor.dtype), (count, 1))
+        elif tensor.name == MASK:
+            usual = zip(tensor.shape, (count, height, width), strict=True)
+            values[tensor.name] = np.ones([side or own for side, own in usual], tensor.dtype)
+    return values
 
 
 def open_host_nef(path: Path, threads: int, *, why: str = "") -> HostRuntime:

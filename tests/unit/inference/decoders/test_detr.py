@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import exp
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -84,9 +85,12 @@ def test_order_and_further_outputs_do_not_matter_and_three_classes_are_no_box() 
     assert len(boxes) > 10
 
 
-def test_probabilities_stay() -> None:
+@pytest.mark.parametrize("inexact", [0, 0.02])
+def test_probabilities_stay_also_those_of_an_int8_model(inexact: float) -> None:
     outputs = queries(300, 80)
     again = {**outputs, "logits": 1 / (1 + np.exp(-outputs["logits"]))}
+    again["logits"][0, 1] = -inexact
+    outputs["logits"][0, 1] = -40
     for one, other in zip(read(outputs, Decoder.RTDETR), read(again, Decoder.RTDETR), strict=True):
         assert one.label == other.label
         assert one.score == pytest.approx(other.score, abs=1e-5)
@@ -164,6 +168,43 @@ def test_the_post_processed_export_is_given_the_size_that_it_takes(tmp_path: Pat
     (box,) = predictor.predict(plain(204, 204, 204, width=128, height=128)).boxes
     assert [box.x1, box.y1, box.x2, box.y2] == pytest.approx([32, 64, 64, 128])
     assert (box.label, box.score) == (2, pytest.approx(0.8, rel=1e-4))
+
+
+def masked(shape: list[Any]) -> onnx.ModelProto:
+    """As optimum exports DETR: a picture and a mask. The first query's class is sure as far as the mask is filled."""
+    logits, boxes, places = (np.zeros((1, 100, width), np.float32) for width in (92, 4, 92))
+    logits[0, :, 91], places[0, 0, 3], boxes[0, 0] = 10, 30, [0.5, 0.5, 0.5, 0.5]
+    nodes = [
+        helper.make_node("Cast", ["pixel_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["mask"], ["share"], keepdims=0),
+        helper.make_node("ReduceMean", ["pixel_values"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["mean", "zero"], ["nought"]),
+        helper.make_node("Mul", ["places", "share"], ["sure"]),
+        helper.make_node("Add", ["base", "sure"], ["logits"]),
+        helper.make_node("Add", ["boxes", "nought"], ["pred_boxes"]),
+    ]
+    weights = {"base": logits, "places": places, "boxes": boxes, "zero": np.zeros((), np.float32)}
+    graph = helper.make_graph(
+        nodes,
+        "detr",
+        [
+            helper.make_tensor_value_info("pixel_values", TensorProto.FLOAT, ["n", 3, 32, 64]),
+            helper.make_tensor_value_info("pixel_mask", TensorProto.INT64, shape),
+        ],
+        [
+            helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 100, 92]),
+            helper.make_tensor_value_info("pred_boxes", TensorProto.FLOAT, [1, 100, 4]),
+        ],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.mark.parametrize("shape", [["n", 64, 64], ["n", "h", "w"]])
+def test_the_mask_of_detrs_export_is_filled(tmp_path: Path, shape: list[Any]) -> None:
+    (box,) = opened(tmp_path, masked(shape)).predict(plain(1, 2, 3, width=80, height=40)).boxes
+    assert [box.x1, box.y1, box.x2, box.y2] == pytest.approx([20, 10, 60, 30])
+    assert box.label == 3
 
 
 def test_detr_runs_on_a_picture_and_names_the_classes_of_coco(tmp_path: Path) -> None:
