@@ -19,7 +19,7 @@ def drivers(cameras: Cameras, media_server: str = "") -> Sequence[WorkloadDriver
     from app.edge.joint.driver import JointDriver
     from app.edge.video.drivers import JobDriver, StageHostDriver
 
-    return (JointDriver(cameras), JobDriver(cameras, media_server), StageHostDriver())
+    return (JointDriver(cameras, media_server), JobDriver(cameras, media_server), StageHostDriver())
 
 
 def run_node(options: AgentOptions) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from app.inference.broadcast import MAX_FPS, MAX_PATH, MAX_WIDTH, MIN_FPS, MIN_WIDTH, PATH, Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.installed_decoders import installed_decoders
 from app.inference.prediction import Batching, Decoder, ExecutionProvider, PredictorOptions
@@ -15,7 +16,7 @@ from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
 from app.joint_inference.model.resource import Role, Specification
-from app.joint_inference.model.sources import NamedSource, read_sources
+from app.joint_inference.model.sources import BROADCAST, NamedSource, read_sources
 from app.joint_inference.model.tally import RowChoice
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 
@@ -85,6 +86,8 @@ class EdgeOptions:
     """Folder of the data home in which hard samples are kept, for the web; empty: none."""
     rows: RowChoice = RowChoice.ALL
     """Which samples leave a row of what was answered."""
+    broadcast: Broadcast | None = None
+    """Of the streams, to the media server of the node; None: none."""
 
     def waits(self, *, is_live: bool) -> bool:
         """Does a stream of such a source wait for the cloud?"""
@@ -131,6 +134,7 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         ),
         collect=reader.text("collect"),
         rows=reader.choice("rows", RowChoice.ALL, tuple(RowChoice)),
+        broadcast=_broadcast(reader),
     )
 
 
@@ -186,6 +190,19 @@ def _sources(reader: ParameterReader) -> tuple[NamedSource, ...]:
         return read_sources(text) if text else ()
     except ValueError as error:
         raise refused("source", text, str(error)) from None
+
+
+def _broadcast(reader: ParameterReader) -> Broadcast | None:
+    path = reader.text(BROADCAST)
+    fps = reader.number("broadcast_fps", Broadcast.fps, least=MIN_FPS, most=MAX_FPS)
+    width = reader.whole("broadcast_width", Broadcast.width, least=MIN_WIDTH, most=MAX_WIDTH)
+    if not path:
+        return None
+    if len(path) > MAX_PATH or PATH.fullmatch(path) is None:
+        raise refused(BROADCAST, path, "a name of letters, digits, '.', '_' and '-', with '/' between parts")
+    if not reader.text("source"):
+        raise refused(BROADCAST, path, "together with a source, whose pictures are broadcast")
+    return Broadcast(path, fps, width)
 
 
 def _preprocess(reader: ParameterReader) -> dict[str, Any]:

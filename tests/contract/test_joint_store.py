@@ -17,7 +17,7 @@ from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import Condition, ConditionType, conditions_after
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service.services import Services
-from app.kit.errors import BadInput
+from app.kit.errors import BadInput, Conflict
 from app.kit.sql import Database
 from app.nodes.service import Nodes
 from tests.harness.databases import database, empty, postgres, together, url
@@ -72,6 +72,33 @@ def test_a_name_is_taken_once_in_a_namespace_of_its_owner(services: Services) ->
         made(services)
     made(services, namespace="other")
     made(services, user="bob")
+
+
+def test_a_path_of_a_broadcast_is_taken_once_on_a_node_whoever_owns_the_service(services: Services) -> None:
+    shown = {"parameters": {"source": "video:0", "broadcast": "door"}}
+    first = made(services, **shown)
+    with pytest.raises(Conflict, match="'door'"):
+        made(services, "other", user="bob", **shown)
+    made(services, "elsewhere", user="bob", **{**shown, "edge": "edge1"})
+    other = made(services, "other", user="bob", parameters={"source": "video:0", "broadcast": "yard"})
+    with pytest.raises(Conflict, match="'door'"):
+        services.replace("bob", "default", other.name, gate("other", **shown), now=NOW)
+    again = services.replace("alice", "default", first.name, gate(**shown, algorithm="CloudOnly"), now=NOW)
+    services.delete("alice", "default", again.name, now=NOW)
+    services.replace("bob", "default", other.name, gate("other", **shown), now=NOW)
+
+
+def test_services_on_the_nodes_of_a_selector_have_paths_of_their_own(services: Services) -> None:
+    def fleet(name: str) -> dict[str, Any]:
+        document = gate(name, parameters={"source": "video:0", "broadcast": "door"})
+        del document["spec"]["edgeWorker"]["nodeName"]
+        document["spec"]["edgeWorker"]["nodeSelector"] = {"site": "berlin"}
+        return document
+
+    made(services, parameters={"source": "video:0", "broadcast": "door"})
+    services.create("bob", fleet("all"), now=NOW)
+    with pytest.raises(Conflict, match="site=berlin"):
+        services.create("alice", fleet("more"), now=NOW)
 
 
 def test_of_many_who_make_the_same_at_once_one_succeeds(services: Services) -> None:

@@ -11,14 +11,19 @@ import av
 import numpy as np
 import pytest
 
-from app.edge.video.runner import broadcaster as broadcasting
-from app.edge.video.runner import rtsp_push
-from app.edge.video.runner.broadcaster import FLAG, NO_SERVER, Broadcaster
+from app.edge.joint.joint import JointInference
+from app.edge.joint.stream import SourceStreams
+from app.edge.media import broadcaster as broadcasting
+from app.edge.media import rtsp_push
+from app.edge.media.broadcaster import FLAG, NO_SERVER, Broadcaster
+from app.edge.media.rtsp_push import STALLED
 from app.edge.video.runner.preview import PreviewScene
-from app.edge.video.runner.rtsp_push import STALLED
-from app.inference.prediction import Picture
+from app.inference.broadcast import Broadcast, BroadcastState
+from app.inference.prediction import Box, Picture, Prediction
+from app.joint_inference.hard_examples import make
+from app.joint_inference.model.sources import NamedSource, SourceBroadcast, source_broadcasts
+from app.joint_inference.worker_options import EdgeOptions
 from app.kit.backoff import GrowingPause
-from app.video.model.broadcast import Broadcast, BroadcastState
 from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
 from tests.harness.ports import free_port
@@ -133,6 +138,30 @@ def test_without_a_media_server_the_job_goes_on_and_says_why() -> None:
     assert job.until_failed() == NO_SERVER
     assert not job.broadcaster.state()["is_sending"]
     job.broadcaster.close()
+
+
+@pytest.mark.exhaustive
+def test_a_service_sends_its_streams_with_boxes_and_reports_it(tmp_path: Path, server: RtspServer) -> None:
+    class Small:
+        def predict(self, picture: Picture) -> Prediction:  # the real one's
+            return Prediction(boxes=(Box(20, 60, 60, 100, 0.9),))
+
+    clip, settings = video(tmp_path / "clip.mp4", frames=50), Broadcast("door", fps=20.0, width=160)
+    options = EdgeOptions(sources=(NamedSource("", str(clip)),), loop=True, fps=20, broadcast=settings)
+    with JointInference(Small(), make("EdgeOnly", {}), options, big_model=None, service="s") as joint:
+        streams = SourceStreams(joint, server.url(ACCOUNT, "in"))
+        streams.start()
+
+        def state() -> SourceBroadcast:
+            return next(source_broadcasts(joint.status_report()["detail"]))
+
+        assert until(state, lambda state: state.is_sending).url == server.url(path="in/door")
+        assert max(int(np.ptp(picture)) for picture in played(server)) > 50, "boxes are drawn"
+        server.kill()
+        assert until(state, lambda state: bool(state.problem))
+        seen = joint.tally().inferences
+        until(lambda: joint.tally().inferences > seen + 5)
+        streams.close()
 
 
 def test_a_job_reports_its_broadcast_and_goes_on_although_the_server_is_gone(

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from app.bootstrap.container import Container
+from app.inference.broadcast import Broadcast
 from app.kit.clock import from_text, now
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import Caller
@@ -24,7 +25,6 @@ from app.kit.web.sse import change_frames
 from app.video import store
 from app.video.cli.tables import job_lines
 from app.video.errors import VideoJobNotFound
-from app.video.model.broadcast import Broadcast
 from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
 from app.video.scheduling.registry import policies
 from tests.harness.page_text import text_of

@@ -22,10 +22,11 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from app.cli import main
+from app.edge.media.video_writer import FORMATS
 from app.edge.video.runner.preview import PreviewStream
 from app.edge.video.runner.recorder import FOLDER, Recorder
 from app.edge.video.runner.runner_server import application
-from app.edge.video.runner.video_segments import FORMATS, SegmentRing, SegmentWriter
+from app.edge.video.runner.video_segments import SegmentRing, SegmentWriter
 from app.kit.cli.command import Exit
 from app.kit.clock import now, to_text
 from app.results.model.event import RuleEvent

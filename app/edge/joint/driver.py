@@ -22,7 +22,7 @@ from app.edge.joint.work import VARIABLE, Work
 from app.inference.sources.allow_list import SourceNotOffered, resolved
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
-from app.joint_inference.model.sources import NamedSource, read_sources
+from app.joint_inference.model.sources import BROADCAST, NamedSource, read_sources
 from app.kit.network.addresses import reachable_url, without_credentials
 from app.nodes.model import Order
 
@@ -40,13 +40,15 @@ class JointDriver:
 
     kind = PLURAL
 
-    def __init__(self, cameras: Cameras) -> None:
+    def __init__(self, cameras: Cameras, media_server: str = "") -> None:
         """Creates the driver.
 
         Args:
             cameras: of this node, with the sources that services may open as a stream.
+            media_server: the URL below which pictures are broadcast, perhaps with user and password; empty: none.
         """
         self._cameras = cameras
+        self._media_server = media_server
 
     def blobs(self, order: Order) -> list[Blob]:
         content = content_of(order)
@@ -65,6 +67,8 @@ class JointDriver:
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
         content = content_of(order)
         is_encrypted = _serves_encrypted(content, place)
+        worker = content.worker
+        media_server = self._media_server if worker.parameters.get(BROADCAST) and worker.is_builtin else ""
         work = Work(
             content,
             model=place.blobs[content.model.sha256],
@@ -76,13 +80,14 @@ class JointDriver:
             node=place.node,
             provider=place.provider,
             sources=self._sources(content),
+            media_server=media_server,
             former=place.blobs.get(content.former.sha256) if content.former else None,
             former_twin=place.blobs.get(content.former.twin_sha256) if content.former else None,
             tls=place.tls.credentials,
             is_encrypted=is_encrypted,
         )
         file = place.folder / "work.json"
-        worker = content.worker
+        depends_on = {**_depends_on(content), **({"media_server": media_server} if media_server else {})}
         restarts = worker.parameters.get("restart_policy") != "never"
         if worker.is_builtin:
             work.write(file)
@@ -93,7 +98,7 @@ class JointDriver:
                 health_url=_health_url(work),
                 is_encrypted=is_encrypted,
                 restarts=restarts,
-                depends_on=_depends_on(content),
+                depends_on=depends_on,
             )
         script = script_of(worker.script_dir, worker.script_boot_file, place.scripts)
         work.write(file)
@@ -103,7 +108,7 @@ class JointDriver:
             environment,
             listens=content.role is Role.CLOUD,
             restarts=restarts,
-            depends_on=_depends_on(content),
+            depends_on=depends_on,
         )
 
     def _sources(self, content: OrderContent) -> tuple[NamedSource, ...]:

@@ -71,7 +71,8 @@ def run(work: Work) -> None:
     """Run until SIGTERM. It listens before it reports that it is running."""
     listening = listen(work.host, work.port)
     with JointInference.of(work) as joint:
-        streams = SourceStreams(joint)
+        has_several_nodes = bool(work.content.specification.edge.selector)
+        streams = SourceStreams(joint, work.media_server, work.node if has_several_nodes else "")
         streams.start()
         serve(EdgeServer(joint, work.service).app, host=work.host, port=work.port, listening=listening)
         streams.close()

@@ -31,6 +31,7 @@ from app.inference.predictor import open_predictor
 from app.inference.region import Crop
 from app.joint_inference.hard_examples import HardExampleAlgorithm, Verdict
 from app.joint_inference.model.content import BigModel
+from app.joint_inference.model.sources import BROADCASTS
 from app.joint_inference.model.tally import Breaker, Source, Tally
 from app.joint_inference.worker_options import EdgeOptions, MiningMode, algorithm_of, edge_options
 from app.kit.clock import now as clock
@@ -89,6 +90,8 @@ class JointInference:
         self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_now())
         self.status = RUNNING
         self.detail: dict[str, Any] = {}
+        self.broadcasts: Callable[[], list[dict[str, Any]]] = list
+        """Returns the states of the broadcasts of its streams, for the report."""
         self._on_final = on_final
         self._budget = UploadBudget(options.max_upload_ratio)
         self._decision = threading.Lock()
@@ -220,6 +223,8 @@ class JointInference:
     def status_report(self) -> dict[str, Any]:
         """Returns the report to the agent."""
         detail = {**self.detail, "rowsLost": self.rows.lost} if self.rows.lost else dict(self.detail)
+        if broadcasts := self.broadcasts():
+            detail[BROADCASTS] = broadcasts
         comparison = self._comparison.to_json() if self._comparison is not None else {}
         detail["comparison"] = comparison  # also if there is none, which ends the report of an earlier comparison
         return {"status": self.status, "taskInfo": self.tally().to_task_info(), "detail": detail}

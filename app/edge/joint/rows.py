@@ -124,7 +124,7 @@ def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequen
         size: width and height of the picture.
         labels: names of the classes, by number.
     """
-    boxes = _objects(outcome.final, size)
+    boxes = objects_of(outcome.final, size)
     crop = place.crop
     if crop is not None:
         boxes = crop.in_source(boxes)
@@ -145,7 +145,8 @@ def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequen
     }
 
 
-def _objects(prediction: Prediction, size: tuple[int, int]) -> Sequence[Box]:
+def objects_of(prediction: Prediction, size: tuple[int, int]) -> Sequence[Box]:
+    """Returns its boxes; of a classifier one as large as the picture, whose width and height are given."""
     if prediction.label is None:
         return prediction.boxes
     return [Box(0.0, 0.0, float(size[0]), float(size[1]), prediction.probabilities[prediction.label], prediction.label)]

@@ -7,6 +7,7 @@ import threading
 
 from app.edge.joint.joint import FAILED, JointInference
 from app.edge.joint.source_tracker import SourceTracker
+from app.edge.joint.stream_broadcasts import StreamBroadcasts
 from app.inference.errors import DecoderMissing, InferenceFailed
 from app.inference.sources import Frame, open_source
 from app.joint_inference.model.sources import NamedSource
@@ -22,12 +23,14 @@ logger = logging.getLogger(__name__)
 class SourceStreams:
     """All streams of a worker. When each has ended, the worker is complete."""
 
-    def __init__(self, joint: JointInference) -> None:
+    def __init__(self, joint: JointInference, media_server: str = "", node: str = "") -> None:
+        """For media_server and node, see StreamBroadcasts."""
         sources = joint.options.sources
-        tracker = SourceTracker(joint, sources)
-        self._streams = [SourceStream(joint, source, tracker) for source in sources]
+        tracker, self._broadcasts = SourceTracker(joint, sources), StreamBroadcasts(joint, media_server, node)
+        self._streams = [SourceStream(joint, source, tracker, self._broadcasts) for source in sources]
 
     def start(self) -> None:
+        self._broadcasts.start()
         for stream in self._streams:
             stream.start()
 
@@ -37,13 +40,17 @@ class SourceStreams:
             stream.stop()
         for stream in self._streams:
             stream.close()
+        self._broadcasts.close()
 
 
 class SourceStream:
     """Runs in a thread of its own. A broken source is reopened after a pause."""
 
-    def __init__(self, joint: JointInference, source: NamedSource, tracker: SourceTracker) -> None:
+    def __init__(
+        self, joint: JointInference, source: NamedSource, tracker: SourceTracker, broadcasts: StreamBroadcasts
+    ) -> None:
         self.joint = joint
+        self._broadcasts = broadcasts
         self.source = source
         self._tracker = tracker
         self._gate = joint.options.gate.motion_gate()
@@ -105,6 +112,7 @@ class SourceStream:
                 id = f"{name}-{frame.index:08d}" if name else f"{frame.index:08d}"
                 pending = self.joint.submit(picture, id=id, origin=frame.origin, waits=waits, crop=crop, source=name)
                 is_hard = pending.verdict.is_hard
+                self._broadcasts.show(name, frame.index, pending)
         except InferenceFailed as error:
             self._note(f"{frame.origin}: {error.message}")
             self.joint.status = FAILED  # until a frame succeeds

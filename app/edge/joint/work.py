@@ -53,6 +53,8 @@ class Work:
     """The node's own, for a worker without one."""
     sources: tuple[NamedSource, ...] = ()
     """What it may open as its streams, whatever its parameters say."""
+    media_server: str = ""
+    """The URL below which its pictures are broadcast; empty: the node has none."""
 
     @property
     def namespace(self) -> str:
@@ -88,6 +90,7 @@ class Work:
             "node": self.node,
             "provider": self.provider,
             "sources": [list(source) for source in self.sources],
+            "media_server": self.media_server,
             "former": str(self.former) if self.former else "",
             "former_twin": str(self.former_twin) if self.former_twin else "",
             "tls": self.tls.to_json() if self.tls else [],
@@ -110,6 +113,7 @@ class Work:
                 str(data["node"]),
                 provider=ExecutionProvider(data["provider"]),
                 sources=tuple(NamedSource(name, source) for name, source in data["sources"]),
+                media_server=str(data["media_server"]),
                 former=Path(data["former"]) if data["former"] else None,
                 former_twin=Path(data["former_twin"]) if data["former_twin"] else None,
                 tls=Credentials.from_json(data["tls"]),

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from app.joint_inference.model.sources import source_states
+from app.joint_inference.model.sources import source_broadcasts, source_states
 from app.joint_inference.model.status import Reason, current_of
 from app.joint_inference.model.tally import upload_share_key
 from app.kit.cli.tables import table_of
@@ -84,6 +84,10 @@ def _worker_lines(worker: Json) -> Iterator[str]:
         last = f"last picture {source.last_frame_at}" if source.last_frame_at else ""
         facts = [source.name, source.status.value, f"since {source.since}", f"{source.frames} pictures", last]
         yield f"source     {'  '.join(filter(None, (*facts, source.message)))}"
+    for broadcast in source_broadcasts(worker.get("detail") or {}):
+        state = "sending" if broadcast.is_sending else "not sending"
+        facts = [broadcast.source, broadcast.url, state, f"{broadcast.frames} frames", broadcast.problem]
+        yield f"broadcast  {'  '.join(filter(None, facts))}"
     if worker["state"] in TROUBLED:
         yield from (f"           {line}" for line in worker.get("log") or ())
 

@@ -12,6 +12,10 @@ NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,31})=(.+)", re.ASCII)
 MOST_SOURCES = 16
 SOURCES = "sources"
 """Key in a worker's report of itself."""
+BROADCAST = "broadcast"
+"""The parameter with the path of the broadcast."""
+BROADCASTS = "broadcasts"
+"""Key in a worker's report of itself."""
 MOST_TEXT = 500
 
 
@@ -81,6 +85,37 @@ def source_states(detail: Mapping[str, Any]) -> Iterator[SourceState]:
             _text(state.get("last_frame_at")),
             *(_count(state.get(name)) for name in ("frames", "hard", "still", "damaged")),
         )
+
+
+@dataclass(frozen=True)
+class SourceBroadcast:
+    """The broadcast of a source, as its worker reports it; see BroadcastState."""
+
+    source: str
+    """Name of the source."""
+    url: str
+    is_sending: bool
+    frames: int
+    connections: int
+    core_share: float
+    problem: str
+
+
+def source_broadcasts(detail: Mapping[str, Any]) -> Iterator[SourceBroadcast]:
+    """Yields the broadcasts in a worker's report of itself, which may be anything."""
+    states = detail.get(BROADCASTS)
+    for state in states[:MOST_SOURCES] if isinstance(states, list) else ():
+        if isinstance(state, Mapping):
+            share = state.get("core_share")
+            yield SourceBroadcast(
+                _text(state.get("source")),
+                _text(state.get("url")),
+                state.get("is_sending") is True,
+                _count(state.get("frames")),
+                _count(state.get("connections")),
+                float(share) if isinstance(share, int | float) and 0 <= share < 1000 else 0.0,
+                _text(state.get("problem")),
+            )
 
 
 def _text(value: object) -> str:

@@ -19,7 +19,14 @@ from app.joint_inference.model.rollout import (
     change_text,
     policy_of,
 )
-from app.joint_inference.model.sources import SOURCES, SourceState, source_states
+from app.joint_inference.model.sources import (
+    BROADCASTS,
+    SOURCES,
+    SourceBroadcast,
+    SourceState,
+    source_broadcasts,
+    source_states,
+)
 from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import ConditionType, Reason, current_of
 from app.joint_inference.model.stream import STREAM, stream_end
@@ -30,7 +37,7 @@ from app.nodes.model import Node, WorkerReport
 
 ENDING = "Ending"
 TOP_CLASSES = 3
-SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", "comparison", STREAM, SOURCES})
+SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", "comparison", STREAM, SOURCES, BROADCASTS})
 """Of what a worker says of itself: what has a place of its own."""
 
 
@@ -107,6 +114,8 @@ class ServiceWorkerView:
     """What an edge worker has counted."""
     sources: tuple[SourceState, ...] = ()
     """Of an edge worker's streams."""
+    broadcasts: tuple[SourceBroadcast, ...] = ()
+    """Of these streams."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +222,7 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
         further,
         figures,
         tuple(source_states(report.detail)) if report else (),
+        tuple(source_broadcasts(report.detail)) if report else (),
     )
 
 

@@ -16,6 +16,7 @@ from app.joint_inference.model.fleet import placed_on
 from app.joint_inference.model.resource import PLURAL, Role, Service, specification_of
 from app.joint_inference.model.rollout import RolloutAction
 from app.joint_inference.model.status import completed
+from app.joint_inference.service.broadcasts import check_broadcast
 from app.joint_inference.service.changes import (
     names_version,
     new_service,
@@ -80,12 +81,13 @@ class Services:
 
         Raises:
             InvalidResource: It breaks the schema; ModelsDiffer: its models do not go together.
-            ServiceExists: Its name is taken.
+            ServiceExists: Its name is taken; Conflict: the path of its broadcast is.
         """
         fit = validated(resource, namespace=namespace)
         try:
             with self.database.write() as conn:
                 self._refuse_mismatch(conn, user, fit["spec"])
+                check_broadcast(conn, fit["spec"])
                 created = store.add_service(conn, new_service(user, fit, to_text(now), by), to_text(now))
         except store.NameTaken:
             named = fit["metadata"]
@@ -107,7 +109,7 @@ class Services:
         Raises:
             InvalidResource: It breaks the schema, or its models do not go together.
             ServiceNotFound: It is not this user's, either.
-            ServiceChanged: It was changed meanwhile.
+            ServiceChanged: It was changed meanwhile; Conflict: the path of its broadcast is taken.
         """
         return self.change(user, namespace, name, lambda _: (resource, None), now=now, by=by)
 
@@ -141,6 +143,7 @@ class Services:
             fit = of_this_name(validated(resource, namespace=namespace), name)
             if fit["spec"] != service.spec:
                 self._refuse_mismatch(conn, user, fit["spec"])
+                check_broadcast(conn, fit["spec"], service.uid)
             changed = replaced(conn, service, fit, to_text(now), by, managed)
         return self._notify(changed)
 

@@ -31,5 +31,6 @@ from app.joint_inference.store.services import (
     selecting,
     there_for,
     there_with_models_of,
+    there_with_text,
     uids,
 )

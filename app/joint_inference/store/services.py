@@ -193,6 +193,13 @@ def there_with_models_of(conn: Connection, owner: str) -> list[Service]:
     return [to_service(row) for row in conn.execute(query.order_by(services.c.created_at, services.c.uid))]
 
 
+def there_with_text(conn: Connection, text: str) -> list[Service]:
+    """Those that are not being deleted already, and have this text in their spec."""
+    has_text = services.c.spec.contains(text, autoescape=True)
+    query = sa.select(services).where(has_text, IS_THERE, services.c.deleted_at.is_(None))
+    return [to_service(row) for row in conn.execute(query)]
+
+
 def selecting(conn: Connection) -> list[str]:
     """The uids of those that select their edge nodes by labels."""
     is_fleet = services.c.spec.contains('"nodeSelector"')

@@ -2,47 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TypedDict
-
-from app.kit.text.json_form import JsonDocument
+from app.inference.broadcast import MAX_FPS, MAX_PATH, PATH, Broadcast, BroadcastState
 from app.video.model.drawn_video import read_fps, read_width
 from app.video.model.reader import Reader
 
 PLACE = "dag.broadcast"
 KEYS = ("path", "fps", "width")
-MAX_FPS = 30.0
-MAX_PATH = 100
-PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
-
-
-@dataclass(frozen=True)
-class Broadcast(JsonDocument):
-    """What a user demands of the broadcast of a job."""
-
-    path: str = ""
-    """Below the media server's address; empty: the uid of the job."""
-    fps: float = 10.0
-    """The most frames per second."""
-    width: int = 640
-    """The greatest width; smaller pictures are not enlarged."""
-
-
-class BroadcastState(TypedDict):
-    """What a runner reports on the broadcast of its job."""
-
-    url: str
-    """Where viewers find it, without user and password; empty: the node has no media server."""
-    is_sending: bool
-    frames: int
-    """Sent since the runner's start."""
-    connections: int
-    """Made since the runner's start."""
-    core_share: float
-    """The share of a core that drawing and encoding take."""
-    problem: str
-    """The last one, or why nothing is sent now; empty: there was none."""
 
 
 def read_broadcast(data: object, reader: Reader) -> Broadcast | None:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.inference.broadcast import Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.region import read_region
-from app.video.model.broadcast import Broadcast, read_broadcast
+from app.video.model.broadcast import read_broadcast
 from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
 from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type

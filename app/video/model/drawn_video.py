@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.inference.broadcast import MAX_WIDTH, MIN_FPS, MIN_WIDTH
 from app.video.model.reader import Reader
-
-MIN_FPS = 0.1
-MIN_WIDTH, MAX_WIDTH = 160, 1920
 
 
 def read_fps(fields: Mapping[str, Any], place: str, reader: Reader, default: float, *, most: float) -> float:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
+from app.inference.broadcast import BroadcastState
 from app.inference.prediction import ModelCard
 from app.kit.text.json_form import JsonDocument
-from app.video.model.broadcast import BroadcastState
 
 
 class PlanResult(TypedDict):

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from app.inference.broadcast import PATH, Broadcast
 from app.inference.frame_gate import STILL_S
 from app.inference.region import read_region
 from app.kit.errors import ModelmillError
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.editor import Problems
-from app.video.model.broadcast import PATH, Broadcast
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag_inputs import StageInput, dag_of, wire_inputs
 from app.video.model.job import Mode, RestartPolicy

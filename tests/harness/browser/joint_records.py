@@ -77,7 +77,7 @@ def set_scene(container: Container) -> None:
             detail={
                 "runtime": "onnxruntime 1.31 · ONNX twin",
                 "why": "no Kneron runtime (kp) on this node",
-                **({"sources": _sources(at)} if role is Role.EDGE else {}),
+                **({"sources": _sources(at), "broadcasts": _broadcasts()} if role is Role.EDGE else {}),
             },
         )
         camera = DiscoveredCamera("10.0.0.7", "http://10.0.0.7/onvif/device_service", "Front door", "X-100")
@@ -132,6 +132,13 @@ def _sources(at: datetime) -> list[dict[str, Any]]:
     }
     yard = {"name": "yard", "status": "no_signal", "since": begun, "message": "rtsp://10.0.0.7/1 cannot be opened."}
     return [door, yard]
+
+
+def _broadcasts() -> list[dict[str, Any]]:
+    """One that is sent, and one whose server is away."""
+    state = {"connections": 1, "core_share": 0.061, "url": "rtsp://media.example/cameras/"}
+    door = {**state, "source": "door", "url": f"{state['url']}door", "is_sending": True, "frames": 3210, "problem": ""}
+    return [door, {**state, "source": "yard", "url": f"{state['url']}yard", "frames": 0, "problem": "404 Not Found"}]
 
 
 def _add_fleet(container: Container, at: datetime) -> None:

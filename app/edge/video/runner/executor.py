@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from typing import Any
 
+from app.edge.media.picture_sizes import Size, resized
 from app.edge.video.runner.frame_context import (
     CapturedFrame,
     DagRequirements,
@@ -19,7 +20,6 @@ from app.edge.video.runner.frame_context import (
     Timing,
 )
 from app.edge.video.runner.frame_transport import KEPT_THERE, H264Uplinks, OutgoingPictures
-from app.edge.video.runner.resize import Size, resized
 from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageAnswer, StageClient, StageFailed
 from app.edge.video.runner.stage_router import StageRoute, StageRouter
 from app.edge.video.stage_host.errors import NoDecoder

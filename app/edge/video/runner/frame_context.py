@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.edge.media.picture_sizes import Size, size_of
 from app.edge.video.runner.frame_transport import OutgoingPictures
-from app.edge.video.runner.resize import Size, moved, ratio_of, size_of
+from app.edge.video.runner.resize import moved, ratio_of
 from app.edge.video.stages.registry import stage_class
 from app.inference.prediction import Picture
 from app.inference.region import Crop

@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from app.edge.video.runner.resize import Size, size_of
+from app.edge.media.picture_sizes import Size, size_of
 from app.inference.picture_codec import QUALITY, encode
 from app.inference.prediction import Picture
 from app.video.model.stage_call import H264, KEPT, RAW, Encoded

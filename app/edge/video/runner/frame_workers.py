@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.edge.media.picture_sizes import size_of
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, Outcome
 from app.edge.video.runner.frame_queues import ConcurrencyLimit, FrameQueue, ReorderBuffer
-from app.edge.video.runner.resize import fitted, size_of
+from app.edge.video.runner.resize import fitted
 from app.video.model.plan import Encoder, Plan
 
 MOST_IN_A_ROW = 20

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from app.edge.media.broadcaster import Broadcaster
 from app.edge.video.runner.agent_client import AgentClient
-from app.edge.video.runner.broadcaster import Broadcaster
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, needs_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.edge.media.paced_thread import SceneThread
+from app.edge.media.picture_sizes import Size, resized, size_of
 from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, Values, render
 from app.edge.video.runner.frame_transport import jpeg_bytes
-from app.edge.video.runner.resize import Size, resized, size_of
 from app.inference.prediction import Picture
 
 SNAPSHOT_WIDTH = 640
@@ -81,32 +81,6 @@ class PreviewStream:
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
-
-
-class SceneThread:
-    """A thread that does something with the newest scene, and is woken when there is a newer one."""
-
-    def __init__(self, name: str) -> None:
-        self._changed = threading.Condition()
-        self._is_over = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(5)
-
-    def _run(self) -> None:
-        raise NotImplementedError
 
 
 class PreviewRenderer(SceneThread):

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from app.edge.media.picture_sizes import size_of
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, Outcome, Values
-from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, moved_keypoints, ratio_of, size_of
+from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, moved_keypoints, ratio_of
 from app.inference.keypoints import keypoint_similarity
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost

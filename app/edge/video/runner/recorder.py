@@ -14,17 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from app.edge.video.runner.paced_thread import PacedThread
+from app.edge.media.paced_thread import PacedThread
+from app.edge.media.picture_sizes import Size, even_size, resized, size_of
+from app.edge.media.video_writer import NO_ENCODER, VideoFormat, available_format
 from app.edge.video.runner.preview import PreviewScene
-from app.edge.video.runner.resize import Size, even_size, resized, size_of
-from app.edge.video.runner.video_segments import (
-    NO_ENCODER,
-    SegmentRing,
-    SegmentWriter,
-    VideoFormat,
-    available_format,
-    clip_of,
-)
+from app.edge.video.runner.video_segments import SegmentRing, SegmentWriter, clip_of
 from app.inference.prediction import Picture
 from app.kit.files.whole_files import NO_SPACE
 from app.kit.text.json_form import JsonDocument
@@ -55,7 +49,7 @@ class RecordingState(JsonDocument):
     """Why nothing is recorded now; empty: it is."""
 
 
-class Recorder(PacedThread):
+class Recorder(PacedThread[PreviewScene]):
     """Records scenes.
 
     Args:

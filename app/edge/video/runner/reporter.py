@@ -16,7 +16,7 @@ from typing import Any
 
 from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
-from app.video.model.broadcast import BroadcastState
+from app.inference.broadcast import BroadcastState
 from app.video.model.dag import Dag
 from app.video.model.report import JobReport, PlanRequest, PlanResult
 

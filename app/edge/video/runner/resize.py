@@ -6,21 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
+from app.edge.media.picture_sizes import Size
 from app.inference.prediction import Picture
 from app.video.model.kinds import Type
 from app.video.model.plan import RESOLUTIONS
 
-Size = tuple[int, int]
-"""Width and height."""
 Ratio = tuple[float, float]
 """The factors of x and y."""
 SAME: Ratio = (1.0, 1.0)
-
-
-def size_of(picture: Picture) -> Size:
-    return picture.shape[1], picture.shape[0]
 
 
 def fitted(source: Size, resolution: str, *, even: bool = False) -> Size:
@@ -34,19 +28,6 @@ def fitted(source: Size, resolution: str, *, even: bool = False) -> Size:
     step = 2 if even else 1
     sides = [max(step, round(side * ratio) // step * step) for side in source]
     return sides[0], sides[1]
-
-
-def even_size(source: Size, most_width: int) -> Size:
-    """Returns the size with the source's aspect ratio, at most this wide, never enlarged. Both sides are even, as H264
-    requires."""
-    ratio = min(1.0, most_width / source[0])
-    return tuple(max(2, round(side * ratio) // 2 * 2) for side in source)  # type: ignore[return-value]
-
-
-def resized(picture: Picture, size: Size) -> Picture:
-    if size_of(picture) == size:
-        return picture
-    return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0))
 
 
 def in_colour(picture: Picture) -> Picture:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from app.edge.media.picture_sizes import Size, size_of
 from app.edge.video.runner.frame_context import DagRequirements, Outcome, counts_of
 from app.edge.video.runner.frame_workers import FrameResult
 from app.edge.video.runner.object_details import carried, details_of
@@ -21,7 +22,7 @@ from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.preview import PreviewRenderer, PreviewScene
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.reporter import Reporter
-from app.edge.video.runner.resize import Size, moved_boxes, ratio_of, size_of
+from app.edge.video.runner.resize import moved_boxes, ratio_of
 from app.inference.prediction import Picture, model_facts
 
 GREY_SIDE = 320

@@ -16,7 +16,7 @@ import pytest
 from starlette.applications import Starlette
 
 from app.edge.agent.cameras import Cameras
-from app.edge.agent.driver import Agent, Allocation, Blob, WorkRefused
+from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
@@ -117,6 +117,21 @@ def test_a_worker_has_the_nodes_provider_unless_it_has_its_own(tmp_path: Path) -
     assert Work.read(Path(programs[1].environment["MODELMILL_WORK"])).parameters["provider"] == "cpu"
     JointDriver(Cameras()).program(plain, place_)
     assert Work.read(Path(programs[0].environment["MODELMILL_WORK"])).parameters["provider"] == "openvino"
+
+
+def test_only_a_worker_that_is_broadcast_knows_the_media_server_and_restarts_with_another(tmp_path: Path) -> None:
+    plain, shown = order(script=BUILTIN), order(script=BUILTIN)
+    worker = shown.content["resource"]["spec"]["edgeWorker"]
+    worker["workerSpec"]["parameters"].append({"key": "broadcast", "value": "door"})
+
+    def program(order: Order, server: str) -> tuple[ProcessSpec, str]:
+        made = JointDriver(Cameras(), server).program(order, place(tmp_path))
+        return made, Work.read(Path(made.environment["MODELMILL_WORK"])).media_server
+
+    first, second = ("rtsp://ann:hunter2@10.0.0.7/in", "rtsp://10.0.0.8/in")
+    assert [program(order, first)[1] for order in (plain, shown)] == ["", first]
+    assert program(plain, first)[0].depends_on == program(plain, second)[0].depends_on
+    assert program(shown, first)[0].depends_on != program(shown, second)[0].depends_on
 
 
 def test_a_big_model_is_healthy_when_its_service_answers(tmp_path: Path) -> None:

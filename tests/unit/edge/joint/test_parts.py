@@ -15,6 +15,7 @@ from app.edge.joint.outcome import Outcome
 from app.edge.joint.tally_counter import TallyCounter
 from app.edge.joint.upload_policy import ProbedBreaker, UploadBudget
 from app.edge.joint.uploads import InvalidAnswer, prediction_of
+from app.inference.broadcast import Broadcast
 from app.inference.prediction import Box, Decoder, Prediction
 from app.joint_inference.hard_examples import BadParameter, Verdict
 from app.joint_inference.model.resource import Role, specification_of
@@ -63,10 +64,14 @@ def test_parameters_are_read_from_their_texts() -> None:
             "breaker_pause_s": "0.5",
             "mining_mode": "mining-then-inference",
             "input_size": "320x240",
+            "broadcast": "yard/door",
+            "broadcast_fps": "2.5",
+            "broadcast_width": "320",
             "other": "?",
         }
     )
     assert options.sources == (("", "/clips/a.mp4"),)
+    assert options.broadcast == Broadcast("yard/door", 2.5, 320)
     assert (options.fps, options.loop, options.labels) == (12.5, True, ("no", "yes"))
     predictor = options.predictor
     assert (predictor.decoder, predictor.score_threshold, predictor.candidate_threshold) == (
@@ -122,12 +127,21 @@ def test_labels_may_be_a_json_list_whose_names_have_commas() -> None:
         ("mining_mode", "later"),
         ("input_size", "320"),
         ("input_size", "0x240"),
+        ("broadcast", "../door"),
+        ("broadcast", "a" * 101),
+        ("broadcast_fps", "31"),
+        ("broadcast_width", "100"),
     ],
 )
 def test_a_parameter_that_is_none_is_refused_by_its_name(key: str, value: str) -> None:
     with pytest.raises(BadParameter) as refused:
-        edge_options({key: value})
+        edge_options({"source": "/clips/a.mp4", key: value})
     assert refused.value.detail == {"key": key}
+
+
+def test_nothing_is_broadcast_without_a_source() -> None:
+    with pytest.raises(BadParameter, match="with a source"):
+        edge_options({"broadcast": "door"})
 
 
 def test_only_an_algorithm_that_does_not_look_can_mine_before_inference() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from app.inference.broadcast import Broadcast
 from app.inference.frame_gate import FrameGate
 from app.inference.region import Region
 from app.video.errors import BadDag
-from app.video.model.broadcast import Broadcast
 from app.video.model.dag import Dag, Reference, check_types, read_dag
 from app.video.model.flow import MAX_STAGES
 from app.video.model.kinds import Type

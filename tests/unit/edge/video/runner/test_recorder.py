@@ -14,20 +14,13 @@ import av
 import numpy as np
 import pytest
 
+from app.edge.media.paced_thread import pause_after
+from app.edge.media.video_writer import FORMATS, KEYFRAME_EVERY_S, VideoFormat
 from app.edge.video.runner import recorder as recording
 from app.edge.video.runner import video_segments
-from app.edge.video.runner.paced_thread import pause_after
 from app.edge.video.runner.preview import PreviewScene
 from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Recorder
-from app.edge.video.runner.video_segments import (
-    FORMATS,
-    KEYFRAME_EVERY_S,
-    Segment,
-    SegmentRing,
-    SegmentWriter,
-    VideoFormat,
-    clip_of,
-)
+from app.edge.video.runner.video_segments import Segment, SegmentRing, SegmentWriter, clip_of
 from app.inference.prediction import Picture
 from app.video.model.recording_limits import Recording
 from tests.harness.until import until

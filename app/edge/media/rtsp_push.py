@@ -1,7 +1,7 @@
 """Encodes pictures and pushes them to an RTSP server, in a process of its own: PyAV holds the interpreter's lock while
 it connects, and only its end interrupts a server that takes nothing.
 
-`python -m app.edge.video.runner.rtsp_push FD` is that process; FD is its end of a socket pair.
+`python -m app.edge.media.rtsp_push FD` is that process; FD is its end of a socket pair.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from app.edge.video.runner.resize import Size
-from app.edge.video.runner.video_segments import NO_ENCODER, VideoWriter, available_format
-from app.edge.video.stage_host.child_protocol import receive, send
+from app.edge.media.child_protocol import receive, send
+from app.edge.media.picture_sizes import Size
+from app.edge.media.video_writer import NO_ENCODER, VideoWriter, available_format
 from app.inference.prediction import Picture
 from app.kit.process.spawn import python_module, spawn
 
@@ -45,7 +45,7 @@ class RtspPush:
         self._url = url
         self._end, theirs = socket.socketpair()
         with theirs:
-            command = python_module("app.edge.video.runner.rtsp_push", str(theirs.fileno()))
+            command = python_module("app.edge.media.rtsp_push", str(theirs.fileno()))
             self._process = spawn(command, env=os.environ, pass_fds=[theirs.fileno()], has_session=False)
         self._cpu_s = 0.0
         self._is_open = False

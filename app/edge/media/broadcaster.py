@@ -1,7 +1,6 @@
-"""Pushes the drawn picture of a job to the media server of its node, as H.264 over RTSP.
+"""Pushes the drawn picture of a stream to the media server of its node, as H.264 over RTSP.
 
-It takes at most MOST_OF_A_CORE, connects again after growing pauses for as long as the job runs, and notes in the job's
-events and reports what is wrong.
+It takes at most MOST_OF_A_CORE, connects again after growing pauses for as long as it runs, and reports what is wrong.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from collections.abc import Callable
 from typing import ClassVar
 from urllib.parse import quote
 
-from app.edge.video.runner.paced_thread import PacedThread
-from app.edge.video.runner.preview import PreviewScene
-from app.edge.video.runner.resize import even_size, resized, size_of
-from app.edge.video.runner.rtsp_push import PushFailed, RtspPush
+from app.edge.media.paced_thread import PacedThread, S
+from app.edge.media.picture_sizes import even_size, resized, size_of
+from app.edge.media.rtsp_push import PushFailed, RtspPush
+from app.inference.broadcast import Broadcast, BroadcastState
 from app.inference.prediction import Picture
 from app.kit.backoff import GrowingPause
 from app.kit.network.addresses import without_credentials
-from app.video.model.broadcast import Broadcast, BroadcastState
 
 FLAG = "no_broadcast"
 MOST_OF_A_CORE = 0.25
@@ -31,7 +29,7 @@ NO_SERVER = "the node has no media server; its agent is given one with --media-s
 logger = logging.getLogger(__name__)
 
 
-class Broadcaster(PacedThread):
+class Broadcaster(PacedThread[S]):
     """Broadcasts scenes."""
 
     FAILING: ClassVar[str] = "It is not broadcast"
@@ -42,18 +40,29 @@ class Broadcaster(PacedThread):
         broadcast: Broadcast,
         server: str,
         uid: str,
-        draw: Callable[[PreviewScene], Picture],
+        draw: Callable[[S], Picture],
         note: Callable[[str], None],
+        *,
+        owner: str = "job",
     ) -> None:
         """
         Args:
             broadcast: its settings.
             server: the media server's URL, perhaps with user and password; empty: there is none.
-            uid: of the job, the path of a broadcast without one.
+            uid: of the job or service, the path of a broadcast without one.
             draw: returns the picture of a scene.
-            note: called with the begin and the end of a problem, for the job's events.
+            note: called with the begin and the end of a problem.
+            owner: what goes on when there is a problem.
         """
-        super().__init__("broadcast", draw, note, fps=broadcast.fps, most_of_a_core=MOST_OF_A_CORE, again_s=AGAIN_S)
+        super().__init__(
+            "broadcast",
+            draw,
+            note,
+            fps=broadcast.fps,
+            most_of_a_core=MOST_OF_A_CORE,
+            again_s=AGAIN_S,
+            owner=owner,
+        )
         self._width = broadcast.width
         self._url = f"{server.rstrip('/')}/{quote(broadcast.path or uid)}" if server else ""
         self._push: RtspPush | None = None
@@ -84,7 +93,7 @@ class Broadcaster(PacedThread):
         super().close()
         self._disconnect()
 
-    def _take(self, scene: PreviewScene, at_s: float) -> float:
+    def _take(self, scene: S, at_s: float) -> float:
         if time.monotonic() < self._retry_at_s:
             return 0.0
         try:
@@ -99,7 +108,7 @@ class Broadcaster(PacedThread):
         self._retry_at_s = time.monotonic() + self._pause_s
         return 0.0
 
-    def _send(self, scene: PreviewScene, at_s: float) -> float:
+    def _send(self, scene: S, at_s: float) -> float:
         picture = self._draw(scene)
         push, is_new = self._push, self._push is None
         if push is None:

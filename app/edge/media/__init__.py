@@ -1,0 +1,1 @@
+"""What jobs and services make of pictures on a node: encoded video, and broadcasts to its media server."""

@@ -1,0 +1,28 @@
+"""Sizes of pictures that are shown or encoded."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from app.inference.prediction import Picture
+
+Size = tuple[int, int]
+"""Width and height."""
+
+
+def size_of(picture: Picture) -> Size:
+    return picture.shape[1], picture.shape[0]
+
+
+def even_size(source: Size, most_width: int) -> Size:
+    """Returns the size with the source's aspect ratio, at most this wide, never enlarged. Both sides are even, as H264
+    requires."""
+    ratio = min(1.0, most_width / source[0])
+    return tuple(max(2, round(side * ratio) // 2 * 2) for side in source)  # type: ignore[return-value]
+
+
+def resized(picture: Picture, size: Size) -> Picture:
+    if size_of(picture) == size:
+        return picture
+    return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0))
