@@ -12,7 +12,8 @@ MIN_IOU = 0.5
 
 def agreement(one: Prediction, other: Prediction) -> float:
     """Returns how far two answers agree: for classifiers 1 if both name the same class, otherwise 0; for detectors the
-    F1 of their boxes, 1 if neither has any. With key points, each matched box counts as much as they are alike."""
+    F1 of their boxes, 1 if neither has any. With masks or key points, each matched box counts as much
+    as they are alike."""
     if one.probabilities or other.probabilities:
         return float(bool(one.probabilities and other.probabilities) and one.label == other.label)
     count = len(one.boxes) + len(other.boxes)
@@ -30,7 +31,7 @@ def iou(box: Box, other: Box) -> float:
 
 def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> float:
     """Counts the correct boxes: those with the highest score first, each with the best remaining true box. One counts
-    1, or as much as its key points are alike."""
+    1, or as much as its mask or key points are alike."""
     unmatched = list(truth)
     right = 0.0
     for box in sorted(boxes, key=lambda box: -box.score):
@@ -42,7 +43,11 @@ def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> float:
 
 
 def likeness(box: Box, other: Box) -> float:
-    """Returns how alike two matched objects are, 0..1: by their key points if both have them, otherwise 1."""
+    """Returns how alike two matched objects are, 0..1: by their masks or key points if both have them, otherwise 1."""
+    if box.mask and other.mask:
+        from app.inference.masks import mask_overlap
+
+        return mask_overlap(box.mask, other.mask)
     if not box.keypoints or not other.keypoints:
         return 1.0
     return keypoint_similarity(box.keypoints, other.keypoints, (_area(box) + _area(other)) / 2)

@@ -1,4 +1,4 @@
-"""Boxes, their names and key points on a picture, for pages and video."""
+"""Boxes, their names, key points and masks on a picture, for pages and video."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from app.inference.prediction import Box, Picture
 COLOURS = ("#e6194b", "#3cb44b", "#0082c8", "#f58231", "#911eb4", "#008080", "#d81b60", "#808000")
 """Colors of the boxes, by class; white text is legible on each."""
 
+OPACITY = 110
+"""Of masks, of 255."""
+
 
 def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> Picture:
-    """Returns a copy in RGB with each box outlined, its class and score above it, and its visible key points; those of
-    COCO are joined by lines. Strokes and letters grow with the picture."""
+    """Returns a copy in RGB with each box outlined, its class and score above it, its mask, and its visible key points;
+    those of COCO are joined by lines. Strokes and letters grow with the picture."""
     image = Image.fromarray(picture).convert("RGB")
+    _fill_masks(image, boxes)
     pen = ImageDraw.Draw(image)
     stroke, font = max(1, round(min(image.size) / 200)), _font(max(10, round(min(image.size) / 28)))
     for box in boxes:
@@ -31,6 +35,16 @@ def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> 
     for box in boxes:
         _name(pen, _corners(box), caption(box, labels), COLOURS[box.label % len(COLOURS)], font, image.width)
     return np.asarray(image)
+
+
+def _fill_masks(image: Image.Image, boxes: Sequence[Box]) -> None:
+    """Fills the masks with a translucent color of their class."""
+    for box in boxes:
+        if box.mask:
+            area = Image.new("L", image.size)
+            for polygon in box.mask:
+                ImageDraw.Draw(area).polygon(polygon, fill=OPACITY)
+            image.paste(COLOURS[box.label % len(COLOURS)], mask=area)
 
 
 def _corners(box: Box) -> tuple[float, float, float, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from app.inference.keypoints import Figure, Keypoint, figure_of
+from app.inference.keypoints import Figure, Keypoint, Polygon, figure_of, flat, polygons_of
 from app.kit.text.json_form import JsonForm
 
 if TYPE_CHECKING:  # the control plane passes predictions on without computing with them
@@ -44,6 +44,7 @@ class Decoder(StrEnum):
     YOLOV5 = "yolov5"
     YOLOV8 = "yolov8"
     YOLOV8_POSE = "yolov8-pose"
+    YOLOV8_SEG = "yolov8-seg"
     NANODET = "nanodet"
     SCRFD = "scrfd"
     RETINAFACE = "retinaface"
@@ -80,6 +81,7 @@ _DECODER_NAMES = {
     Decoder.YOLOV5: "YOLOv5, v7",
     Decoder.YOLOV8: "YOLOv8, v9, v11",
     Decoder.YOLOV8_POSE: "YOLOv8, v11 pose",
+    Decoder.YOLOV8_SEG: "YOLOv8, v11 seg",
     Decoder.NANODET: "NanoDet-Plus",
     Decoder.SCRFD: "SCRFD",
     Decoder.RETINAFACE: "RetinaFace",
@@ -176,23 +178,27 @@ class Box:
     """Index of the class."""
     keypoints: tuple[Keypoint, ...] = ()
     """In the model's order; empty for a model without them."""
+    mask: tuple[Polygon, ...] = ()
+    """Outlines of its parts, the largest first; empty for a model without masks, and for candidates."""
 
     def moved(self, x: float, y: float) -> Box:
         """Returns the object shifted by this many pixels."""
         keypoints = tuple((px + x, py + y, score) for px, py, score in self.keypoints)
-        return replace(self, x1=self.x1 + x, y1=self.y1 + y, x2=self.x2 + x, y2=self.y2 + y, keypoints=keypoints)
+        mask = tuple(tuple((px + x, py + y) for px, py in polygon) for polygon in self.mask)
+        corners = self.x1 + x, self.y1 + y, self.x2 + x, self.y2 + y
+        return Box(*corners, self.score, self.label, keypoints, mask)
 
     @property
     def figure(self) -> Figure:
-        """The visible key points, to be drawn."""
-        return figure_of(self.keypoints)
+        """The visible key points and the mask, to be drawn."""
+        return figure_of(self.keypoints, self.mask)
 
     def keypoints_json(self) -> list[list[float]]:
         """Returns [[x, y, score], …]."""
         return [[round(x, 2), round(y, 2), round(score, 3)] for x, y, score in self.keypoints]
 
     def to_json(self) -> list[float]:
-        """Returns [x1, y1, x2, y2, score, label]; key points have a list of their own."""
+        """Returns [x1, y1, x2, y2, score, label]; key points and masks have lists of their own."""
         return [*(round(v, 2) for v in (self.x1, self.y1, self.x2, self.y2)), round(self.score, 5), self.label]
 
     @staticmethod
@@ -252,18 +258,24 @@ class Prediction:
 
 
 def details_of(boxes: Sequence[Box]) -> dict[str, Any]:
-    """Returns {"keypoints": for each box [[x, y, score], …]}; empty if none of them has any."""
-    return {"keypoints": [box.keypoints_json() for box in boxes]} if any(box.keypoints for box in boxes) else {}
+    """Returns {"keypoints": for each box [[x, y, score], …], "masks": for each box [[x, y, x, y, …], …]}, each only if
+    some box has any."""
+    keypoints, masks = any(box.keypoints for box in boxes), any(box.mask for box in boxes)
+    return {
+        **({"keypoints": [box.keypoints_json() for box in boxes]} if keypoints else {}),
+        **({"masks": [flat(box.mask) for box in boxes]} if masks else {}),
+    }
 
 
 def _detailed(boxes: Sequence[Box], data: Mapping[str, Any]) -> tuple[Box, ...]:
     """Returns the boxes with what details_of has written."""
-    keypoints = data.get("keypoints")
-    if keypoints is None:
-        return tuple(boxes)
+    empty: list[Any] = [()] * len(boxes)
+    keypoints, masks = (empty if data.get(name) is None else data[name] for name in ("keypoints", "masks"))
     return tuple(
-        replace(box, keypoints=tuple((float(x), float(y), float(score)) for x, y, score in points))
-        for box, points in zip(boxes, keypoints, strict=True)
+        replace(
+            box, keypoints=tuple((float(x), float(y), float(share)) for x, y, share in points), mask=polygons_of(mask)
+        )
+        for box, points, mask in zip(boxes, keypoints, masks, strict=True)
     )
 
 

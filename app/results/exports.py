@@ -24,7 +24,7 @@ ORIGIN: Mapping[str, type] = {"node": str, "source": str, "model_name": str, "mo
 CSV_COLUMNS = (
     *("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2"),
     *ORIGIN,
-    "keypoints",
+    *("keypoints", "mask"),
 )
 MOST_INTEGER = 1 << 63
 """Parquet has 64 bits for one."""
@@ -68,10 +68,10 @@ def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
         facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
         for one in record.objects:
             score = "" if one.score is None else one.score
-            keypoints = json.dumps(one.keypoints, separators=(",", ":")) if one.keypoints else ""
-            yield _csv_line((*facts, one.label, score, *one.box, *origin, keypoints))
+            details = [json.dumps(rows, separators=(",", ":")) if rows else "" for rows in (one.keypoints, one.mask)]
+            yield _csv_line((*facts, one.label, score, *one.box, *origin, *details))
         if not record.objects:
-            yield _csv_line((*facts, *[""] * 6, *origin, ""))
+            yield _csv_line((*facts, *[""] * 6, *origin, "", ""))
 
 
 def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
@@ -108,8 +108,8 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
     for one in record.objects:
         x1, y1, x2, y2 = map(float, one.box)
         score = None if one.score is None else float(one.score)
-        keypoints = [[float(value) for value in point] for point in one.keypoints] or None
-        place = {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "keypoints": keypoints}
+        keypoints, mask = ([list(map(float, row)) for row in rows] or None for rows in (one.keypoints, one.mask))
+        place = {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "keypoints": keypoints, "mask": mask}
         yield {**facts, "class": one.label, "score": score, **place}
     if not record.objects:
         yield facts
@@ -138,7 +138,7 @@ def _schema() -> pa.Schema:
     named |= dict.fromkeys(("x1", "y1", "x2", "y2"), number)
     named |= dict.fromkeys(("node", "source", "sample", "answered_by"), text) | {"is_hard": flag}
     named |= {"model_name": text, "model_version": integer, "plan": integer}
-    return pa.schema(named | {"keypoints": pa.list_(pa.list_(number))})
+    return pa.schema(named | dict.fromkeys(("keypoints", "mask"), pa.list_(pa.list_(number))))
 
 
 class _Sink(io.RawIOBase):

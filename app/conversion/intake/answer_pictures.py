@@ -17,6 +17,7 @@ from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import FORMATS
 from app.inference.errors import InferenceFailed, ModelUnusable
+from app.inference.keypoints import flat
 from app.inference.picture_codec import DECODER_ERRORS, MAX_PIXELS
 from app.inference.prediction import ExecutionProvider, Format, ModelCard, Prediction, PredictorOptions
 from app.inference.predictor import Predictor, open_predictor
@@ -39,7 +40,7 @@ def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
         {"problem": why nothing can be read, "" where it can; "decoder"; "is_sure": is the family certain;
         "labels"; "pictures": [{"place", "width", "height", "float", "int8"}]}. Each answer is {"boxes": [[x1, y1, x2,
         y2, score, label]] in pixels of the written picture, "keypoints": [[[x, y, score]]] for each box of a model that
-        has them, "classes": [[label, probability]], the most likely first}.
+        has them, "masks": [[[x, y, x, y, …]]] likewise, "classes": [[label, probability]], the most likely first}.
     """
     folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
     into.mkdir(parents=True, exist_ok=True)
@@ -106,12 +107,14 @@ def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
     keypoints = [
         [[round(x * ratio, 1), round(y * ratio, 1), round(score, 3)] for x, y, score in box.keypoints] for box in boxes
     ]
+    masks = [[[round(value * ratio, 1) for value in part] for part in flat(box.mask)] for box in boxes]
     return {
         "boxes": [
             [*(round(side * ratio, 1) for side in (box.x1, box.y1, box.x2, box.y2)), round(box.score, 3), box.label]
             for box in boxes
         ],
         **({"keypoints": keypoints} if any(keypoints) else {}),
+        **({"masks": masks} if any(masks) else {}),
         "classes": [[label, round(probability, 4)] for label, probability in best],
     }
 

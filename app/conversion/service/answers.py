@@ -16,7 +16,7 @@ from app.conversion.options import ToolchainName
 from app.conversion.service import Conversion
 from app.conversion.service.quality.views import Quality
 from app.conversion.toolchains.base import OUTPUTS
-from app.inference.keypoints import Figure, figure_of
+from app.inference.keypoints import Figure, figure_of, polygons_of
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
 from app.kit.process.keyed_locks import KeyedLocks
@@ -43,7 +43,7 @@ class Box:
     score: float
     label: str
     figure: Figure
-    """Its visible key points."""
+    """Its visible key points and its mask."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,14 @@ def read_answers(matching: dict[str, Any]) -> Answers:
 
 
 def _answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
-    keypoints = matching.get("keypoints") or [[]] * len(matching["boxes"])
+    none: list[Any] = [[]] * len(matching["boxes"])
+    figures = [
+        figure_of(points, polygons_of(mask))
+        for points, mask in zip(matching.get("keypoints", none), matching.get("masks", none), strict=True)
+    ]
     boxes = tuple(
-        Box(min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1), score, _name(label, labels), figure_of(points))
-        for (x1, y1, x2, y2, score, label), points in zip(matching["boxes"], keypoints, strict=True)
+        Box(min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1), score, _name(label, labels), figure)
+        for (x1, y1, x2, y2, score, label), figure in zip(matching["boxes"], figures, strict=True)
     )
     return Answer(boxes, tuple((_name(label, labels), value) for label, value in matching["classes"]))
 

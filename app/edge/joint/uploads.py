@@ -306,6 +306,8 @@ def _problem(prediction: Prediction, edge: Prediction | None) -> str:
         return "a box has no finite corners"
     if not all(math.isfinite(value) for box in prediction.boxes for point in box.keypoints for value in point):
         return "a key point has no finite place"
+    if not all(math.isfinite(v) for box in prediction.boxes for part in box.mask for point in part for v in point):
+        return "a mask has no finite corners"
     if edge is not None and bool(edge.probabilities) != bool(prediction.probabilities):
         return "one model is a classifier and the other is none"
     return ""

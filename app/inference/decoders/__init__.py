@@ -13,7 +13,7 @@ from app.inference.decoders.nanodet import Nanodet
 from app.inference.decoders.own import own_families
 from app.inference.decoders.ssd import Ssd
 from app.inference.decoders.ultraface import Ultraface
-from app.inference.decoders.ultralytics import Yolov5, Yolov8, Yolov8Pose
+from app.inference.decoders.ultralytics import Yolov5, Yolov8, Yolov8Pose, Yolov8Seg
 from app.inference.decoders.yolox import Yolox
 from app.inference.decoders.yunet import Yunet
 from app.inference.errors import ModelUnusable
@@ -30,6 +30,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Retinaface(),
     Fastestdet(),
     Yolov8Pose(),
+    Yolov8Seg(),
     Yolov8(),
     Yolov5(),
     Nanodet(),

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from app.inference.decoders.class_names import COCO, FACE
-from app.inference.keypoints import Keypoint
+from app.inference.keypoints import Keypoint, Polygon
+from app.inference.masks import Points, mask_of
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Shape, Size
@@ -100,6 +101,10 @@ class Detections:
     """Whether the model has suppressed overlapping boxes itself, or gives one box for each object."""
     keypoints: Floats | None = None
     """x and y in pixels of the input, and score: N×K×3; None for a model without them."""
+    coefficients: Floats | None = None
+    """Weights of the prototypes of masks, N×P; None for a model without masks."""
+    prototypes: Floats | None = None
+    """P maps over the input, P×H×W."""
 
 
 class Detector:
@@ -145,9 +150,10 @@ class Detector:
         kept = suppressed(corners, detections.scores, detections.labels, threshold)
         columns = corners[kept].tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist()
         keypoints = _keypoints(detections, kept, fit)
+        masks = _masks(detections, kept, fit, size, options.score_threshold)
         candidates = tuple(
-            Box(x1, y1, x2, y2, score, label, points)
-            for (x1, y1, x2, y2), score, label, points in zip(*columns, keypoints, strict=True)
+            Box(x1, y1, x2, y2, score, label, points, mask)
+            for (x1, y1, x2, y2), score, label, points, mask in zip(*columns, keypoints, masks, strict=True)
         )
         return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
 
@@ -162,6 +168,23 @@ def _keypoints(detections: Detections, kept: npt.NDArray[np.intp], fit: Fit) -> 
         values = np.concatenate([fit.points_to_source(points[..., :2]), np.clip(points[..., 2:], 0, 1)], axis=-1)
     values[~np.isfinite(values).all(axis=-1)] = 0
     return [tuple(map(tuple, one)) for one in values.tolist()]
+
+
+def _masks(
+    detections: Detections, kept: npt.NDArray[np.intp], fit: Fit, size: Size, floor: float
+) -> Sequence[tuple[Polygon, ...]]:
+    """Returns the masks of the kept boxes with a score of at least `floor`, in pixels of the picture."""
+    coefficients, prototypes = detections.coefficients, detections.prototypes
+    if coefficients is None or prototypes is None:
+        return [()] * len(kept)
+    masks: list[tuple[Polygon, ...]] = []
+    for at in kept:
+        parts: list[Points] = []
+        if detections.scores[at] >= floor:
+            parts = mask_of(coefficients[at], prototypes, detections.corners[at], size)
+        moved = [fit.points_to_source(part.astype(np.float32)).tolist() for part in parts]
+        masks.append(tuple(tuple((x, y) for x, y in part) for part in moved))
+    return masks
 
 
 MOST = 1000

@@ -3,13 +3,15 @@
 v5: one output 1×N×(5+C), three boxes in each cell of the strides 8, 16, 32; row: x, y, w, h in pixels of the input,
 obj, classes; score = obj * cls. v8: one output 1×(4+C)×N, a box in each cell; score = cls. Probabilities already.
 v8-pose: one output 1×(5+3K)×N or 1×N×(5+3K): box, score of the only class, then x and y in pixels of the input and a
-probability for each of K key points. Source: docs.ultralytics.com, modes/export; models/yolo.py of ultralytics/yolov5
-(formats alone).
+probability for each of K key points. v8-seg: as v8, with 32 further channels: weights of the maps in a second output,
+1×32×H/4×W/4, whose sum is above 0 within the object. Source: docs.ultralytics.com, modes/export; models/yolo.py of
+ultralytics/yolov5 (formats alone).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +25,7 @@ from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Shape, Size
 
 STRIDES = (8, 16, 32)
+PROTOTYPES = 32
 COCO_CHANNELS = 5 + 3 * 17
 PREPARED = Preprocess(color="RGB", resize="letterbox")
 
@@ -81,6 +84,34 @@ class Yolov8Pose(Detector):
         points = rows[:, 5:].reshape(len(rows), (rows.shape[1] - 5) // 3, 3)
         labels = np.zeros(len(rows), np.intp)
         return Detections(corners_of(rows[:, :2], rows[:, 2:4]), rows[:, 4], labels, keypoints=points)
+
+
+class Yolov8Seg(Detector):
+    name: ClassVar[Decoder] = Decoder.YOLOV8_SEG
+    other_channels: ClassVar[int | None] = 4 + PROTOTYPES
+    preprocess: ClassVar[Preprocess] = PREPARED
+    usual_size: ClassVar[Size] = (640, 640)
+
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
+        """See `ModelFamily.usual_labels`."""
+        return super().usual_labels(sorted(ports, key=lambda port: len(port.shape)))
+
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
+        if sorted(len(port.shape) for port in ports) != [3, 4]:
+            return False
+        boxes, maps = sorted(ports, key=lambda port: len(port.shape))
+        height, width = (None, None) if 0 in size else (size[1] // 4, size[0] // 4)
+        if None in boxes.shape[1:] or not maps.fits(None, PROTOTYPES, height, width):
+            return False
+        axis = _axis_of_boxes(boxes.shape, size)
+        return axis > 0 and (boxes.shape[3 - axis] or 0) > 4 + PROTOTYPES
+
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
+        values, maps = sorted(outputs.values(), key=lambda array: array.ndim)
+        rows = _rows(values, _axis_of_boxes(values.shape, size)).astype(np.float32)
+        rows = rows[rows[:, 4:-PROTOTYPES].max(axis=1, initial=0) >= floor]
+        chosen = _chosen(rows[:, :4], rows[:, 4:-PROTOTYPES], floor)
+        return replace(chosen, coefficients=rows[:, -PROTOTYPES:], prototypes=maps[0].astype(np.float32))
 
 
 MOST_SHARE = 1.5

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.inference.keypoints import VISIBLE
+from app.inference.keypoints import VISIBLE, area_of, flat
 from app.inference.prediction import Box
 from app.joint_inference.model.tally import Sample
 from app.kit.text.untrusted_json import UnreadableJson, read_object
@@ -110,6 +110,9 @@ class CocoDataset:
         }
         if box.keypoints:
             annotation |= _keypoints(box, across, down)
+        if box.mask:
+            parts = [tuple((x * across, y * down) for x, y in part) for part in box.mask]
+            annotation |= {"segmentation": flat(parts), "area": round(sum(map(area_of, parts)), 2)}
         self.document["annotations"].append(annotation)
         return annotation
 

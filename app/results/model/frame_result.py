@@ -20,6 +20,7 @@ FACTS = frozenset(
         "labels",
         "scores",
         "keypoints",
+        "masks",
         "size",
         "sample",
         "answered_by",
@@ -52,9 +53,13 @@ class DetectedObject:
     keypoints: Sequence[Sequence[float]] = ()
     """x, y in pixels of the source, and score, of each; empty if the model has none."""
 
+    mask: Sequence[Sequence[float]] = ()
+    """Polygons x, y, x, y, … in pixels of the source; empty if the model has none."""
+
     def details(self) -> dict[str, Any]:
-        """Returns {"keypoints": …} as JSON; empty if it has none."""
-        return {"keypoints": [list(point) for point in self.keypoints]} if self.keypoints else {}
+        """Returns keypoints and mask as JSON, each only if it has one."""
+        details = {"keypoints": self.keypoints, "mask": self.mask}
+        return {name: [list(row) for row in rows] for name, rows in details.items() if rows}
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,9 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
         if isinstance(box, list) and len(box) == 4 and all(map(_is_side, box)):
             label, score = _at(labels, place), _at(scores, place)
             name = label if isinstance(label, str) else ""
-            keypoints = _keypoints(_at(row.get("keypoints"), place))
-            yield DetectedObject(box, name, score if is_number(score) else None, keypoints)
+            keypoints = _rows(_at(row.get("keypoints"), place), 3, 3)
+            mask = _rows(_at(row.get("masks"), place), 2, 6)
+            yield DetectedObject(box, name, score if is_number(score) else None, keypoints, mask)
 
 
 def labels_in(row: Mapping[str, Any]) -> list[str]:
@@ -173,11 +179,13 @@ def _is_side(value: object) -> bool:
     return isinstance(value, int | float) and -MOST_SIDE <= value <= MOST_SIDE
 
 
-def _keypoints(points: object) -> Sequence[Sequence[float]]:
-    are_valid = isinstance(points, list) and all(
-        isinstance(point, list) and len(point) == 3 and all(map(_is_side, point)) for point in points
+def _rows(rows: object, multiple: int, least: int) -> Sequence[Sequence[float]]:
+    """Returns rows of that many numbers; none if one is something else."""
+    are_valid = isinstance(rows, list) and all(
+        isinstance(row, list) and len(row) >= least and len(row) % multiple == 0 and all(map(_is_side, row))
+        for row in rows
     )
-    return points if are_valid else ()  # type: ignore[return-value]
+    return rows if are_valid else ()  # type: ignore[return-value]
 
 
 def _at(values: object, place: int) -> object:

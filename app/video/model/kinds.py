@@ -26,6 +26,8 @@ class Type(StrEnum):
     """[name, …], one for each box."""
     KEYPOINTS = "keypoints"
     """[[[x, y, score], …], …] in pixels of the stage's input image, one list for each box."""
+    MASKS = "masks"
+    """[[[x, y, x, y, …], …], …] in pixels of the stage's input image, polygons for each box."""
     POSES = "poses"
     """[[yaw, pitch, roll], …] in degrees, one for each box."""
     COUNTS = "counts"
@@ -36,8 +38,8 @@ class Metric(StrEnum):
     """How the answer of a plan is compared with that of the golden configuration."""
 
     IOU = "iou"
-    """Of its boxes: F1 at an overlap of 0.5, 0..1, where a box with key points counts as much as they are alike;
-    greater is better."""
+    """Of its boxes: F1 at an overlap of 0.5, 0..1, where a box with a mask or key points counts as much as they
+    are alike; greater is better."""
     MAE = "mae"
     """Of its poses: mean absolute error in degrees; smaller is better."""
     NONE = ""

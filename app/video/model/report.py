@@ -86,9 +86,9 @@ class JobReport(TypedDict):
     results: list[dict[str, Any]]
     """New since the last report: {"n_loop": n, …count…, "at": s since 1970, "pts": s in the source, "e2e": s,
     "tracked": bool, "plan": seq of the plan, "model_name": …, "model_version": number, "bbox": […], "labels": […],
-    "scores": […], "keypoints": […], "size": [width, height] of the source}, the last five where there are boxes,
-    keypoints where the model has them, the model that of the stage of the boxes or counts, as far as known; n_loop
-    rises over restarts."""
+    "scores": […], "keypoints": […], "masks": […], "size": [width, height] of the source}, the last six where there
+    are boxes, keypoints and masks where the model has them, the model that of the stage of the boxes or counts, as far
+    as known; n_loop rises over restarts."""
     plan_result: NotRequired[PlanResult]
     flags: NotRequired[list[str]]
     silent_s: NotRequired[float]

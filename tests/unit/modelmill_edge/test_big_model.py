@@ -22,9 +22,11 @@ def look(picture: Picture) -> Prediction:
     return Prediction((Box(1, 2, 3, 4, 0.5, len(picture.data)),))
 
 
-def test_key_points_are_as_workers_read_them() -> None:
-    sent = Prediction((Box(1, 2, 3, 4, 0.5, 1, ((1.5, 2.0, 0.9),)), Box(5, 6, 7, 8, 0.5)))
+def test_key_points_and_masks_are_as_workers_read_them() -> None:
+    part = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    sent = Prediction((Box(1, 2, 3, 4, 0.5, 1, ((1.5, 2.0, 0.9),), (part,)), Box(5, 6, 7, 8, 0.5)))
     read = WorkersPrediction.from_json(sent.to_json())
+    assert [box.mask for box in read.boxes] == [(((1, 2), (3, 4), (5, 6)),), ()]
     assert [box.keypoints for box in read.boxes] == [((1.5, 2.0, 0.9),), ()]
     assert Prediction.from_json(read.to_json()) == sent
     assert set(Prediction(sent.boxes[1:]).to_json()) == {"boxes", "probabilities", "ms"}

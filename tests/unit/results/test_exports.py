@@ -25,26 +25,30 @@ def test_csv_has_the_origin_of_a_row() -> None:
     row = {"n_loop": 1, "node": "edge0", "source": "door", "bbox": [[1, 2, 3, 4]], "labels": ["cat"], "scores": [0.5]}
     row |= BY_PLAN
     head, seen, none = csv_lines([FrameRecord(1, AT, row), FrameRecord(2, AT, {**row, "bbox": [], "labels": []})])
-    assert head.endswith(",node,source,model_name,model_version,plan,keypoints\n")
-    assert seen.endswith(",cat,0.5,1,2,3,4,edge0,door,faces,3,7,\n")
-    assert none.endswith(",,,,,,,edge0,door,faces,3,7,\n")
+    assert head.endswith(",node,source,model_name,model_version,plan,keypoints,mask\n")
+    assert seen.endswith(",cat,0.5,1,2,3,4,edge0,door,faces,3,7,,\n")
+    assert none.endswith(",,,,,,,edge0,door,faces,3,7,,\n")
 
 
-def test_key_points_are_a_column_of_lists() -> None:
-    points = [[1.5, 2, 0.9], [3, 4, 0.1]]
-    row = {"bbox": [[1, 2, 3, 4], [5, 6, 7, 8]], "keypoints": [points, "odd"]}
+@pytest.mark.parametrize(
+    ("key", "column", "points"),
+    [("keypoints", "keypoints", [[1.5, 2, 0.9], [3, 4, 0.1]]), ("masks", "mask", [[1.5, 2, 3, 4, 5, 6, 7, 8]])],
+)
+def test_key_points_and_masks_are_columns_of_lists(key: str, column: str, points: list[list[float]]) -> None:
+    row = {"bbox": [[1, 2, 3, 4], [5, 6, 7, 8]], key: [points, "odd"]}
     head, seen, other = csv.reader(csv_lines([FrameRecord(1, AT, row)]))
-    assert (head[-1], json.loads(seen[-1]), other[-1]) == ("keypoints", points, "")
+    place = head.index(column)
+    assert (json.loads(seen[place]), other[place]) == (points, "")
     pq = pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(io.BytesIO(b"".join(parquet_pieces([FrameRecord(1, AT, row)]))))
-    assert table["keypoints"].to_pylist() == [points, None]
+    assert table[column].to_pylist() == [points, None]
 
 
 def test_no_class_is_a_formula_to_a_spreadsheet() -> None:
     row = {"n_loop": 1, "bbox": [[-1.0, 2.0, 3.0, 4.0]], "labels": [HREF], "scores": [0.5]}
     _, line = csv_lines([FrameRecord(1, AT, row)])
     assert f'"\'{HREF.replace(chr(34), chr(34) * 2)}"' in line
-    assert line.endswith("0.5,-1.0,2.0,3.0,4.0,,,,,,\n"), "numbers are as they were"
+    assert line.endswith("0.5,-1.0,2.0,3.0,4.0,,,,,,,\n"), "numbers are as they were"
 
 
 def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,12 @@ Kind = Literal["top1", "box_f1", "mask_iou", "keypoints", "cosine", "text"]
 FINDERS: frozenset[Kind] = frozenset({"box_f1", "keypoints", "mask_iou", "text"})
 """Tasks of models that find something in some pictures and nothing in others."""
 THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
+KINDS: Mapping[Decoder, Kind] = {Decoder.YOLOV8_POSE: "keypoints", Decoder.YOLOV8_SEG: "mask_iou"}
+"""Of families that answer more than boxes."""
 UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
 MATCH_IOU = 0.5
 """Boxes of one class with at least this overlap are the same."""
-ULTRALYTICS = {"detect": Decoder.YOLOV8, "pose": Decoder.YOLOV8_POSE}
+ULTRALYTICS = {"detect": Decoder.YOLOV8, "pose": Decoder.YOLOV8_POSE, "segment": Decoder.YOLOV8_SEG}
 """What the metadata of an export say of outputs that look alike, by their task."""
 NEAR = 0.05
 """Key points are the same if their distance is below this share of the map's diagonal."""
@@ -222,7 +224,7 @@ def _same_text(expected: Outputs, actual: Outputs) -> float | None:
 
 class BoxMeter:
     """F1 of the quantized model's boxes, with the float model's as ground truth, and the error of their scores. A
-    matched box with key points counts as much as they are alike."""
+    matched box with a mask or key points counts as much as they are alike."""
 
     def __init__(self, family: ModelFamily, size: Size) -> None:
         self._family, self._fit, self._size = family, Fit(size, size), size
@@ -245,8 +247,7 @@ class BoxMeter:
         total = 2 * self._pairs + self._missed + self._extra
         error = float(np.mean(self._errors)) if self._errors else None
         share = 2 * self._matched / total if total else None
-        kind: Kind = "keypoints" if self._family.name is Decoder.YOLOV8_POSE else "box_f1"
-        return TaskAgreement(kind, share, self._count, error, self._answered)
+        return TaskAgreement(KINDS.get(self._family.name, "box_f1"), share, self._count, error, self._answered)
 
     def _boxes(self, outputs: Outputs) -> Answer:
         return self._family.read(outputs, self._fit, self._size, THRESHOLDS).boxes

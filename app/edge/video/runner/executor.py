@@ -289,6 +289,8 @@ def read_outputs(stage: str, kind: StageKind, names: Collection[str], outputs: M
             raise FrameFailed(stage, f"{name} of its answer are no boxes")
         elif type_ is Type.KEYPOINTS and not (isinstance(value, list) and all(_are_rows(each, 3) for each in value)):
             raise FrameFailed(stage, f"{name} of its answer are no key points")
+        elif type_ is Type.MASKS and not (isinstance(value, list) and all(_are_polygons(each) for each in value)):
+            raise FrameFailed(stage, f"{name} of its answer are no masks")
         values[name] = value
     return values
 
@@ -326,6 +328,12 @@ def _picture(stage: str, name: str, value: Any) -> OutgoingPictures:
         return OutgoingPictures(f"{stage}.{name}", *(decode(base64.b64decode(text, validate=True)) for text in texts))
     except (DamagedPicture, binascii.Error, ValueError, TypeError) as error:
         raise FrameFailed(stage, f"{name} of its answer is no picture: {error}") from error
+
+
+def _are_polygons(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(row, list) and len(row) >= 6 and len(row) % 2 == 0 and _are_rows([row], len(row)) for row in value
+    )
 
 
 def _are_rows(value: Any, width: int) -> bool:

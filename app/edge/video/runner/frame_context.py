@@ -22,7 +22,7 @@ from app.video.model.kinds import GENERATORS, RENDER, StageKind, Type
 from app.video.model.plan import Plan
 
 DRAWN = "image"
-REPORTED = (Type.LABELS, Type.SCORES, Type.KEYPOINTS)
+REPORTED = (Type.LABELS, Type.SCORES, Type.KEYPOINTS, Type.MASKS)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
 def _outputs(kind: StageKind, read: set[str]) -> frozenset[str]:
     """Returns the outputs to request: drawing needs all, and comparison and tracking read theirs here."""
     outputs = read | {name for name in (kind.compared, kind.tracks) if name}
-    if kind.tracks:  # a box is reported with its class, score and key points
+    if kind.tracks:  # a box is reported with its class, score, key points and mask
         outputs |= {name for name, type_ in kind.outputs.items() if type_ in REPORTED}
     if kind.draws:
         if DRAWN in outputs:

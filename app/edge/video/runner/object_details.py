@@ -1,4 +1,4 @@
-"""What is known of each tracked box beside its place: class, score and key points. Pure."""
+"""What is known of each tracked box beside its place: class, score, key points and mask. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from app.edge.video.runner.frame_context import DagRequirements, Outcome
-from app.edge.video.runner.resize import Ratio, moved_keypoints
+from app.edge.video.runner.resize import Ratio, moved_keypoints, moved_masks
 from app.video.model.dag import Reference
 from app.video.model.kinds import Type
 
 
 def carried(needs: DagRequirements, outcome: Outcome, boxes: list[list[float]]) -> Outcome:
-    """Returns the outcome with these boxes instead of the tracked ones; key points are shifted with theirs.
+    """Returns the outcome with these boxes instead of the tracked ones; key points and masks are shifted with theirs.
 
     Args:
         needs: of a DAG with tracked boxes.
@@ -23,17 +23,20 @@ def carried(needs: DagRequirements, outcome: Outcome, boxes: list[list[float]]) 
     assert reference is not None
     values = {**outcome.values, reference: boxes}
     former = outcome.values[reference]
+    shifts = [(box[0] - old[0], box[1] - old[1]) for old, box in zip(former, boxes, strict=True)]
     for each, type_, objects in _details(needs, outcome):
         if type_ is Type.KEYPOINTS:
             values[each] = [
-                [[x + box[0] - old[0], y + box[1] - old[1], score] for x, y, score in points]
-                for points, old, box in zip(objects, former, boxes, strict=True)
+                [[x + dx, y + dy, score] for x, y, score in points]
+                for points, (dx, dy) in zip(objects, shifts, strict=True)
             ]
+        elif type_ is Type.MASKS:
+            values[each] = [_shifted(mask, shift) for mask, shift in zip(objects, shifts, strict=True)]
     return replace(outcome, values=values)
 
 
 def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tuple[int, int]) -> dict[str, Any]:
-    """Returns labels, scores and keypoints of a row, as far as the stage of the tracked boxes has them.
+    """Returns labels, scores, keypoints and masks of a row, as far as the stage of the tracked boxes has them.
 
     Args:
         ratio: from pixels of the sent picture to those of the frame.
@@ -50,7 +53,14 @@ def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tu
                 [[round(x + place[0], 1), round(y + place[1], 1), round(float(score), 3)] for x, y, score in points]
                 for points in moved_keypoints(values, ratio)
             ]
+        elif type_ is Type.MASKS and values:
+            masks = [_shifted(mask, place) for mask in moved_masks(values, ratio)]
+            stated["masks"] = [[[round(value, 1) for value in part] for part in mask] for mask in masks]
     return stated
+
+
+def _shifted(mask: list[list[float]], shift: tuple[float, float]) -> list[list[float]]:
+    return [[value + shift[at % 2] for at, value in enumerate(part)] for part in mask]
 
 
 def _details(needs: DagRequirements, outcome: Outcome) -> Iterator[tuple[Reference, Type, list[Any]]]:

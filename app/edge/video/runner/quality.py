@@ -15,18 +15,18 @@ import numpy as np
 from app.edge.media.picture_sizes import size_of
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, Outcome, Values
-from app.edge.video.runner.resize import Ratio, fitted, moved_boxes, moved_keypoints, ratio_of
-from app.inference.keypoints import keypoint_similarity
+from app.edge.video.runner.resize import SAME, Ratio, fitted, moved, moved_boxes, ratio_of
+from app.edge.video.stages.detection import drawn
+from app.inference.agreement import likeness
+from app.inference.prediction import Box
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
-from app.video.model.kinds import Metric, Type
+from app.video.model.kinds import Metric, StageKind, Type
 from app.video.model.plan import Encoder, Plan, Role, StagePlace
 
 OVERLAP = 0.5
 WORST_DEGREES = 30.0
 Boxes = Sequence[Sequence[float]]
-Objects = Sequence[Sequence[Sequence[float]]]
-"""Key points x, y, score of each box."""
 
 
 def overlap(one: Sequence[float], other: Sequence[float]) -> float:
@@ -56,22 +56,15 @@ def pairs(boxes: Boxes, golden: Boxes) -> list[tuple[int, int]]:
     return matched
 
 
-def f1(boxes: Boxes, golden: Boxes, keypoints: Objects = (), golden_keypoints: Objects = ()) -> float:
-    """Returns the F1 score, with boxes matching if they overlap by half; 1.0 if there are no boxes on either side. A
-    matching box counts as much as its key points are alike.
+def f1(boxes: Boxes, golden: Boxes, alike: Callable[[int, int], float] = lambda _, __: 1.0) -> float:
+    """Returns the F1 score, with boxes matching if they overlap by half; 1.0 if there are no boxes on either side.
 
     Args:
-        keypoints: one list for each box; empty without key points.
-        golden_keypoints: likewise.
+        alike: how much a pair of matching boxes counts, by their indices; 0..1.
     """
     if not boxes and not golden:
         return 1.0
-    matched = pairs(boxes, golden)
-    if (len(keypoints), len(golden_keypoints)) == (len(boxes), len(golden)):
-        right = sum(keypoint_similarity(keypoints[i], golden_keypoints[j], _area(golden[j])) for i, j in matched)
-    else:
-        right = len(matched)
-    return 2 * right / (len(boxes) + len(golden))
+    return 2 * sum(alike(i, j) for i, j in pairs(boxes, golden)) / (len(boxes) + len(golden))
 
 
 def mae(values: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[int, int]]) -> float | None:
@@ -104,16 +97,24 @@ def scored(
     if output not in outputs or output not in golden:
         return None
     if kind.metric is Metric.IOU:
-        field = next((name for name, type_ in kind.outputs.items() if type_ is Type.KEYPOINTS), "")
-        mine, theirs = (values.get(Reference(stage, field)) or () for values in (outputs, golden))
-        boxes, keypoints = moved_boxes(outputs[output], to_golden), moved_keypoints(mine, to_golden)
-        return Metric.IOU, f1(boxes, golden[output], keypoints, theirs)
+        mine, theirs = _objects(kind, stage, outputs, to_golden), _objects(kind, stage, golden, SAME)
+        boxes = moved_boxes(outputs[output], to_golden)
+        return Metric.IOU, f1(boxes, golden[output], lambda i, j: likeness(mine[i], theirs[j]))
     reference = _boxes_of(needs, stage)
     if reference is None or reference not in outputs or reference not in golden:
         return None
     matched = pairs(moved_boxes(outputs[reference], to_golden), golden[reference])
     error = mae(outputs[output], golden[output], matched)
     return None if error is None else (Metric.MAE, error)
+
+
+def _objects(kind: StageKind, stage: str, values: Values, ratio: Ratio) -> list[Box]:
+    """Returns the compared boxes, with key points and masks, in scaled pixels."""
+    named = {name: values[reference] for name in kind.outputs if (reference := Reference(stage, name)) in values}
+    scaled = moved(named, kind.outputs, ratio)
+    by_type = {type_: scaled[name] for name, type_ in kind.outputs.items() if name in scaled}
+    keypoints, masks = by_type.get(Type.KEYPOINTS) or (), by_type.get(Type.MASKS) or ()
+    return drawn(scaled[kind.compared], keypoints=keypoints, masks=masks)
 
 
 def as_quality(metric: Metric, value: float) -> float:

@@ -1,4 +1,4 @@
-"""Sizes of pictures, and boxes and key points that are scaled with them."""
+"""Sizes of pictures, and boxes, key points and masks that are scaled with them."""
 
 from __future__ import annotations
 
@@ -51,11 +51,16 @@ def moved_keypoints(objects: Any, ratio: Ratio) -> list[list[list[float]]]:
     return [[[point[0] * x, point[1] * y, point[2]] for point in points] for points in objects or ()]
 
 
-SCALED = {Type.BOXES: moved_boxes, Type.KEYPOINTS: moved_keypoints}
+def moved_masks(objects: Any, ratio: Ratio) -> list[list[list[float]]]:
+    """Returns [[[x, y, x, y, …], …], …] with each corner scaled."""
+    return [[[value * ratio[at % 2] for at, value in enumerate(part)] for part in mask] for mask in objects or ()]
+
+
+SCALED = {Type.BOXES: moved_boxes, Type.KEYPOINTS: moved_keypoints, Type.MASKS: moved_masks}
 
 
 def moved(values: Mapping[str, Any], types: Mapping[str, Type], ratio: Ratio) -> dict[str, Any]:
-    """Returns the values with their boxes and key points scaled."""
+    """Returns the values with their boxes, key points and masks scaled."""
     if ratio == SAME:
         return dict(values)
     return {

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import PREDICTOR, predictor_options, region_of, words
 from app.inference.annotations import draw as draw_boxes
+from app.inference.keypoints import polygons_of
 from app.inference.prediction import Box, Picture, details_of
 from app.inference.predictor import Predictor, open_predictor
 from app.inference.region import Crop
@@ -98,8 +99,9 @@ class Detection(_Detector):
             "count_result": Type.COUNTS,
             "image": Type.IMAGE,
             "keypoints": Type.KEYPOINTS,
+            "masks": Type.MASKS,
         },
-        model_dependent=frozenset({"keypoints"}),
+        model_dependent=frozenset({"keypoints", "masks"}),
         metric=Metric.IOU,
         compared="bbox",
         tracks="bbox",
@@ -126,8 +128,8 @@ class Detection(_Detector):
         labels = [str(label) for label in outputs.get("label") or ()]
         names = sorted(set(labels))
         numbers = [names.index(label) for label in labels]
-        keypoints = outputs.get("keypoints") or ()
-        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), numbers, keypoints), names)
+        details = outputs.get("keypoints") or (), outputs.get("masks") or ()
+        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), numbers, *details), names)
 
 
 def _in_source(boxes: tuple[Box, ...], crop: Crop | None) -> tuple[Box, ...]:
@@ -151,6 +153,7 @@ def drawn(
     prob: Sequence[float] = (),
     labels: Sequence[int] = (),
     keypoints: Sequence[Sequence[Sequence[float]]] = (),
+    masks: Sequence[Sequence[Sequence[float]]] = (),
 ) -> list[Box]:
     """Returns boxes to be drawn.
 
@@ -159,10 +162,12 @@ def drawn(
         prob: scores; a box without one is drawn with 1.
         labels: indexes of classes; 0 for a box without one.
         keypoints: x, y, score of the key points of each box; may be empty.
+        masks: polygons x, y, x, y, … of each box; may be empty.
     """
     labelled = []
     for index, (x1, y1, x2, y2) in enumerate(bbox):
         score = prob[index] if index < len(prob) else 1.0
         points = tuple((x, y, share) for x, y, share in keypoints[index]) if index < len(keypoints) else ()
-        labelled.append(Box(x1, y1, x2, y2, score, labels[index] if index < len(labels) else 0, points))
+        mask = polygons_of(masks[index]) if index < len(masks) else ()
+        labelled.append(Box(x1, y1, x2, y2, score, labels[index] if index < len(labels) else 0, points, mask))
     return labelled

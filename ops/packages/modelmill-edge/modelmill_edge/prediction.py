@@ -21,6 +21,8 @@ class Box:
     """Index of the class."""
     keypoints: tuple[tuple[float, float, float], ...] = ()
     """x and y in pixels of the picture, and score, of each; empty for a model without them."""
+    mask: tuple[tuple[float, ...], ...] = ()
+    """Polygons x, y, x, y, … in pixels of the picture; empty for a model without masks."""
 
     def to_json(self) -> list[float]:
         return [self.x1, self.y1, self.x2, self.y2, self.score, self.label]
@@ -48,9 +50,11 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         keypoints = [[list(point) for point in box.keypoints] for box in self.boxes]
+        masks = [[list(part) for part in box.mask] for box in self.boxes]
         return {
             "boxes": [box.to_json() for box in self.boxes],
             **({"keypoints": keypoints} if any(keypoints) else {}),
+            **({"masks": masks} if any(masks) else {}),
             "probabilities": list(self.probabilities),
             "ms": round(self.ms, 3),
         }
@@ -62,6 +66,11 @@ class Prediction:
             boxes = tuple(
                 replace(box, keypoints=tuple((float(x), float(y), float(score)) for x, y, score in points))
                 for box, points in zip(boxes, data["keypoints"])
+            )
+        if data.get("masks") is not None:
+            boxes = tuple(
+                replace(box, mask=tuple(tuple(map(float, part)) for part in parts))
+                for box, parts in zip(boxes, data["masks"])
             )
         return Prediction(boxes, tuple(map(float, data["probabilities"])), float(data.get("ms", 0.0)))
 

@@ -84,6 +84,19 @@ def test_key_points_are_drawn_with_their_box(tmp_path: Path) -> None:
     assert drawing.count('class="joints" d="M450.0 300.0h0"') == 2, "of float and int8, the visible one"
 
 
+def test_masks_are_drawn_with_their_box(tmp_path: Path) -> None:
+    values, maps = np.zeros((1, 4 + 1 + 32, 84), np.float32), np.ones((1, 32, 16, 16), np.float32)
+    values[0, :6, 11] = [32, 32, 16, 24, 0.9, 1]
+    model = vision.answering({"output0": values, "output1": maps}, (1, 3, 64, 64))
+    answers = drawn(tmp_path, model, model, "wide.png")
+    (mask,) = answers["pictures"][0]["int8"]["masks"][0]
+    assert sorted(zip(mask[::2], mask[1::2], strict=True)) == [(360, 150), (360, 330), (600, 150), (600, 330)]
+    (answered,) = read_answers(answers).pictures
+    macros = environment("en").get_template("conversion/_answer.html").module
+    drawing = macros.drawn(SimpleNamespace(job_id="j"), answered, "wide.png")  # type: ignore[attr-defined]
+    assert drawing.count('class="mask"') == 2
+
+
 def test_what_is_no_picture_or_not_there_or_elsewhere_is_left_out(tmp_path: Path) -> None:
     model = vision.brightest_channel()
     (tmp_path / "outside.png").write_bytes(picture(8, 8))

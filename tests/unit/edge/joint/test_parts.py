@@ -291,6 +291,11 @@ def test_a_prediction_is_taken_as_it_was_sent() -> None:
         (200, b'{"boxes": [[0, 0, 1e999, 9, 0.5, 0]], "probabilities": [1, 0], "ms": 1}'),
         (200, b'{"boxes": [[0, 0, 1, 9, 0.5, 1e999]], "probabilities": [1, 0], "ms": 1}'),
         (200, b'{"boxes": [], "probabilities": [], "ms": 1}'),
+        (
+            200,
+            b'{"boxes": [[0, 0, 1, 9, 0.5, 0]], "masks": [[[1e999, 2, 3, 4, 5, 6]]], "probabilities": [1, 0], "ms": 1}',
+        ),
+        (200, b'{"boxes": [[0, 0, 1, 9, 0.5, 0]], "masks": [[[1, 2, 3]]], "probabilities": [1, 0], "ms": 1}'),
         (200, b'{"boxes": [], "keypoints": [[[1, 2, 0.5]]], "probabilities": [1, 0], "ms": 1}'),
         (200, b'{"boxes": [[0, 0, 1, 9, 0.5, 0]], "keypoints": [[[1e999, 2, 0.5]]], "probabilities": [1, 0], "ms": 1}'),
     ],

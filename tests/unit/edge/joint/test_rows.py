@@ -66,6 +66,14 @@ def test_key_points_of_a_part_are_in_pixels_of_the_whole_and_stand_in_no_row_wit
     assert "keypoints" not in second
 
 
+def test_a_mask_of_a_part_is_in_pixels_of_the_whole() -> None:
+    queue = RowQueue(RowChoice.ALL)
+    box = Box(1, 2, 30, 40, 0.9, 0, (), (((1, 2), (3, 4), (5, 6.125)),))
+    queue.fill(queue.reserve(Crop(100, 10, 640, 480)), outcome(final=Prediction(boxes=(box,))), (64, 48))
+    (row,) = sent(queue)
+    assert row["masks"] == [[[101, 12, 103, 14, 105, 16.12]]] and "keypoints" not in row
+
+
 def test_what_a_classifier_answers_is_as_large_as_the_picture() -> None:
     queue = RowQueue(RowChoice.ALL)
     filled(queue, "1", final=Prediction(probabilities=(0.25, 0.75)))

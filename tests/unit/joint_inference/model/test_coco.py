@@ -49,6 +49,16 @@ def test_key_points_are_flat_and_those_that_are_invisible_have_no_place() -> Non
     assert "keypoints" not in second
 
 
+def test_a_mask_is_the_segmentation_with_its_own_area() -> None:
+    box = Box(0, 0, 100, 100, 0.9, 0, (), (((10.0, 20.0), (50.0, 20.0), (50.0, 60.0), (10.0, 60.0)),))
+    dataset = CocoDataset.read(b"")
+    dataset.add("a.jpg", sample(cloud=Prediction(boxes=(box,))), (320, 240), "")
+    dataset.add("b.jpg", sample(), (320, 240), "")
+    first, second, _ = dataset.document["annotations"]
+    assert (first["segmentation"], first["area"]) == ([[5, 10, 25, 10, 25, 30, 5, 30]], 400)
+    assert "segmentation" not in second
+
+
 def test_without_an_answer_of_the_cloud_the_edges_counts_and_a_class_is_of_the_whole_picture() -> None:
     dataset = CocoDataset.read(b"")
     dataset.add("a.jpg", sample(cloud=None), (640, 480), "")

@@ -37,6 +37,10 @@ def test_an_object_has_its_key_points_also_in_a_cloudevent() -> None:
     first, second, _ = row_delivery(producer, row).envelope["data"]["objects"]
     assert first == {"label": "", "score": None, "bbox": BOX, "keypoints": points}
     assert set(second) == {"label", "score", "bbox"}
+    part = [1, 2, 3, 4, 5, 6]
+    with_masks = record(bbox=[BOX, BOX, BOX], masks=[[part], [[1, 2, 3, 4, 5]], [[1, 2, 3, "4", 5, 6]]])
+    assert [one.mask for one in with_masks.objects] == [[part], (), ()]
+    assert row_delivery(producer, with_masks).envelope["data"]["objects"][0]["mask"] == [part]
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,22 @@ def test_a_box_with_key_points_counts_as_much_as_they_are_alike() -> None:
     assert 0.5 < (meter.agreement().float_agreement or 0) < 0.95
 
 
+def cut(rows: slice) -> dict[str, np.ndarray]:
+    """An object whose mask is a part of its box."""
+    values, maps = np.zeros((1, 37, 84), np.float32), np.full((1, 32, 16, 16), -1, np.float32)
+    values[0, :6, 7] = [32, 32, 32, 32, 0.9, 1]
+    maps[:, 0, rows] = 1
+    return {"y0": values, "y1": maps}
+
+
+def test_a_box_with_a_mask_counts_as_much_as_it_is_shared() -> None:
+    meter = meter_for([1, 3, 64, 64], [1, 37, 84], [1, 32, 16, 16])
+    meter.add(cut(slice(4, 12)), cut(slice(4, 12)))
+    assert (meter.agreement().kind, meter.agreement().float_agreement) == ("mask_iou", 1)
+    meter.add(cut(slice(4, 12)), cut(slice(4, 8)))
+    assert meter.agreement().float_agreement == pytest.approx(0.75, abs=0.02)
+
+
 def test_a_detector_that_says_so_is_no_model_of_poses() -> None:
     graph = model([1, 3, 640, 640], [1, 56, 8400])
     helper.set_model_props(graph, {"task": "detect"})

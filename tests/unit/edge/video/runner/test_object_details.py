@@ -63,6 +63,27 @@ def test_they_are_requested_with_the_boxes_and_scaled_with_them() -> None:
     assert scaled["keypoints"] == [[[24.0, 12.0, 0.9], [40.0, 20.0, 0.1]]] and scaled["prob"] == [0.9]
 
 
+def test_masks_go_the_same_way() -> None:
+    mask = [[12.0, 24.0, 20.0, 24.0, 20.0, 40.0]]
+    detected = outcome(bbox=[BOX], masks=[mask])
+    assert details_of(needs(), detected, (2.0, 3.0), (100, 10))["masks"] == [[[124, 82, 140, 82, 140, 130]]]
+    later = carried(needs(), detected, [[15.0, 19.0, 35.0, 59.0]])
+    assert later.values[Reference(STAGE, "masks")] == [[[17, 23, 25, 23, 25, 39]]]
+    scaled = moved({"masks": [mask]}, kinds()[STAGE].outputs, (2.0, 0.5))
+    assert scaled["masks"] == [[[24, 12, 40, 12, 40, 20]]] and "masks" in needs().outputs[STAGE]
+    small, half = outcome(bbox=[[5, 10, 15, 30]], masks=[[[6, 12, 10, 12, 10, 20]]]), outcome(bbox=[BOX], masks=[mask])
+    assert scored(needs(), STAGE, small.values, half.values, (2.0, 2.0)) == (Metric.IOU, pytest.approx(1, abs=0.02))
+    other = outcome(bbox=[BOX], masks=[[[12, 24, 20, 40, 12, 40]]])
+    (_, quality) = scored(needs(), STAGE, other.values, half.values, (1.0, 1.0)) or (None, 1.0)
+    assert quality < 0.1
+
+
+@pytest.mark.parametrize("odd", ["x", [[1]], [[[1, 2, 3, 4]]], [[[1, 2, 3, 4, 5]]], [[[1, 2, 3, 4, 5, "6"]]], [None]])
+def test_what_is_no_masks_is_a_fault_of_the_stage(odd: Any) -> None:
+    with pytest.raises(FrameFailed, match="masks of its answer are no masks"):
+        read_outputs(STAGE, kinds()[STAGE], {"masks"}, {"masks": odd})
+
+
 def test_a_stage_may_lack_what_depends_on_its_model_and_nothing_else() -> None:
     kind = kinds()[STAGE]
     assert read_outputs(STAGE, kind, {"bbox", "keypoints"}, {"bbox": [BOX]}) == {"bbox": [BOX], "keypoints": []}

@@ -43,6 +43,20 @@ def test_key_points_are_an_output_of_models_that_have_them(tmp_path: Path) -> No
     assert "keypoints" not in detected(tmp_path, {})
 
 
+def test_masks_are_an_output_of_models_that_have_them(tmp_path: Path) -> None:
+    values, maps = np.zeros((1, 4 + 1 + 32, 21), np.float32), np.ones((1, 32, 8, 8), np.float32)
+    values[0, :6, 3] = [16, 16, 8, 8, 0.9, 1]
+    model = answering({"output0": values, "output1": maps}, (1, 3, 32, 32))
+    outputs = Detection([ModelFile(card(), save(tmp_path, model), None)], {}).run({"image": plain(1, 2, 3, 64, 64)})
+    ((mask,),) = outputs["masks"]
+    assert sorted(zip(mask[::2], mask[1::2], strict=True)) == [(24, 24), (24, 40), (40, 24), (40, 40)]
+    picture = plain(1, 2, 3, 64, 64)
+    assert not np.array_equal(
+        Detection.draw(picture, {}, outputs), Detection.draw(picture, {}, {**outputs, "masks": []})
+    )
+    assert "masks" not in detected(tmp_path, {})
+
+
 def test_what_is_no_region_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadStage, match="two corners as shares"):
         detected(tmp_path, {"region": "1,1,0,0"})

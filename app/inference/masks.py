@@ -1,0 +1,185 @@
+"""Masks of objects as polygons: from a map of values, and how far two of them overlap. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from app.inference.keypoints import Polygon
+
+MOST_POINTS = 64
+"""Of a polygon."""
+MOST_POLYGONS = 4
+"""Of a mask: the largest parts."""
+MOST_SAMPLES = 96
+"""On each side of a box; two for each pixel of the maps, if these are not more."""
+RASTER = 192
+"""Longer side of the picture on which masks are compared, in pixels."""
+Points: TypeAlias = npt.NDArray[np.float64]
+"""x and y: N×2."""
+SIDES = ((0, 0, 0), (1, 0, 1), (0, 1, 0), (1, 0, 0))
+"""Upper, right, lower, left side of a cell: whether it is vertical, and its first corner (row, column) in the cell."""
+UP, RIGHT, DOWN, LEFT = range(4)
+STEPS: dict[int, tuple[tuple[int, int], ...]] = {
+    1: ((LEFT, UP),),
+    2: ((UP, RIGHT),),
+    3: ((LEFT, RIGHT),),
+    4: ((RIGHT, DOWN),),
+    5: ((LEFT, UP), (RIGHT, DOWN)),
+    6: ((UP, DOWN),),
+    7: ((LEFT, DOWN),),
+    8: ((DOWN, LEFT),),
+    9: ((DOWN, UP),),
+    10: ((UP, RIGHT), (DOWN, LEFT)),
+    11: ((DOWN, RIGHT),),
+    12: ((RIGHT, LEFT),),
+    13: ((RIGHT, UP),),
+    14: ((UP, LEFT),),
+}
+"""Marching squares: from which side of a cell to which an outline runs, by the corners that are inside: upper left 1,
+upper right 2, lower right 4, lower left 8."""
+
+
+def mask_of(
+    weights: npt.NDArray[Any], prototypes: npt.NDArray[Any], corners: npt.NDArray[Any], size: tuple[int, int]
+) -> list[Points]:
+    """Returns the parts of a box where the weighted sum of maps, interpolated between their pixels, is above 0.
+
+    Args:
+        weights: of the box: P values.
+        prototypes: P maps over the whole input, P×H×W.
+        corners: of the box, x1, y1, x2, y2 in pixels of the input.
+        size: width and height of the input.
+
+    Returns:
+        At most MOST_POLYGONS polygons of at most MOST_POINTS points in pixels of the input, the largest first.
+    """
+    shape = prototypes.shape[2], prototypes.shape[1]
+    grid, places = [], []
+    for low, high, side, cells in zip(*np.clip(corners.reshape(2, 2), 0, size), size, shape, strict=True):
+        count = int(np.clip(np.ceil(2 * (high - low) * cells / side) + 1, 2, MOST_SAMPLES))
+        grid.append(np.linspace(low, high, count))
+        places.append(np.clip(grid[-1] * cells / side - 0.5, 0, cells - 1))
+    (left, right), (upper, lower) = ((int(place[0]), int(np.ceil(place[-1])) + 1) for place in places)
+    values = np.tensordot(weights, prototypes[:, upper:lower, left:right], 1)
+    sampled = _between(_between(values, places[1] - upper).T, places[0] - left).T
+    if not np.isfinite(sampled).all():
+        return []
+    step = min(float(axis[1] - axis[0]) for axis in grid)
+    parts = [simplified(part, step / 4) for part in outlines(sampled, *grid)[:MOST_POLYGONS]]
+    return [part for part in parts if len(part) > 2]
+
+
+def _between(rows: npt.NDArray[Any], places: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns rows at fractional places, interpolated between their neighbors."""
+    first = places.astype(np.intp)
+    share = (places - first)[:, None]
+    between: npt.NDArray[Any] = rows[first] * (1 - share) + rows[np.minimum(first + 1, len(rows) - 1)] * share
+    return between
+
+
+def outlines(values: npt.NDArray[Any], xs: npt.NDArray[Any], ys: npt.NDArray[Any]) -> list[Points]:
+    """Returns the outlines of the parts where values are above 0, the largest first, without holes in them.
+
+    Args:
+        values: at the crossings of a grid: R×C. Beyond it is outside.
+        xs: x of the columns: C.
+        ys: y of the rows: R.
+    """
+    padded = np.pad(values.astype(np.float64), 1, constant_values=-np.inf)
+    xs, ys = np.pad(xs, 1, mode="edge"), np.pad(ys, 1, mode="edge")
+    inside = padded > 0
+    corners = inside[:-1, :-1] + 2 * inside[:-1, 1:] + 4 * inside[1:, 1:] + 8 * inside[1:, :-1]
+    following: dict[tuple[int, int, int], tuple[int, int, int]] = {}
+    for row, column in np.argwhere((corners > 0) & (corners < 15)).tolist():
+        for start, end in STEPS[int(corners[row, column])]:
+            first, second = ((way, row + down, column + right) for way, down, right in (SIDES[start], SIDES[end]))
+            following[first] = second
+    loops: list[Points] = []
+    while following:
+        side, loop = next(iter(following)), list[tuple[float, float]]()
+        while side in following:
+            loop.append(_crossing(padded, xs, ys, side))
+            side = following.pop(side)
+        loops.append(np.array(loop))
+    return [loop for loop in sorted(loops, key=_area) if _area(loop) < 0]
+
+
+def _crossing(
+    values: npt.NDArray[Any], xs: npt.NDArray[Any], ys: npt.NDArray[Any], side: tuple[int, int, int]
+) -> tuple[float, float]:
+    """Returns where the value is 0 between the two ends of a side; next to the border, it is the inner end."""
+    is_vertical, row, column = side
+    end = (row + 1, column) if is_vertical else (row, column + 1)
+    one, other = float(values[row, column]), float(values[end])
+    share = 1.0 if np.isinf(one) else 0.0 if np.isinf(other) else one / (one - other)
+    x, y = float(xs[column]), float(ys[row])
+    return x + share * (float(xs[end[1]]) - x), y + share * (float(ys[end[0]]) - y)
+
+
+def _area(points: Points) -> float:
+    """Returns the area; negative for an outline, positive for a hole."""
+    x, y = points.T
+    return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
+
+
+def simplified(points: Points, tolerance: float) -> Points:
+    """Returns a polygon of at most MOST_POINTS by Douglas and Peucker.
+
+    Args:
+        tolerance: how far it may be from the given one; doubled until the points are few enough.
+    """
+    far = int(np.argmax(((points - points[0]) ** 2).sum(axis=1)))
+    closed = np.concatenate([points, points[:1]])
+    while True:
+        kept = {0, far}
+        spans = [(0, far), (far, len(points))]
+        while spans:
+            start, end = spans.pop()
+            between = closed[start + 1 : end]
+            if not len(between):
+                continue
+            distances = _distances(between, closed[start], closed[end])
+            most = int(distances.argmax())
+            if distances[most] > tolerance:
+                middle = start + 1 + most
+                kept.add(middle)
+                spans += [(start, middle), (middle, end)]
+        if len(kept) <= MOST_POINTS:
+            return points[sorted(kept)]
+        tolerance *= 2
+
+
+def _distances(points: Points, start: Points, end: Points) -> npt.NDArray[np.float64]:
+    """Returns the distances of points from the line between two others."""
+    line = end - start
+    length = float(np.hypot(*line))
+    if length == 0:
+        distances: npt.NDArray[np.float64] = np.hypot(*(points - start).T)
+        return distances
+    across: npt.NDArray[np.float64] = np.abs((points - start) @ np.array([-line[1], line[0]])) / length
+    return across
+
+
+def mask_overlap(one: Sequence[Polygon], other: Sequence[Polygon]) -> float:
+    """Returns the intersection over union of two masks in the same pixels, 0..1, on a raster of RASTER pixels."""
+    points = np.array([point for polygon in (*one, *other) for point in polygon])
+    low = points.min(axis=0)
+    scale = RASTER / max(float((points.max(axis=0) - low).max()), 1e-6)
+    width, height = (int(side) + 1 for side in np.ceil((points.max(axis=0) - low) * scale))
+    first, second = (_raster(mask, low, scale, (width, height)) for mask in (one, other))
+    return float((first & second).sum() / max(1, (first | second).sum()))
+
+
+def _raster(
+    mask: Sequence[Polygon], low: npt.NDArray[Any], scale: float, size: tuple[int, int]
+) -> npt.NDArray[np.bool_]:
+    image = Image.new("1", size)
+    pen = ImageDraw.Draw(image)
+    for polygon in mask:
+        pen.polygon([((x - low[0]) * scale, (y - low[1]) * scale) for x, y in polygon], fill=1)
+    return np.asarray(image)
