@@ -115,6 +115,7 @@ class Site:
         self.edge_port, self.cloud_port = free_port(), free_port()
         self.edge_url, self.cloud_url = (f"http://127.0.0.1:{port}" for port in (self.edge_port, self.cloud_port))
         self.big_url = self.cloud_url
+        self.media_server = ""
         self.models = {Role.EDGE: "digits_small", Role.CLOUD: "digits_big"}
         self.http = stack.enter_context(httpx.Client(timeout=LONG_S, trust_env=False))
 
@@ -147,7 +148,7 @@ class Site:
             agent_url=self.agent_url,
             scripts=[self.folder / "scripts"],
         )
-        program = JointDriver(Cameras(sources=["/", "http://127.0.0.1:*/*"])).program(order, place)
+        program = JointDriver(Cameras(sources=["/", "http://127.0.0.1:*/*"]), self.media_server).program(order, place)
         process = spawn(list(program.command), env={**os.environ, **program.environment})
         self.stack.callback(end, process)
         if program.health_url:
@@ -407,9 +408,14 @@ def test_a_source_that_is_not_there_is_a_failure_that_is_said(here: Site, agent:
 
 
 def test_a_camera_that_dies_is_told_and_taken_up_again_when_it_is_back(here: Site, agent: FakeAgent) -> None:
+    """Although the media server to which its pictures are to go is away, which is told, too."""
+    here.media_server = f"rtsp://ann:hunter2@127.0.0.1:{free_port()}/in"
     with camera() as made:
-        here.start(Role.EDGE, {"source": made.url})
+        here.start(Role.EDGE, {"source": made.url, "broadcast": "door"})
         until(lambda: agent.tally.get("inferenceNumber", 0) > 0)
+        broadcast = until(lambda: agent.info()["detail"]["broadcasts"][0], lambda state: state["problem"])
+        assert (broadcast["is_sending"], broadcast["url"].partition("@")[2]) == (False, "")
+        assert broadcast["url"].endswith("/in/door")
         assert agent.info()["detail"]["stream"] == {}
         made.unplug()
         until(lambda: bool(agent.info()["detail"]["stream"]))
