@@ -407,7 +407,7 @@ def test_a_user_with_tasks_is_deleted_when_they_are_to_be_cancelled(deployment: 
     with person(deployment, "carol-who-trains").api() as api, person(deployment, "root-admin").api() as admin:
         task_id = new(api.http)
         refused = admin.http.delete("/api/v2/users/carol-who-trains")
-        assert refused.status_code == 409 and "1 training tasks" in refused.json()["error"]["message"]
+        assert refused.status_code == 409 and "training tasks (1)" in refused.json()["error"]["message"]
         assert admin.http.delete("/api/v2/users/carol-who-trains", params={"cancel": "true"}).status_code == 204
     with scheduler_of(deployment) as scheduler, scheduler.database.read() as conn:
         from app.training import store

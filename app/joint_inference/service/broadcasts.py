@@ -29,7 +29,9 @@ def check_broadcast(conn: Connection, spec: Mapping[str, Any], uid: str = "") ->
         return
     others = (one.specification.edge for one in store.there_with_text(conn, f'"{BROADCAST}"') if one.uid != uid)
     if any(other.parameters.get(BROADCAST) == path and _may_share_a_node(edge, other) for other in others):
-        raise Conflict(f"A service on {edge.place} is broadcast as {path!r} already.", hint="Choose another path.")
+        raise Conflict(
+            f"A service on {edge.place} is broadcast as {path!r} already.", hint="Choose another path, or leave it out."
+        )
 
 
 def _may_share_a_node(one: Worker, other: Worker) -> bool:

@@ -11,7 +11,7 @@ def bearer_of(headers: Headers) -> str:
     """Returns the secret of the single Authorization header; empty for another scheme and for several headers."""
     values = headers.getlist("authorization")
     scheme, _, secret = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-    return secret.strip() if scheme.lower() == "bearer" else ""
+    return secret if scheme.lower() == "bearer" else ""
 
 
 def has_bearer(headers: Headers, secret: str) -> bool:

@@ -63,8 +63,11 @@ def query(request: Request, model: type[Model]) -> Model:
     repeated = [name for name, count in Counter(name for name, _ in given.multi_items()).items() if count > 1]
     if repeated:
         raise BadInput(f"{repeated[0]}: given more than once", hint=FIELDS_HINT)
-    if any("\0" in value for value in given.values()):
-        raise BadInput("A parameter has a NUL character.", hint=FIELDS_HINT)
+    for name, value in given.items():
+        if "\0" in value:
+            problem = "a NUL character is not allowed"
+            places = [{"at": name, "problem": problem}]
+            raise BadInput(f"{name}: {problem}", hint=FIELDS_HINT, detail={"problems": places})
     return checked(lambda: model.model_validate(dict(given)))
 
 

@@ -145,7 +145,8 @@ class _Query(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("q=a%00", "has a NUL character"), ("q=1&q=2", "q: given more than once"), ("q=%E9", None)]
+    ("text", "problem"),
+    [("q=a%00", "q: a NUL character is not allowed"), ("q=1&q=2", "q: given more than once"), ("q=%E9", None)],
 )
 def test_a_query_that_no_database_can_compare_is_refused(text: str, problem: str | None) -> None:
     request = Request({"type": "http", "query_string": text.encode(), "headers": []})
