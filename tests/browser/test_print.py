@@ -59,6 +59,7 @@ def test_a_failed_job_is_printed_with_its_reason(paper: Page, failed: str) -> No
     assert_is_paper(paper)
 
 
-def test_the_list_is_printed_without_its_filter(paper: Page, finished: str) -> None:
+def test_the_list_is_printed_without_its_filter(another: str, paper: Page, finished: str) -> None:
+    expect(paper.locator(f'a[href="/ui/jobs/{another}"]')).to_be_visible()
     expect(paper.locator(f'a[href="/ui/jobs/{finished}"]')).to_be_visible()
     assert_is_paper(paper)

@@ -89,7 +89,8 @@ def test_a_node_that_was_there_before_the_web_runs_the_requirements_job_with_the
     assert {frame["total"] for frame in frames} <= {3, 4}
     loops = [frame["n_loop"] for frame in frames]
     assert loops == sorted(set(loops))
-    assert {call["stage"] for call in cluster.calls(CLOUD, uid)} == {"face_detection", "face_alignment"}
+    stages = {"face_detection", "face_alignment"}
+    until(lambda: {call["stage"] for call in cluster.calls(CLOUD, uid)}, stages.__eq__)
     assert not cluster.calls(EDGE, uid)
     assert len(cluster.runners(EDGE)) == 1
     assert not cluster.runners(CLOUD)

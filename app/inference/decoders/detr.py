@@ -52,7 +52,8 @@ class Detr(Detector):
         rows = boxes.shape[1]
         if rows is None:
             return not self.is_exclusive and _are_named(boxes, scores)
-        is_usual = rows in USUAL_QUERIES or _are_named(boxes, scores)
+        is_face_detector = scores.shape[-1] == 2  # or a detector of one class, which only its names show
+        is_usual = (rows in USUAL_QUERIES and not is_face_detector) or _are_named(boxes, scores)
         return is_usual and (rows <= EXCLUSIVE_QUERIES) == self.is_exclusive
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:

@@ -107,6 +107,8 @@ def test_numbers_that_are_none_give_no_boxes() -> None:
     ("shapes", "name"),
     [
         ({"dets": (1, 300, 4), "labels": (1, 300, 91)}, Decoder.RTDETR),
+        ({"scores": (1, 300, 2), "boxes": (1, 300, 4)}, Decoder.ULTRAFACE),
+        ({"logits": (1, 100, 2), "pred_boxes": (1, 100, 4)}, Decoder.DETR),
         ({"logits": (1, None, 80), "pred_boxes": (1, None, 4)}, Decoder.RTDETR),
         ({"logits": (1, 125, 3), "pred_boxes": (1, 125, 4)}, Decoder.DETR),
         ({"a": (None, 100, 92), "b": (None, 100, 4)}, Decoder.DETR),
