@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
-from app.inference.decoders.grids import cells, corners_of
+from app.inference.decoders.grids import cells, from_offsets
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
@@ -24,7 +24,6 @@ from app.inference.preprocessing import Floats, Size
 STRIDES, ANCHORS = (8, 16, 32), 2
 PRIOR_SIDES = {8: (16, 32), 16: (64, 128), 32: (256, 512)}
 """Sides of RetinaFace's prior boxes in pixels, by stride."""
-CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
 
 
 class Scrfd(Detector):
@@ -74,8 +73,7 @@ class Retinaface(Detector):
         scores = by_width[2][:, 1]
         chosen = np.flatnonzero(scores >= floor)
         offsets, prior = by_width[4][chosen], priors(size)[chosen]
-        centre = prior[:, :2] + offsets[:, :2] * CENTRE_VARIANCE * prior[:, 2:]
-        corners = corners_of(centre, prior[:, 2:] * np.exp(offsets[:, 2:] * SIDE_VARIANCE)).astype(np.float32)
+        corners = from_offsets(offsets, prior).astype(np.float32)
         return Detections(corners, scores[chosen].astype(np.float32), np.zeros(len(chosen), np.intp))
 
 

@@ -43,6 +43,20 @@ def are_offsets(boxes: Floats) -> bool:
     return bool((boxes[:, 2] < boxes[:, 0]).mean() > DISORDER)
 
 
+CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
+"""Of SSD, which UltraFace and RetinaFace have taken over."""
+
+
+def from_offsets(offsets: Floats, prior: Floats) -> Floats:
+    """Converts offsets to prior boxes, N×4 each, to corners x1, y1, x2, y2.
+
+    Args:
+        prior: center and sides of each.
+    """
+    centre = prior[:, :2] + offsets[:, :2] * CENTRE_VARIANCE * prior[:, 2:]
+    return corners_of(centre, prior[:, 2:] * np.exp(offsets[:, 2:] * SIDE_VARIANCE))
+
+
 def corners_of(centre: Floats, sides: Floats) -> Floats:
     """Converts centers and sides, N×2 each, to corners x1, y1, x2, y2: N×4."""
     return np.concatenate([centre - sides / 2, centre + sides / 2], axis=1)

@@ -15,14 +15,13 @@ import numpy as np
 
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, box_and_score_ports, shares_of
 from app.inference.decoders.class_names import COCO, COCO_BY_NUMBER, VOC
-from app.inference.decoders.grids import are_offsets, corners_of
+from app.inference.decoders.grids import are_offsets, from_offsets
 from app.inference.decoders.post_processed import pixels_of, post_processed, roles_of
 from app.inference.decoders.ssd_priors import prior_set
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
-from app.inference.preprocessing import Floats, Size
+from app.inference.preprocessing import Size
 
-CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
 RAW = re.compile(r"raw_detection_(boxes|scores)")
 """TensorFlow's names of boxes and scores before suppression; the corners are y1, x1, y2, x2."""
 
@@ -64,10 +63,5 @@ class Ssd(Detector):
         if is_tensorflow:
             picked = picked[:, [1, 0, 3, 2]]
         if known is not None and are_offsets(boxes):
-            picked = _from_offsets(picked, known.boxes[chosen])
+            picked = from_offsets(picked, known.boxes[chosen])
         return Detections(pixels_of(picked, size), best[chosen], shares[chosen].argmax(axis=1))
-
-
-def _from_offsets(offsets: Floats, prior: Floats) -> Floats:
-    centre = prior[:, :2] + offsets[:, :2] * CENTRE_VARIANCE * prior[:, 2:]
-    return corners_of(centre, prior[:, 2:] * np.exp(offsets[:, 2:] * SIDE_VARIANCE))

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
-from app.inference.decoders.grids import are_offsets, cells, corners_of
+from app.inference.decoders.grids import are_offsets, cells, from_offsets
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
 
 PRIOR_SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
 """Sides of the prior boxes in pixels, by stride."""
-CENTRE_VARIANCE, SIDE_VARIANCE = 0.1, 0.2
 
 
 class Ultraface(Detector):
@@ -41,16 +39,11 @@ class Ultraface(Detector):
         scores, boxes = (values[0] for values in sorted(outputs.values(), key=lambda values: values.shape[-1]))
         chosen = np.flatnonzero(scores[:, 1] >= floor)
         if are_offsets(boxes) and len(priors(size)) == len(boxes):
-            corners = _from_offsets(boxes[chosen], priors(size)[chosen])
+            corners = from_offsets(boxes[chosen], priors(size)[chosen])
         else:
             corners = boxes[chosen]
         pixels = corners.astype(np.float32) * np.array(size * 2, dtype=np.float32)
         return Detections(pixels, scores[chosen, 1].astype(np.float32), np.zeros(len(chosen), np.intp))
-
-
-def _from_offsets(offsets: npt.NDArray[Any], prior: Floats) -> Floats:
-    centre = offsets[:, :2] * CENTRE_VARIANCE * prior[:, 2:] + prior[:, :2]
-    return corners_of(centre, np.exp(offsets[:, 2:] * SIDE_VARIANCE) * prior[:, 2:])
 
 
 @lru_cache(maxsize=8)
