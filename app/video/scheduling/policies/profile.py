@@ -115,8 +115,9 @@ class _Call:
     def answer(self) -> Answer:
         last = self._last()
         lateness = self._look(last) if last else Lateness()
+        self.predictor = self._predictor_with(self.resources)  # knows what the results have taught
         self.cooldown.forgive_overloads({info["node"]: others_of(info) for info in self.reported.values()})
-        current = assess(self._predictor().predict(*last), self._goal(), margin=1.0) if last else None
+        current = assess(self.predictor.predict(*last), self._goal(), margin=1.0) if last else None
         host_stood_in = self._bar_unreachable(last)
         urgent = self._urgent(
             is_new_goal=self._is_new_goal(), can_stay=current is not None, host_stood_in=host_stood_in
@@ -152,10 +153,8 @@ class _Call:
     def _goal(self) -> SearchGoal:
         return SearchGoal(self.hi, self.floor, wanted_fps(self.generator), self.memory.figures["tail"])
 
-    def _predictor(self, resources: ResourceInfo | None = None) -> Predictor:
-        """Args: resources: None: as they are."""
-        knowledge = ProfileModel(self.memory.profile(self.rows))
-        return Predictor(self.dag, resources or self.resources, knowledge, self.memory.corrections)
+    def _predictor_with(self, resources: ResourceInfo) -> Predictor:
+        return Predictor(self.dag, resources, ProfileModel(self.memory.profile(self.rows)), self.memory.corrections)
 
     def _last(self) -> _PlanInForce | None:
         """The plan in force, if it can go on: its nodes are online and serve its stages. With their present roles."""
@@ -195,7 +194,7 @@ class _Call:
         return lateness
 
     def _learn(self, last: _PlanInForce, result: PlanResult, lateness: Lateness) -> None:
-        predictor = self._predictor()
+        predictor = self._predictor_with(self.resources)
         outcome = PlanOutcome(
             self.dag,
             self.reported,
@@ -209,7 +208,7 @@ class _Call:
             self.cooldown.fell(node, self.memory.links[node]["was"])
             self.has_fallen = True
         self.resources = self.memory.picture(self.reported)
-        predictor = self._predictor()
+        predictor = self._predictor_with(self.resources)
         again, capacity = predictor.predict(*last), predictor.capacity(*last)
         if self._is_sudden or self.memory.learn_rate(result, again, capacity, is_severe=lateness.is_severe):
             return
@@ -244,7 +243,7 @@ class _Call:
             resources: None: as they are.
             barred: names of nodes that must not be used; None: as barred by what was measured.
         """
-        predictor, goal = self._predictor(resources), self._goal()
+        predictor, goal = self._predictor_with(resources) if resources else self.predictor, self._goal()
         nodes = self.cooldown.nodes if barred is None else barred
 
         def is_too_much(candidate: PlanCandidate) -> bool:
@@ -285,7 +284,7 @@ class _Call:
         used = [node_of(place, self.resources) for place in mapping.values()]
         self.cooldown.overload(
             places_key(mapping),
-            managed * self._predictor().load(conf, mapping),
+            managed * self.predictor.load(conf, mapping),
             {info["node"]: others_of(info) for info in used},
         )
 
@@ -319,7 +318,7 @@ class _Call:
         if self.cooldown.late_s > OFTEN_LATE_S:
             return f"frames were late at {len(self.cooldown.moments)} moments of a minute"
         is_own = self._is_settling or (self.turns["changes"] <= 1 and self.now - float(self.turns["since"]) < START_S)
-        if lateness.is_many and not is_own and not current.sends and self._predictor().is_host_crowded:
+        if lateness.is_many and not is_own and not current.sends and self.predictor.is_host_crowded:
             return "frames were late, and others use the node"
         return ""
 
@@ -341,7 +340,7 @@ class _Call:
             return best.fits or better.delay_s < QUICKER * present.delay_s
         if not best.fits:
             return False
-        if not best.sends and current.sends and self._predictor().is_host_crowded:
+        if not best.sends and current.sends and self.predictor.is_host_crowded:
             return False
         if best.sends != current.sends:
             return better.quality > present.quality + (SENDING_GAIN if best.sends else -RETURN_GAIN)
