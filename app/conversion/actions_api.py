@@ -5,7 +5,7 @@ OPERATIONS is its table of routes.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from app.conversion.api import JOB_ID
 from app.conversion.schemas import OfView
 from app.conversion.service.quality import reports_of
 from app.conversion.service.quality.actions import Action, actions_of
-from app.conversion.service.quality.candidates import Measure, pareto, read_search
+from app.conversion.service.quality.candidates import pareto, read_search
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
@@ -85,7 +85,7 @@ def list_actions(request: Request) -> Response:
     bie = reports_of(conversion, record).bie
     search = read_search(bie or {})
     tried = search.candidates if search else ()
-    front, task_front = ({one.id for one in pareto(tried, measure)} for measure in get_args(Measure))
+    front, task_front = {one.id for one in pareto(tried, "snr")}, {one.id for one in pareto(tried, "task")}
     answer = ActionsAnswer(
         actions=[_action(action) for action in actions_of(record, bie)],
         candidates=[

@@ -90,7 +90,7 @@ def search(
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    given = (
+    return _Search(
         model,
         plan,
         samples,
@@ -103,8 +103,7 @@ def search(
         logits or {},
         last_resort_s,
         kept_in,
-    )
-    return _Search(*given).run()
+    ).run()
 
 
 class _Search:
