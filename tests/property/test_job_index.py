@@ -122,7 +122,7 @@ class History:
             summary = {"snr_db": number + 0.5, "passed": number > 20, "size_bytes": number * 100}
             told = summary if record.stage is Stage.BIE else {}
             change = model.succeeded(
-                record.stage, now=now, times={}, output="{}", artifacts={}, summary=told, versions={}
+                record.stage, now=now, times={}, output={}, artifacts={}, summary=told, versions={}
             )
             self.store.apply(record.job_id, change)
         elif step == "fail":

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.conversion.model.fields import artifact_fields, from_fields, reuse_fields, to_fields
 from app.conversion.model.record import (
+    OUTPUT_KEYS,
     TERMINAL,
     TRANSITIONS,
     Artifact,
@@ -65,7 +66,7 @@ def succeeded(
     *,
     now: str,
     times: dict[str, str],
-    output: str,
+    output: dict[str, str | None],
     artifacts: dict[str, Artifact],
     summary: dict[str, Any],
     versions: dict[str, str],
@@ -77,7 +78,7 @@ def succeeded(
     Args:
         now: When the scheduler received the report.
         times: started_at and finished_at by the worker's own clock.
-        output: The keys of all stages so far, as JSON.
+        output: The keys of all stages so far.
         reused_from: The job that produced it.
         saved_s: How long that took.
     """
@@ -90,8 +91,9 @@ def succeeded(
         "versions": json.dumps(versions) if versions else "",
         **reuse_fields(reused_from, saved_s),
     }
-    whole = (stage.place + 1) * 100 // len(STATUS_OF)
-    return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output}, artifacts)
+    whole = (stage.place + 1) * 100 // len(Stage)
+    output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
+    return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
 
 
 def failed(
@@ -144,8 +146,7 @@ def _change(
         fields |= {"stage": status, f"{status.lower()}.state": state, f"{status.lower()}.queued_at": now}
     if status in TERMINAL:
         fields["finished_at"] = now
-    if artifacts:
-        fields |= artifact_fields(artifacts)
+    fields |= artifact_fields(artifacts or {})
     return Change(stage, states, fields, is_end=status in TERMINAL)
 
 

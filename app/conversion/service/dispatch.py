@@ -5,7 +5,6 @@ It neither waits nor computes. Every operation here may be repeated with the sam
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Container, Iterable
 from functools import partial
@@ -30,13 +29,6 @@ QUEUES = tuple(stage.step for stage in Stage)
 PREFETCH = {**dict.fromkeys(QUEUES, 1), Queue.DONE.value: 16}
 """A stage takes one job at a time; done messages take a millisecond each, so they are fetched together."""
 STAGES = {stage.step: stage for stage in Stage}
-_JOB = "<job_id>"
-_KEYS = {stage: object_keys.result(_JOB, stage) for stage in Stage}
-_OUTPUTS = {
-    stage: json.dumps({f"{each.step}_key": key if each.place <= stage.place else None for each, key in _KEYS.items()})
-    for stage in Stage
-}
-"""Stage → the field `output` after it, of the job _JOB."""
 SUSPECT_S = 15
 UNDELIVERED_S = 30
 logger = logging.getLogger(__name__)
@@ -153,12 +145,13 @@ class Dispatch:
         artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
         times = {name: facts[name] for name in ("started_at", "finished_at") if facts.get(name)}
         if result == "ok":
+            so_far = tuple(STAGES.values())[: stage.place + 1]
             return model.succeeded(
                 stage,
                 now=moment,
                 times=times,
                 artifacts=artifacts,
-                output=_OUTPUTS[stage].replace(_JOB, job_id),
+                output={f"{done.step}_key": object_keys.result(job_id, done) for done in so_far},
                 summary=facts.get("summary", {}),
                 versions=facts.get("versions", {}),
                 reused_from=facts.get("reused_from"),

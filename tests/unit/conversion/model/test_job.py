@@ -42,11 +42,12 @@ def change(event: Event, stage: Stage) -> Change:
     if event is Event.CLAIM:
         return model.claimed(stage, worker=f"here/{stage.step}/0")
     if event is Event.SUCCEED:
+        output: dict[str, str | None] = {f"{stage.step}_key": "key"}
         return model.succeeded(
             stage,
             now=NOW,
             times={"started_at": NOW, "finished_at": NOW},
-            output=json.dumps({f"{stage.step}_key": "key"}),
+            output=output,
             artifacts={},
             summary={"n": 1},
             versions={},
