@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.edge.media.child_protocol import receive, send
+from app.edge.child_protocol import receive, send
 from app.edge.media.picture_sizes import Size
 from app.edge.media.video_writer import NO_ENCODER, VideoWriter, available_format
 from app.inference.prediction import Picture

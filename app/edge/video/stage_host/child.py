@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from app.edge.media.child_protocol import receive, send
+from app.edge.child_protocol import receive, send
 from app.edge.video.stage_host.errors import StageFailed
 from app.edge.video.stages.base import SEVERAL, ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
