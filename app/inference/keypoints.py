@@ -1,16 +1,13 @@
-"""Key points and outlines of an object: what is drawn of them, and how alike key points are. Pure."""
+"""Key points of an object: which are drawn, and how alike those of two objects are. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 Keypoint: TypeAlias = tuple[float, float, float]
 """x and y in pixels of the source picture, and a score in 0..1."""
-Polygon: TypeAlias = tuple[tuple[float, float], ...]
-"""x and y of its corners, in pixels of the source picture."""
 VISIBLE = 0.5
 """Key points with a lower score are neither drawn nor compared."""
 COCO_SKELETON = (
@@ -28,45 +25,17 @@ AREA_SHARE = 0.53
 """Area of an object relative to that of its box, as Ultralytics assumes."""
 
 
-@dataclass(frozen=True)
-class Figure:
-    """What is drawn of an object beside its box."""
-
-    points: tuple[tuple[float, float], ...] = ()
-    lines: tuple[tuple[float, float, float, float], ...] = ()
-    """x1, y1, x2, y2; empty if the key points are not those of COCO."""
-    polygons: tuple[Polygon, ...] = ()
+def visible_points(keypoints: Sequence[Keypoint]) -> tuple[tuple[float, float], ...]:
+    """Returns x and y of the visible key points."""
+    return tuple((x, y) for x, y, score in keypoints if score >= VISIBLE)
 
 
-def flat(polygons: Sequence[Polygon]) -> list[list[float]]:
-    """Returns [[x, y, x, y, …], …], the polygons as JSON, in hundredths of a pixel."""
-    return [[round(value, 2) for point in polygon for value in point] for polygon in polygons]
-
-
-def polygons_of(rows: Sequence[Sequence[float]]) -> tuple[Polygon, ...]:
-    """Reads the result of flat; what has fewer than three corners is left out.
-
-    Raises:
-        TypeError, ValueError: It is something else.
-    """
-    polygons = (tuple((float(x), float(y)) for x, y in zip(row[::2], row[1::2], strict=True)) for row in rows)
-    return tuple(polygon for polygon in polygons if len(polygon) > 2)
-
-
-def area_of(polygon: Polygon) -> float:
-    """Returns the area in square pixels."""
-    pairs = zip(polygon, (*polygon[1:], polygon[0]), strict=True)
-    return abs(sum(x1 * y2 - x2 * y1 for (x1, y1), (x2, y2) in pairs)) / 2
-
-
-def figure_of(keypoints: Sequence[Sequence[float]], polygons: Sequence[Polygon] = ()) -> Figure:
-    """Returns what is drawn of key points x, y, score, and of a mask."""
-    points = tuple((x, y) for x, y, score in keypoints if score >= VISIBLE)
+def visible_lines(keypoints: Sequence[Keypoint]) -> tuple[tuple[float, float, float, float], ...]:
+    """Returns x1, y1, x2, y2 of the lines between visible key points; none if the key points are not those of COCO."""
     if len(keypoints) != len(COCO_DEVIATIONS):
-        return Figure(points, (), tuple(polygons))
+        return ()
     pairs = [(keypoints[one], keypoints[other]) for one, other in COCO_SKELETON]
-    lines = tuple((*one[:2], *other[:2]) for one, other in pairs if min(one[2], other[2]) >= VISIBLE)
-    return Figure(points, lines, tuple(polygons))  # type: ignore[arg-type]
+    return tuple((x1, y1, x2, y2) for (x1, y1, one), (x2, y2, other) in pairs if min(one, other) >= VISIBLE)
 
 
 def keypoint_similarity(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], area: float) -> float:

@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from contourpy import LineType, contour_generator
 from PIL import Image, ImageDraw
 
-from app.inference.keypoints import Polygon
+from app.inference.polygons import Polygon
 
 MOST_POINTS = 64
 """Of a polygon."""
@@ -21,27 +22,6 @@ RASTER = 192
 """Longer side of the picture on which masks are compared, in pixels."""
 Points: TypeAlias = npt.NDArray[np.float64]
 """x and y: N×2."""
-SIDES = ((0, 0, 0), (1, 0, 1), (0, 1, 0), (1, 0, 0))
-"""Upper, right, lower, left side of a cell: whether it is vertical, and its first corner (row, column) in the cell."""
-UP, RIGHT, DOWN, LEFT = range(4)
-STEPS: dict[int, tuple[tuple[int, int], ...]] = {
-    1: ((LEFT, UP),),
-    2: ((UP, RIGHT),),
-    3: ((LEFT, RIGHT),),
-    4: ((RIGHT, DOWN),),
-    5: ((LEFT, UP), (RIGHT, DOWN)),
-    6: ((UP, DOWN),),
-    7: ((LEFT, DOWN),),
-    8: ((DOWN, LEFT),),
-    9: ((DOWN, UP),),
-    10: ((UP, RIGHT), (DOWN, LEFT)),
-    11: ((DOWN, RIGHT),),
-    12: ((RIGHT, LEFT),),
-    13: ((RIGHT, UP),),
-    14: ((UP, LEFT),),
-}
-"""Marching squares: from which side of a cell to which an outline runs, by the corners that are inside: upper left 1,
-upper right 2, lower right 4, lower left 8."""
 
 
 def mask_of(
@@ -90,39 +70,15 @@ def outlines(values: npt.NDArray[Any], xs: npt.NDArray[Any], ys: npt.NDArray[Any
         xs: x of the columns: C.
         ys: y of the rows: R.
     """
-    padded = np.pad(values.astype(np.float64), 1, constant_values=-np.inf)
+    padded = np.pad(values.astype(np.float64), 1, constant_values=-1)
     xs, ys = np.pad(xs, 1, mode="edge"), np.pad(ys, 1, mode="edge")
-    inside = padded > 0
-    corners = inside[:-1, :-1] + 2 * inside[:-1, 1:] + 4 * inside[1:, 1:] + 8 * inside[1:, :-1]
-    following: dict[tuple[int, int, int], tuple[int, int, int]] = {}
-    for row, column in np.argwhere((corners > 0) & (corners < 15)).tolist():
-        for start, end in STEPS[int(corners[row, column])]:
-            first, second = ((way, row + down, column + right) for way, down, right in (SIDES[start], SIDES[end]))
-            following[first] = second
-    loops: list[Points] = []
-    while following:
-        side, loop = next(iter(following)), list[tuple[float, float]]()
-        while side in following:
-            loop.append(_crossing(padded, xs, ys, side))
-            side = following.pop(side)
-        loops.append(np.array(loop))
-    return [loop for loop in sorted(loops, key=_area) if _area(loop) < 0]
-
-
-def _crossing(
-    values: npt.NDArray[Any], xs: npt.NDArray[Any], ys: npt.NDArray[Any], side: tuple[int, int, int]
-) -> tuple[float, float]:
-    """Returns where the value is 0 between the two ends of a side; next to the border, it is the inner end."""
-    is_vertical, row, column = side
-    end = (row + 1, column) if is_vertical else (row, column + 1)
-    one, other = float(values[row, column]), float(values[end])
-    share = 1.0 if np.isinf(one) else 0.0 if np.isinf(other) else one / (one - other)
-    x, y = float(xs[column]), float(ys[row])
-    return x + share * (float(xs[end[1]]) - x), y + share * (float(ys[end[0]]) - y)
+    lines = contour_generator(xs, ys, padded, line_type=LineType.Separate).lines(0)
+    loops = sorted(((_area(loop), loop[:-1]) for loop in map(np.asarray, lines)), key=lambda loop: -loop[0])
+    return [loop for area, loop in loops if area > 0]
 
 
 def _area(points: Points) -> float:
-    """Returns the area; negative for an outline, positive for a hole."""
+    """Returns the area; negative for the outline of a hole."""
     x, y = points.T
     return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
 

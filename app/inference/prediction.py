@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from app.inference.keypoints import Figure, Keypoint, Polygon, figure_of, flat, polygons_of
+from app.inference.keypoints import Keypoint, visible_lines, visible_points
+from app.inference.polygons import Polygon, flat, polygons_of
 from app.kit.text.json_form import JsonForm
 
 if TYPE_CHECKING:  # the control plane passes predictions on without computing with them
@@ -164,6 +165,15 @@ def model_facts(card: object) -> dict[str, Any]:
     return {"model_name": name, "model_version": version}
 
 
+@dataclass(frozen=True)
+class Figure:
+    """What is drawn of an object beside its box, in the pixels of its box."""
+
+    points: tuple[tuple[float, float], ...]
+    lines: tuple[tuple[float, float, float, float], ...]
+    polygons: tuple[Polygon, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """A detected object; corners are in pixels of the source picture."""
@@ -188,10 +198,17 @@ class Box:
         corners = self.x1 + x, self.y1 + y, self.x2 + x, self.y2 + y
         return Box(*corners, self.score, self.label, keypoints, mask)
 
+    def scaled(self, ratio: float) -> Box:
+        """Returns the object in a picture of another size, relative to this one."""
+        keypoints = tuple((x * ratio, y * ratio, score) for x, y, score in self.keypoints)
+        mask = tuple(tuple((x * ratio, y * ratio) for x, y in polygon) for polygon in self.mask)
+        corners = self.x1 * ratio, self.y1 * ratio, self.x2 * ratio, self.y2 * ratio
+        return Box(*corners, self.score, self.label, keypoints, mask)
+
     @property
     def figure(self) -> Figure:
         """The visible key points and the mask, to be drawn."""
-        return figure_of(self.keypoints, self.mask)
+        return Figure(visible_points(self.keypoints), visible_lines(self.keypoints), self.mask)
 
     def keypoints_json(self) -> list[list[float]]:
         """Returns [[x, y, score], …]."""
@@ -200,16 +217,6 @@ class Box:
     def to_json(self) -> list[float]:
         """Returns [x1, y1, x2, y2, score, label]; key points and masks have lists of their own."""
         return [*(round(v, 2) for v in (self.x1, self.y1, self.x2, self.y2)), round(self.score, 5), self.label]
-
-    @staticmethod
-    def from_json(data: list[float]) -> Box:
-        """Reads the result of to_json.
-
-        Raises:
-            ValueError, TypeError, IndexError: It is something else.
-        """
-        x1, y1, x2, y2, score, label = (float(value) for value in data)
-        return Box(x1, y1, x2, y2, score, int(label))
 
 
 @dataclass(frozen=True)
@@ -250,7 +257,7 @@ class Prediction:
             KeyError, TypeError, ValueError: It is something else.
         """
         return Prediction(
-            boxes=_detailed([Box.from_json(box) for box in data["boxes"]], data),
+            boxes=boxes_of(data["boxes"], data),
             probabilities=tuple(float(p) for p in data["probabilities"]),
             ms=float(data["ms"]),
             runtime=str(data.get("runtime", "")),
@@ -267,16 +274,24 @@ def details_of(boxes: Sequence[Box]) -> dict[str, Any]:
     }
 
 
-def _detailed(boxes: Sequence[Box], data: Mapping[str, Any]) -> tuple[Box, ...]:
-    """Returns the boxes with what details_of has written."""
-    empty: list[Any] = [()] * len(boxes)
-    keypoints, masks = (empty if data.get(name) is None else data[name] for name in ("keypoints", "masks"))
-    return tuple(
-        replace(
-            box, keypoints=tuple((float(x), float(y), float(share)) for x, y, share in points), mask=polygons_of(mask)
-        )
-        for box, points, mask in zip(boxes, keypoints, masks, strict=True)
-    )
+def boxes_of(rows: Sequence[Sequence[float]], details: Mapping[str, Any]) -> tuple[Box, ...]:
+    """Reads boxes.
+
+    Args:
+        rows: results of Box.to_json.
+        details: result of details_of; may have other entries.
+
+    Raises:
+        TypeError, ValueError: It is something else.
+    """
+    empty: list[Any] = [()] * len(rows)
+    keypoints, masks = (empty if details.get(name) is None else details[name] for name in ("keypoints", "masks"))
+    boxes = list[Box]()
+    for row, points, mask in zip(rows, keypoints, masks, strict=True):
+        x1, y1, x2, y2, score, label = map(float, row)
+        read = tuple((float(x), float(y), float(share)) for x, y, share in points)
+        boxes.append(Box(x1, y1, x2, y2, score, int(label), read, polygons_of(mask)))
+    return tuple(boxes)
 
 
 @dataclass(frozen=True)

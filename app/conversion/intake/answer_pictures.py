@@ -17,9 +17,8 @@ from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import FORMATS
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.keypoints import flat
 from app.inference.picture_codec import DECODER_ERRORS, MAX_PIXELS
-from app.inference.prediction import ExecutionProvider, Format, ModelCard, Prediction, PredictorOptions
+from app.inference.prediction import ExecutionProvider, Format, ModelCard, Prediction, PredictorOptions, details_of
 from app.inference.predictor import Predictor, open_predictor
 from app.kit.errors import ModelmillError
 
@@ -103,18 +102,10 @@ def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
         ratio: size of the written picture relative to the one that was used.
     """
     best = sorted(enumerate(prediction.probabilities), key=lambda one: -one[1])[:CLASSES_SHOWN]
-    boxes = sorted(prediction.boxes, key=lambda box: -box.score)[:BOXES_MOST]
-    keypoints = [
-        [[round(x * ratio, 1), round(y * ratio, 1), round(score, 3)] for x, y, score in box.keypoints] for box in boxes
-    ]
-    masks = [[[round(value * ratio, 1) for value in part] for part in flat(box.mask)] for box in boxes]
+    boxes = [box.scaled(ratio) for box in sorted(prediction.boxes, key=lambda box: -box.score)[:BOXES_MOST]]
     return {
-        "boxes": [
-            [*(round(side * ratio, 1) for side in (box.x1, box.y1, box.x2, box.y2)), round(box.score, 3), box.label]
-            for box in boxes
-        ],
-        **({"keypoints": keypoints} if any(keypoints) else {}),
-        **({"masks": masks} if any(masks) else {}),
+        "boxes": [box.to_json() for box in boxes],
+        **details_of(boxes),
         "classes": [[label, round(probability, 4)] for label, probability in best],
     }
 

@@ -16,7 +16,7 @@ from app.conversion.options import ToolchainName
 from app.conversion.service import Conversion
 from app.conversion.service.quality.views import Quality
 from app.conversion.toolchains.base import OUTPUTS
-from app.inference.keypoints import Figure, figure_of, polygons_of
+from app.inference.prediction import Figure, boxes_of
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
 from app.kit.process.keyed_locks import KeyedLocks
@@ -183,14 +183,17 @@ def read_answers(matching: dict[str, Any]) -> Answers:
 
 
 def _answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
-    none: list[Any] = [[]] * len(matching["boxes"])
-    figures = [
-        figure_of(points, polygons_of(mask))
-        for points, mask in zip(matching.get("keypoints", none), matching.get("masks", none), strict=True)
-    ]
     boxes = tuple(
-        Box(min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1), score, _name(label, labels), figure)
-        for (x1, y1, x2, y2, score, label), figure in zip(matching["boxes"], figures, strict=True)
+        Box(
+            min(box.x1, box.x2),
+            min(box.y1, box.y2),
+            abs(box.x2 - box.x1),
+            abs(box.y2 - box.y1),
+            box.score,
+            _name(box.label, labels),
+            box.figure,
+        )
+        for box in boxes_of(matching["boxes"], matching)
     )
     return Answer(boxes, tuple((_name(label, labels), value) for label, value in matching["classes"]))
 

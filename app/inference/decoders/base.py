@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.inference.decoders.class_names import COCO, FACE
-from app.inference.keypoints import Keypoint, Polygon
+from app.inference.keypoints import Keypoint
 from app.inference.masks import Points, mask_of
+from app.inference.polygons import Polygon
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Shape, Size

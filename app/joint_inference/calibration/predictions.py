@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.inference.prediction import Box, Prediction
+from app.inference.prediction import Box, Prediction, boxes_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SamplePredictions:
             KeyError, TypeError, ValueError: It is something else.
         """
         boxes = data["boxes"]
-        truth = GroundTruth(data["label"], None if boxes is None else tuple(Box.from_json(box) for box in boxes))
+        truth = GroundTruth(data["label"], None if boxes is None else boxes_of(boxes, {}))
         return SamplePredictions(str(data["name"]), _read(data["edge"]), _read(data["cloud"]), truth)
 
 
@@ -60,5 +60,5 @@ def _written(prediction: Prediction) -> dict[str, Any]:
 
 def _read(data: Mapping[str, Any]) -> Prediction:
     plain = Prediction.from_json(data)
-    candidates = tuple(Box.from_json(box) for box in data["candidates"])
+    candidates = boxes_of(data["candidates"], {})
     return Prediction(plain.boxes, candidates, plain.probabilities, plain.ms, plain.runtime)

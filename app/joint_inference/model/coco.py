@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.inference.keypoints import VISIBLE, area_of, flat
+from app.inference.keypoints import VISIBLE
+from app.inference.polygons import area_of, flat
 from app.inference.prediction import Box
 from app.joint_inference.model.tally import Sample
 from app.kit.text.untrusted_json import UnreadableJson, read_object

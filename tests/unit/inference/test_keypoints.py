@@ -7,8 +7,8 @@ import pytest
 
 from app.inference.agreement import agreement
 from app.inference.annotations import draw
-from app.inference.keypoints import COCO_DEVIATIONS, COCO_SKELETON, figure_of, keypoint_similarity
-from app.inference.prediction import Box, Prediction
+from app.inference.keypoints import COCO_DEVIATIONS, COCO_SKELETON, keypoint_similarity
+from app.inference.prediction import Box, Figure, Prediction
 from app.inference.region import Crop
 
 
@@ -47,11 +47,11 @@ def test_answers_with_the_same_boxes_agree_as_far_as_their_key_points_are_alike(
 
 
 def test_lines_join_the_visible_points_of_coco_alone() -> None:
-    figure = figure_of(person().keypoints)
+    figure = person().figure
     assert (len(figure.points), len(figure.lines)) == (17, len(COCO_SKELETON))
     assert figure.lines[0] == (10, 20, 15, 23), "from the nose to the left eye"
-    assert figure_of(person(score=0.4).keypoints) == figure_of(()) and not figure_of(()).points
-    assert figure_of([(1, 2, 0.9), (3, 4, 0.2)]).points == ((1, 2),)
+    assert person(score=0.4).figure == Box(0, 0, 1, 1, 1.0).figure == Figure((), (), ())
+    assert Box(0, 0, 9, 9, 0.9, 0, ((1, 2, 0.9), (3, 4, 0.2))).figure == Figure(((1, 2),), (), ())
 
 
 def test_points_and_lines_are_drawn_in_the_colour_of_the_class() -> None:

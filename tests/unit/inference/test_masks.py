@@ -7,8 +7,8 @@ import pytest
 
 from app.inference.agreement import agreement
 from app.inference.annotations import COLOURS, draw
-from app.inference.keypoints import Polygon, area_of, polygons_of
 from app.inference.masks import MOST_POINTS, mask_overlap, outlines, simplified
+from app.inference.polygons import Polygon, area_of, polygons_of
 from app.inference.prediction import Box, Prediction
 from app.inference.region import Crop
 
@@ -36,6 +36,21 @@ def test_what_reaches_the_border_ends_there_and_corners_that_touch_are_two_parts
     assert {tuple(point) for point in whole.tolist()} >= {(10, 5), (30, 5), (30, 7), (10, 7)}
     assert len(outlines(np.array([[1.0, -1], [-1, 1]]), np.arange(2.0), np.arange(2.0))) == 2
     assert outlines(np.zeros((4, 4)), np.arange(4.0), np.arange(4.0)) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_part_has_one_outline_half_a_pixel_around_it(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values, bounds = np.full((40, 60), -1.0), []
+    for left, top in ((0, 0), (20, 0), (40, 0), (0, 20), (20, 20), (40, 20)):
+        x, y, width, height = (int(each) for each in random.integers((0, 0, 2, 2), (8, 8, 12, 12)))
+        values[top + y : top + y + height, left + x : left + x + width] = 1.0
+        low, high = (left + x - 0.5, top + y - 0.5), (left + x + width - 0.5, top + y + height - 0.5)
+        bounds.append((max(0, low[0]), max(0, low[1]), *high))
+    parts = outlines(values, np.arange(60.0), np.arange(40.0))
+    assert sorted((*part.min(axis=0).tolist(), *part.max(axis=0).tolist()) for part in parts) == sorted(bounds)
+    areas = [area_of(tuple(map(tuple, part.tolist()))) for part in parts]
+    assert areas == sorted(areas, reverse=True)
 
 
 def test_a_polygon_has_few_points_and_stays_near() -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import PREDICTOR, predictor_options, region_of, words
 from app.inference.annotations import draw as draw_boxes
-from app.inference.keypoints import polygons_of
+from app.inference.polygons import polygons_of
 from app.inference.prediction import Box, Picture, details_of
 from app.inference.predictor import Predictor, open_predictor
 from app.inference.region import Crop
