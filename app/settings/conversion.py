@@ -25,6 +25,9 @@ class ConversionSettings(SettingsGroup):
     """The same limit per user."""
     stage_memory_bytes: int = Field(default=8 * GIB, gt=0)
     """Memory limit of a stage, over all its processes."""
+    stage_disk_bytes: int = Field(default=0, ge=0)
+    """Maximum size of what a stage adds to its work folder; 0: 4 GiB and 20 times its inputs, but at most half of the
+    free space."""
     stage_threads: int = Field(default=0, ge=0)
     """CPU threads of a stage; 0: all cores."""
     onnx_time_s: float = Field(default=600, gt=0)

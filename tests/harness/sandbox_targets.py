@@ -62,6 +62,39 @@ def eat_memory_in_children(request: dict[str, Any], progress: Progress) -> dict[
     return {"codes": [child.wait() for child in children]}
 
 
+def write_a_large_file(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    with Path("large").open("wb") as file:
+        file.write(bytes(request["bytes"]))
+    return {}
+
+
+def write_a_large_file_in_a_child(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """As a native tool does, it ends by the signal, and with it this process."""
+    code = f"open('large', 'wb').write(bytes({request['bytes']}))"
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    os.execv(sys.executable, [sys.executable, "-c", f"import signal; signal.signal(25, signal.SIG_DFL); {code}"])
+
+
+def write_many_files(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Each below the limit for one, together above it."""
+    Path("below").mkdir()
+    for number in range(request["files"]):
+        Path("below", str(number)).write_bytes(bytes(request["bytes"]))
+    time.sleep(600)
+    return {}
+
+
+def write_nameless_files(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    held = []
+    for _ in range(request["files"]):
+        held.append(Path("nameless").open("wb"))  # noqa: SIM115
+        held[-1].write(bytes(request["bytes"]))
+        held[-1].flush()
+        Path("nameless").unlink()
+    time.sleep(600)
+    return {}
+
+
 def hang(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Ignores SIGTERM, and has a child in a session of its own that does, too."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

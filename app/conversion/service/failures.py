@@ -34,6 +34,7 @@ class Blame(StrEnum):
 MACHINE_CODES = frozenset(
     {
         "STAGE_OUT_OF_MEMORY",
+        "STAGE_OUT_OF_DISK",
         "STAGE_TIMED_OUT",
         "WORK_DISK_FULL",
         "TOOLCHAIN_MISSING",

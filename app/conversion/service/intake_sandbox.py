@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.errors import BadInput
-from app.kit.sandbox.errors import StageCrashed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.errors import StageCrashed, StageOutOfDisk, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.leftovers import remove_tree
 from app.kit.sandbox.runner import Limits, Sandbox
 from app.settings import Settings
 
-ABORTS = (StageCrashed, StageOutOfMemory, StageTimedOut)
+ABORTS = (StageCrashed, StageOutOfDisk, StageOutOfMemory, StageTimedOut)
 """Ways in which a check ends without a result: the file may still be valid."""
 
 

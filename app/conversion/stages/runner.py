@@ -234,7 +234,7 @@ def notes_of(record: JobRecord) -> list[str]:
 def limits_of(settings: Settings, space: Workspace) -> Limits:
     """The limits of a stage, after its inputs are fetched."""
     time_s = settings.stage_time_s(space.stage.step, space.model.stat().st_size)
-    return Limits(settings.stage_memory_bytes, time_s, settings.threads)
+    return Limits(settings.stage_memory_bytes, time_s, settings.threads, settings.stage_disk_bytes)
 
 
 def again(call: Callable[[], T]) -> T:

@@ -19,12 +19,12 @@ from app.kit.errors import ModelmillError
 from app.kit.files.private_folders import make_private
 from app.kit.files.whole_files import NO_SPACE
 from app.kit.objects import ObjectStore, Stored, StoreFull
-from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfDisk, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.leftovers import file_within, remove_tree
 
 IMAGES_IN_SCRATCH = "quant"
 LEAST_FREE_BYTES = 1 << 20
-OTHER_CAUSES = (StageCancelled, StageOutOfMemory, StageTimedOut)
+OTHER_CAUSES = (StageCancelled, StageOutOfDisk, StageOutOfMemory, StageTimedOut)
 
 
 class Workspace:

@@ -19,6 +19,12 @@ class StageOutOfMemory(StageFailed):
     code = "STAGE_OUT_OF_MEMORY"
 
 
+class StageOutOfDisk(StageFailed):
+    """It stored more than it may in its work folder."""
+
+    code = "STAGE_OUT_OF_DISK"
+
+
 class StageTimedOut(StageFailed):
     code = "STAGE_TIMED_OUT"
 

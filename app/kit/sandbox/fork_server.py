@@ -8,8 +8,9 @@ the fork server and the child that does the work:
        └────────── job socket ─────────────────────────────┘
 
 The supervisor is the child's subreaper: whatever the tool starts, even in another session, becomes the supervisor's
-own child when its parent dies, and is killed before the run is reported as over. It monitors time and memory, and the
-job socket: if the worker is gone, it ends the run. It does nothing else; the worker interprets the outcome.
+own child when its parent dies, and is killed before the run is reported as over. It monitors time, memory and
+disk, and the job socket: if the worker is gone, it ends the run. It does nothing else; the worker interprets the
+outcome.
 
 Supervisor and child share namespaces that hold nothing else; only the child is restricted in files and system calls.
 Features that the kernel lacks are skipped: `modelmill health sandbox` lists them.
@@ -18,6 +19,7 @@ Features that the kernel lacks are skipped: `modelmill health sandbox` lists the
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -33,12 +35,15 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from app.kit.sandbox import kernel, landlock, namespaces, seccomp
+from app.kit.sandbox import disk_usage, kernel, landlock, namespaces, seccomp
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
 
 TEMPORARY = ".tmp"
 MAX_REQUEST_BYTES = 1 << 20
 TICK_S = 0.1
+DISK_TICK_S = 0.5
+DISK_SHARE = 0.02
+"""Of the time is spent on measuring a work folder, at most."""
 TERM_GRACE_S = 1.5
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 HAS_CHILDREN_FILES = Path("/proc/thread-self/children").exists()
@@ -94,7 +99,7 @@ def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_f
     os.close(log_fd)
     os.close(report_fd)
     job = socket.socket(fileno=job_fd)
-    why, peak = _watch(child, job, request["limits"], started)
+    why, peak = _watch(child, job, request, started)
     if why != "exited":
         _stop_group(child, grace_s=TERM_GRACE_S if why in {"cancelled", "timeout"} else 0)
     status = _reap_all(child)
@@ -111,10 +116,11 @@ def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_f
     os._exit(0)
 
 
-def _watch(child: int, job: socket.socket, limits: dict[str, Any], started: float) -> tuple[str, int]:
+def _watch(child: int, job: socket.socket, request: dict[str, Any], started: float) -> tuple[str, int]:
     """Waits until the child ends or must end. Returns why, and the peak memory (bytes, whole process tree)."""
     pidfd = os.pidfd_open(child)
-    peak = 0
+    limits = request["limits"]
+    peak, measure_at = 0, started
     while True:
         waited_for: list[Any] = [pidfd, job]
         readable = select.select(waited_for, [], [], TICK_S)[0]
@@ -127,6 +133,15 @@ def _watch(child: int, job: socket.socket, limits: dict[str, Any], started: floa
         peak = max(peak, _tree_memory(os.getpid()))
         if peak > limits["memory_bytes"]:
             return "memory", peak
+        now = time.monotonic()
+        if now >= measure_at:
+            if _stored(request["work_dir"]) > limits["disk_bytes"]:
+                return "disk", peak
+            measure_at = time.monotonic() + max(DISK_TICK_S, (time.monotonic() - now) / DISK_SHARE)
+
+
+def _stored(work_dir: str) -> int:
+    return disk_usage.stored(work_dir) + disk_usage.nameless(_descendants(os.getpid()))
 
 
 def _is_word(job: socket.socket) -> bool:
@@ -149,6 +164,7 @@ def _work(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd:
         signal.signal(number, signal.SIG_DFL)
     limits = request["limits"]
     resource.setrlimit(resource.RLIMIT_DATA, (limits["memory_bytes"], limits["memory_bytes"]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limits["disk_bytes"], limits["disk_bytes"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.umask(0o077)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -198,6 +214,9 @@ def _call(request: dict[str, Any], report: Any) -> int:
 def _report_unexpected(error: BaseException, tell: Any) -> None:
     traceback.print_exc(file=sys.stdout)
     text = f"{type(error).__name__}: {error}"
+    if os.strerror(errno.EFBIG) in text:
+        tell(out_of_disk=text)
+        return
     is_memory = any(sign in text for sign in ("bad_alloc", "bad allocation", "Failed to allocate memory"))
     tell(**({"out_of_memory": text} if is_memory else {"unexpected": text}))
 
@@ -271,11 +290,15 @@ def _state_and_parent(pid: str) -> tuple[str, int]:
 def _tree_memory(root: int) -> int:
     """Returns the private resident memory of all descendants, in bytes."""
     total = 0
-    for pid in _glimpse(root) if HAS_CHILDREN_FILES else _tree(root):
+    for pid in _descendants(root):
         with contextlib.suppress(OSError, ValueError):
             _, resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[:3]
             total += (int(resident) - int(shared)) * PAGE_BYTES
     return total
+
+
+def _descendants(root: int) -> list[int]:
+    return _glimpse(root) if HAS_CHILDREN_FILES else _tree(root)
 
 
 def _glimpse(root: int) -> list[int]:

@@ -13,7 +13,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.kit.errors import ModelmillError
-from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.errors import (
+    StageCancelled,
+    StageCrashed,
+    StageFailed,
+    StageOutOfDisk,
+    StageOutOfMemory,
+    StageTimedOut,
+)
 from app.kit.text.json_form import FormError, JsonForm
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
@@ -26,6 +33,8 @@ MAX_MESSAGE = 500
 """Characters of a progress message."""
 LESS_MEMORY = "Use fewer or smaller reference pictures or fewer threads, or ask the operator for a higher limit."
 
+LESS_DISK = "Use fewer or smaller reference pictures, or ask the operator for a larger work disk or a higher limit."
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -37,6 +46,8 @@ class Limits:
     """Wall clock, seconds."""
     threads: int
     """CPU threads it may use."""
+    disk_bytes: int = 0
+    """Added to the work folder. 0: by the size of what is in it before the run, and by the free space."""
 
 
 @dataclass
@@ -82,6 +93,8 @@ class ChildReport:
     result: dict[str, Any] | None = None
     error: ReportedError | None = None
     out_of_memory: str | None = None
+    out_of_disk: str | None = None
+    """A file would have become larger than the limit."""
     unexpected: str | None = None
     """Another exception."""
 
@@ -184,6 +197,8 @@ def judge(run: Run) -> Finished:
         )
     if outcome["why"] == "memory" or run.last.out_of_memory is not None:
         raise _out_of_memory(run, outcome)
+    if outcome["why"] == "disk" or run.last.out_of_disk is not None or outcome["status"] == -signal.SIGXFSZ:
+        raise _out_of_disk(run)
     if run.last.result is not None:
         return Finished(run.last.result, outcome["cpu_s"], outcome["wall_s"], outcome["peak_bytes"])
     raise _failure(run.last, outcome["status"])
@@ -194,6 +209,14 @@ def _out_of_memory(run: Run, outcome: dict[str, Any]) -> StageOutOfMemory:
         f"out of memory: it needs more than the {run.limits.memory_bytes / 2**30:.1f} GiB a stage may use",
         hint=LESS_MEMORY,
         detail={"peak_bytes": outcome["peak_bytes"], "said": run.last.out_of_memory or ""},
+    )
+
+
+def _out_of_disk(run: Run) -> StageOutOfDisk:
+    return StageOutOfDisk(
+        f"out of disk space: it stored more than the {run.limits.disk_bytes / 2**30:.1f} GiB a stage may store",
+        hint=LESS_DISK,
+        detail={"said": run.last.out_of_disk or ""},
     )
 
 

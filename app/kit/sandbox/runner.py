@@ -15,12 +15,13 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from app.kit.errors import Unavailable
 from app.kit.process.spawn import python_module, spawn
+from app.kit.sandbox import disk_usage
 from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.leftovers import keep_plain_files
 from app.kit.sandbox.paths import SandboxPaths
@@ -152,13 +153,17 @@ class Sandbox:
         Raises:
             SandboxBusy: The maximum number of runs is active.
             ModelmillError: Any error of this kind that the function raised.
-            StageCrashed, StageOutOfMemory, StageTimedOut, StageCancelled: It ended in another way.
+            StageCrashed, StageOutOfMemory, StageOutOfDisk, StageTimedOut, StageCancelled: It ended in another way.
             StageFailed: Any other exception of the function.
         """
         if not self._has_room():
             raise SandboxBusy("Too many files are being checked here just now.", hint="Try again in a moment.")
         try:
-            message = {"target": target, "request": request, "work_dir": str(work_dir), "limits": asdict(limits)}
+            inputs_bytes = disk_usage.stored(str(work_dir))
+            added_bytes = limits.disk_bytes or disk_usage.allowance(work_dir, inputs_bytes)
+            limits = replace(limits, disk_bytes=added_bytes)
+            bounds = {**asdict(limits), "disk_bytes": inputs_bytes + added_bytes}
+            message = {"target": target, "request": request, "work_dir": str(work_dir), "limits": bounds}
             also = places.beside(self._keep_out)
             with self._busy():
                 return self._run({**message, "reads": also.reads, "writes": also.writes}, limits, hooks or Hooks())

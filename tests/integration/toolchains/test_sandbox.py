@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ import pytest
 
 from app.conversion.errors import NotFinite
 from app.kit.sandbox import runner as module
-from app.kit.sandbox.errors import StageCancelled, StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
+from app.kit.sandbox.errors import (
+    StageCancelled,
+    StageCrashed,
+    StageFailed,
+    StageOutOfDisk,
+    StageOutOfMemory,
+    StageTimedOut,
+)
 from app.kit.sandbox.runner import Finished, Hooks, Limits, Sandbox, SandboxBusy
 
 TARGETS = "tests.harness.sandbox_targets"
@@ -87,6 +95,28 @@ def test_too_much_memory_is_out_of_memory(run: Callable[..., Finished]) -> None:
 def test_the_memory_of_all_processes_counts(run: Callable[..., Finished]) -> None:
     with pytest.raises(StageOutOfMemory):
         run("eat_memory_in_children", limits=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("target", "files", "size"),
+    [
+        ("write_a_large_file", 1, 21 << 20),
+        ("write_a_large_file_in_a_child", 1, 21 << 20),
+        ("write_many_files", 7, 3 << 20),
+        ("write_nameless_files", 7, 3 << 20),
+    ],
+)
+def test_too_much_on_the_disk_is_out_of_disk_however_it_is_stored(
+    run: Callable[..., Finished], tmp_path: Path, target: str, files: int, size: int
+) -> None:
+    (tmp_path / "input").write_bytes(bytes(1 << 20))
+    with pytest.raises(StageOutOfDisk, match=r"^out of disk space: it stored more than the 0\.0 GiB"):
+        run(target, {"files": files, "bytes": size}, limits=replace(LIMITS, disk_bytes=19 << 20))
+
+
+def test_inputs_do_not_count_as_stored(run: Callable[..., Finished], tmp_path: Path) -> None:
+    (tmp_path / "input").write_bytes(bytes(4 << 20))
+    run("write_a_large_file", {"bytes": 1 << 20}, limits=replace(LIMITS, disk_bytes=2 << 20))
 
 
 def test_too_long_is_timed_out_and_nothing_is_left(run: Callable[..., Finished], tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def job(name: str, *, sha256: str = "m", error: JobError | None = None, opset: i
         ("TOOLCHAIN_FAILED", Blame.TOOL),
         ("STAGE_CRASHED", Blame.TOOL),
         ("STAGE_OUT_OF_MEMORY", Blame.MACHINE),
+        ("STAGE_OUT_OF_DISK", Blame.MACHINE),
         ("WORK_DISK_FULL", Blame.MACHINE),
         ("TOOLCHAIN_MISSING", Blame.MACHINE),
         ("INTERNAL_ERROR", Blame.OURS),
