@@ -63,6 +63,9 @@ def test_the_pages_lead_to_it(survivor: Survivor) -> None:
     assert 'href="/ui/archive"' in http.get("/ui/jobs").text
     assert job_id in http.get("/ui/archive", params={"q": "surv"}).text
     assert job_id not in http.get("/ui/archive", params={"q": "nothing"}).text
+    assert job_id in http.get("/ui/archive", params={"target": "host", "snr_max": "500", "kept": "false"}).text
+    for other in ({"target": "520"}, {"snr_max": "-500"}, {"kept": "true"}):
+        assert job_id not in http.get("/ui/archive", params=other).text
     page = http.get(f"/ui/archive/{job_id}").text
     assert "Delete for good" not in page
     assert "Delete for good" in http.get(f"/ui/archive/{job_id}?delete=confirm").text

@@ -54,7 +54,7 @@ def list_archive(
         rows = list(client.jobs(limit=limit, verdict=verdict_filter, kept=kept, **texts, **bounds))
     from app.conversion.cli.tables import archive_table
 
-    print_table(rows, archive_table, "There is nothing of that in the archive.", as_json=as_json)
+    print_table(rows, archive_table, "There are no such jobs in the archive.", as_json=as_json)
 
 
 @commands.command()

@@ -14,6 +14,7 @@ from app.conversion.access import archive_of
 from app.conversion.archive_index import ArchiveFilter
 from app.conversion.archive_schemas import CURSOR
 from app.conversion.model import Verdict
+from app.conversion.options import Chip, ToolchainName
 from app.conversion.pages import view_models
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
@@ -34,11 +35,17 @@ class ArchiveListQuery(ListQuery):
     tag: Annotated[str, Field(max_length=50)] | None = None
     model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
     verdict: Verdict | None = None
+    target: Literal[ToolchainName.HOST] | Chip | None = None
+    """What it was converted for: the host, or a chip."""
     snr: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     """Lowest SNR of the worst output, in dB."""
+    snr_max: Annotated[float, Field(ge=-1000, le=1000)] | None = None
+    """Largest SNR of the worst output, in dB."""
     since: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     until: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
+    kept: bool | None = None
+    """Only jobs that are kept permanently, or only others."""
     note: Literal["deleted"] | None = None
 
     def criteria(self) -> ArchiveFilter:
@@ -46,10 +53,14 @@ class ArchiveListQuery(ListQuery):
             text=self.q,
             tag=self.tag,
             model=self.model,
+            toolchain=self.target if self.target is ToolchainName.HOST else None,
+            platform=self.target if isinstance(self.target, Chip) else None,
             verdict=self.verdict,
             snr_min_db=self.snr,
+            snr_max_db=self.snr_max,
             since=self.since,
             until=f"{self.until}T24" if self.until else None,  # all of that day: as text, T24 sorts last
+            is_kept=self.kept,
         )
 
 
@@ -71,6 +82,7 @@ def archive(request: Request) -> Response:
         rows=rows,
         older=older,
         verdicts=list(Verdict),
+        chips=list(Chip),
         days=settings_of(request).archive_days,
     )
 

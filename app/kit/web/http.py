@@ -192,7 +192,8 @@ async def on_disconnect(_: Request, __: Exception) -> Response:
 
 async def on_unforeseen(request: Request, _: Exception) -> Response:
     """An unexpected error. The server logs it with its traceback; the client learns that it is not at fault."""
-    response = answer_error(request, ModelmillError("Something broke in this server.", hint="Its log says what."))
+    problem = ModelmillError("An internal error occurred.", hint="The server's log has the details.")
+    response = answer_error(request, problem)
     response.headers.update(HEADERS)  # Starlette returns this one outside of its middleware
     if "request_id" in request.scope:
         response.headers[REQUEST_ID] = request.scope["request_id"]
