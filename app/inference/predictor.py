@@ -14,16 +14,8 @@ import numpy.typing as npt
 from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import (
-    Batching,
-    Box,
-    Decoder,
-    ExecutionProvider,
-    ModelCard,
-    Picture,
-    Prediction,
-    PredictorOptions,
-)
+from app.inference.model_card import ModelCard
+from app.inference.prediction import Batching, Box, Decoder, ExecutionProvider, Picture, Prediction, PredictorOptions
 from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.inference.preprocessing import Fit, Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.inference.prediction import ModelCard, version_on
+from app.inference.model_card import ModelCard, version_on
 from app.joint_inference import schemas
 from app.joint_inference.model.fleet import task_info_of
 from app.joint_inference.model.resource import Role, Service, Worker

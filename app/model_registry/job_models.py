@@ -12,7 +12,8 @@ from app.conversion.model import JobRecord, Status
 from app.conversion.object_keys import is_uuid4
 from app.conversion.service.jobs import Jobs
 from app.conversion.store import JobFilter
-from app.inference.prediction import Decoder, Format, ModelCard
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Decoder
 from app.kit.clock import to_text
 from app.model_registry.model import FACTS, Model, file_of
 from app.model_registry.storage import Source

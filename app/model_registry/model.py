@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.kit.access import Member
 from app.model_registry.errors import BadLabels, BadModelName, BadTag, ModelNotFound
 

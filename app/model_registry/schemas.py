@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, field_val
 
 from app.conversion.options import Preprocess
 from app.inference.installed_decoders import check_installed, installed_decoders
-from app.inference.prediction import Decoder, Format
+from app.inference.model_card import Format
+from app.inference.prediction import Decoder
 from app.kit.access import MOST
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.http import answer_of

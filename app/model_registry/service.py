@@ -10,7 +10,8 @@ from app.conversion.model import JobRecord
 from app.conversion.options import Preprocess
 from app.conversion.service import Conversion
 from app.conversion.service.uploads import FileParts
-from app.inference.prediction import Decoder, Format, ModelCard
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Decoder
 from app.kit.access import Member
 from app.kit.clock import to_text
 from app.kit.objects import ObjectStore

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from app.conversion.errors import ArtifactNotReady
-from app.inference.prediction import ModelCard
+from app.inference.model_card import ModelCard
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from app.inference.prediction import MODEL_CARD
+from app.inference.model_card import MODEL_CARD
 from app.kit.access import AccessRule, read_allowed
 from app.kit.sql import metadata
 from app.kit.sql.rows import from_row, row_of
@@ -46,7 +46,7 @@ versions = sa.Table(
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("metrics", sa.Text, nullable=False),
 )
-"""card: app.inference.prediction.ModelCard as JSON. job_id: of the conversion it is from; empty when its
+"""card: app.inference.model_card.ModelCard as JSON. job_id: of the conversion it is from; empty when its
 user brought it. facts: what is shown of it: inputs, outputs."""
 tags = sa.Table(
     "model_tags",

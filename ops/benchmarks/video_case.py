@@ -18,8 +18,9 @@ from PIL import Image
 from app.edge.video.runner.quality import f1
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.registry import kinds, stage_class
+from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import encode
-from app.inference.prediction import Format, ModelCard, Picture
+from app.inference.prediction import Picture
 from app.video.model.dag import Dag, read_dag
 from app.video.model.kinds import Stage
 from app.video.model.plan import RESOLUTIONS

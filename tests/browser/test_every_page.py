@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from app.bootstrap.container import assemble
-from app.inference.prediction import Format
+from app.inference.model_card import Format
 from app.kit.clock import now
 from app.model_registry.model import Versioning
 from tests.browser.conftest import PATIENCE_MS

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from app.accounts.token_hashing import SecretHasher
-from app.inference.prediction import Format, ModelCard, Prediction
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Prediction
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.model.reconciliation import key_of

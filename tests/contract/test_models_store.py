@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from app.bootstrap.accounts import MIGRATIONS
-from app.inference.prediction import MODEL_CARD, Decoder, Format, ModelCard
+from app.inference.model_card import MODEL_CARD, Format, ModelCard
+from app.inference.prediction import Decoder
 from app.kit.access import EVERYBODY, AccessRule
 from app.kit.objects import ObjectInfo, ObjectStore, Stored
 from app.kit.objects.blobs import blob_key

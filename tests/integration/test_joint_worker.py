@@ -26,7 +26,8 @@ from PIL import Image
 from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Allocation
 from app.edge.joint.driver import JointDriver
-from app.inference.prediction import Format, ModelCard, PredictorOptions
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import PredictorOptions
 from app.inference.predictor import open_predictor
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, OrderContent

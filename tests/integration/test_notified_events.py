@@ -12,7 +12,7 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container, assemble
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.joint_inference.model.rollout import ROLLOUT, Rollout, RolloutState
 from app.joint_inference.service.rollouts import note_change
 from app.kit.clock import now, to_text

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.inference.sources.hardware_decoder import hardware_decoder
 from app.nodes.model import NODE_REPORT, WorkerState, WorkKey
 from app.video.model.job import JOBS, PART, SERVICES, SERVICES_PART

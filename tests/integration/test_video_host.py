@@ -30,8 +30,9 @@ from app.edge.video.stage_host.errors import StageHung
 from app.edge.video.stage_host.served_stages import StageVariant
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.detection import FaceDetection
+from app.inference.model_card import Format
 from app.inference.picture_codec import decode, encode
-from app.inference.prediction import Batching, Format, Picture
+from app.inference.prediction import Batching, Picture
 from app.inference.sources.factory import open_source
 from app.kit.files.digest import sha256_of
 from app.video.model.job import StageHost

@@ -17,7 +17,8 @@ from PIL import Image
 from app.conversion.errors import DynamicShape
 from app.conversion.model import Stage
 from app.conversion.options import Options
-from app.inference.prediction import Format, ModelCard, PredictorOptions
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import PredictorOptions
 from app.inference.predictor import open_predictor
 from app.inference.runtimes.sessions import HostModel
 from tests.harness.models.host import arrays, run_all, run_stage, work_folder

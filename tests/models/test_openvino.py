@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from app.inference.installed_providers import installed_providers
-from app.inference.prediction import ExecutionProvider, Format, ModelCard, PredictorOptions
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import ExecutionProvider, PredictorOptions
 from app.inference.predictor import open_predictor
 from app.inference.runtimes import providers
 

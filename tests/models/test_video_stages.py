@@ -12,7 +12,8 @@ import pytest
 from app.edge.video.stages.base import ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import Format, ModelCard, Picture
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Picture
 from app.inference.sources.factory import open_source
 from app.kit.errors import BadRequest
 from app.video.errors import BadStage

@@ -12,8 +12,9 @@ import pytest
 
 from app.inference.decoders.base import overlap
 from app.inference.errors import ModelUnusable
+from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import decode, encode
-from app.inference.prediction import Box, Decoder, Format, ModelCard, Prediction, PredictorOptions
+from app.inference.prediction import Box, Decoder, Prediction, PredictorOptions
 from app.inference.predictor import Predictor, open_predictor
 from app.inference.sources import Frame, open_source
 from tests.harness.models.converted import converted_faces

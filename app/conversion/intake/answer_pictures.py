@@ -17,8 +17,9 @@ from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import FORMATS
 from app.inference.errors import InferenceFailed, ModelUnusable
+from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import DECODER_ERRORS, MAX_PIXELS
-from app.inference.prediction import ExecutionProvider, Format, ModelCard, Prediction, PredictorOptions, details_of
+from app.inference.prediction import ExecutionProvider, Prediction, PredictorOptions, details_of
 from app.inference.predictor import Predictor, open_predictor
 from app.kit.errors import ModelmillError
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.edge.joint.outcome import Outcome, Place
-from app.inference.prediction import Box, Prediction, details_of, model_facts
+from app.inference.model_card import model_facts
+from app.inference.prediction import Box, Prediction, details_of
 from app.inference.region import Crop
 from app.joint_inference.model.tally import MOST_ROWS, RowChoice
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import ExecutionProvider, Format, ModelCard
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import ExecutionProvider
 from app.inference.runtimes.base import Runtime, Tensor
 from app.inference.runtimes.host import open_host_nef, open_onnx
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from app.inference.errors import InferenceFailed
-from app.inference.prediction import MODEL_CARD, ExecutionProvider
+from app.inference.model_card import MODEL_CARD
+from app.inference.prediction import ExecutionProvider
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import SamplePredictions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import PurePosixPath
 from xml.etree.ElementTree import Element, ParseError
@@ -14,7 +14,7 @@ from defusedxml.ElementTree import fromstring
 
 from app.conversion.intake.entries import READ_ERRORS
 from app.inference.prediction import Box
-from app.joint_inference.calibration.coco_labels import index_of
+from app.joint_inference.calibration.model_classes import ModelClasses
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
 from app.kit.text.plain_yaml import UnreadableYaml, read_yaml
@@ -35,14 +35,14 @@ class PictureLabels:
 
     Args:
         pictures: names of the pictures in the zip.
-        class_of: index of each class of the models by its name; a name that is a number is its own index.
+        classes: of the models.
 
     Raises:
         BadSamples: The file with the names of YOLO's classes cannot be read.
     """
 
-    def __init__(self, archive: zipfile.ZipFile, pictures: Iterable[str], class_of: Mapping[str, int]) -> None:
-        self._archive, self._class_of = archive, class_of
+    def __init__(self, archive: zipfile.ZipFile, pictures: Iterable[str], classes: ModelClasses) -> None:
+        self._archive, self._classes = archive, classes
         described = {_key(name) for name in pictures}
         self._files = {
             (PurePosixPath(info.filename).suffix.lower(), key): info
@@ -85,7 +85,7 @@ class PictureLabels:
         return GroundTruth(boxes=tuple(boxes))
 
     def _index(self, label: int, file: str) -> int:
-        return index_of(self._names[label], self._class_of, file) if label < len(self._names) else label
+        return self._classes.index_of(self._names[label], file) if label < len(self._names) else label
 
     def _yolo_names(self) -> list[str]:
         by_name = {PurePosixPath(info.filename).name.lower(): info for info in self._archive.infolist()}
@@ -113,7 +113,7 @@ class PictureLabels:
         if not all(map(isfinite, sides)):
             raise ValueError(sides)
         x1, y1, x2, y2 = sides
-        return Box(x1, y1, x2, y2, 1.0, index_of((one.findtext("name") or "").strip(), self._class_of, file))
+        return Box(x1, y1, x2, y2, 1.0, self._classes.index_of((one.findtext("name") or "").strip(), file))
 
     def _text(self, info: zipfile.ZipInfo) -> str:
         if info.file_size > MAX_BYTES:

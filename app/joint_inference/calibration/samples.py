@@ -24,10 +24,10 @@ from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture
 from app.joint_inference.calibration.coco_labels import ANNOTATIONS, read_annotations
 from app.joint_inference.calibration.model import MAX_SAMPLES
+from app.joint_inference.calibration.model_classes import ModelClasses
 from app.joint_inference.calibration.picture_labels import PictureLabels
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
-from app.kit.text.plain_text import MOST_DIGITS
 from app.kit.text.untrusted_csv import UnreadableCsv, read_rows
 
 MAX_BYTES = 2 << 30
@@ -54,8 +54,6 @@ class SampleLabels:
     """Labels by the name of the file, with or without its folders."""
 
     truths: dict[str, GroundTruth] = field(default_factory=dict)
-    classes: list[str] = field(default_factory=list)
-    """Names of the classes in the order of their appearance."""
 
     def of(self, name: str) -> GroundTruth:
         return self.truths.get(name) or self.truths.get(PurePosixPath(name).name) or GroundTruth()
@@ -101,9 +99,9 @@ def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Ite
     pictures = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
     if not pictures:
         raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
-    truths = _labels(archive, labels)
-    class_of = {name: index for index, name in enumerate(labels)}
-    own = PictureLabels(archive, [entry.name for entry in pictures], class_of) if truths is None else None
+    classes = ModelClasses(labels)
+    truths = _labels(archive, classes)
+    own = PictureLabels(archive, [entry.name for entry in pictures], classes) if truths is None else None
     for entry in pictures:
         picture = _opened(archive, entry.info)
         truth = truths.of(entry.name) if truths is not None else UNKNOWN
@@ -123,7 +121,7 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
         return None
 
 
-def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels | None:
+def _labels(archive: zipfile.ZipFile, classes: ModelClasses) -> SampleLabels | None:
     """Reads labels.csv, otherwise annotations.json; None: there is neither.
 
     Raises:
@@ -140,12 +138,12 @@ def _labels(archive: zipfile.ZipFile, names: Sequence[str]) -> SampleLabels | No
     except READ_ERRORS as error:
         raise BadSamples(f"{file} is damaged in the zip.", hint="Pack and send it again.") from error
     if file == ANNOTATIONS:
-        return SampleLabels(read_annotations(content, {name: index for index, name in enumerate(names)}))
-    return read_labels(content.decode("utf-8-sig", "replace"), names)
+        return SampleLabels(read_annotations(content, classes))
+    return read_labels(content.decode("utf-8-sig", "replace"), classes)
 
 
-def read_labels(text: str, names: Sequence[str]) -> SampleLabels:
-    """Reads lines of name,class, or name,class,x1,y1,x2,y2 for each box. A class is a number, or one of these names.
+def read_labels(text: str, classes: ModelClasses) -> SampleLabels:
+    """Reads lines of name,class, or name,class,x1,y1,x2,y2 for each box. A class is a number, or its name.
 
     A first line that starts with "name" is a heading. A line with only a name means an empty picture.
     """
@@ -157,35 +155,26 @@ def read_labels(text: str, names: Sequence[str]) -> SampleLabels:
         rows = rows[1:]
     result = SampleLabels()
     for number, row in rows:
-        result.truths[row[0]] = _with(result.truths.get(row[0], GroundTruth()), row, number, names)
+        before = result.truths.get(row[0], GroundTruth())
+        result.truths[row[0]] = _with(before, row, f"{LABELS}, line {number}", classes)
     return result
 
 
-def _with(before: GroundTruth, row: Sequence[str], number: int, names: Sequence[str]) -> GroundTruth:
+def _with(before: GroundTruth, row: Sequence[str], place: str, classes: ModelClasses) -> GroundTruth:
     if len(row) == 1 or not any(row[1:]):
         return GroundTruth(before.label, before.boxes or ())
     if len(row) == 2:
-        return GroundTruth(_class(row[1], number, names), before.boxes)
+        return GroundTruth(classes.index_of(row[1], place), before.boxes)
     if len(row) != 6:
-        raise BadSamples(f"{LABELS}, line {number}: it has {len(row)} columns, where 2 or 6 are meant.")
-    label = _class(row[1], number, names)
+        raise BadSamples(f"{place}: it has {len(row)} columns, where 2 or 6 are meant.")
+    label = classes.index_of(row[1], place)
     try:
         x1, y1, x2, y2 = corners = [float(cell) for cell in row[2:]]
         if not all(map(isfinite, corners)):
             raise ValueError(corners)
     except ValueError:
-        raise BadSamples(f"{LABELS}, line {number}: the corners of a box are numbers.") from None
+        raise BadSamples(f"{place}: the corners of a box are numbers.") from None
     return GroundTruth(before.label, (*(before.boxes or ()), Box(x1, y1, x2, y2, 1.0, label)))
-
-
-def _class(text: str, number: int, names: Sequence[str]) -> int:
-    if text.isdecimal() and len(text) <= MOST_DIGITS:
-        return int(text)
-    if text in names:
-        return list(names).index(text)
-    known_names = ", ".join(names[:8]) or "none: this model names no classes, so give their numbers"
-    message = f"{LABELS}, line {number}: the models know no class {text[:40]!r}."
-    raise BadSamples(message, hint=f"They know {known_names}.")
 
 
 def _arrays(path: Path) -> Iterator[CalibrationSample]:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from app.inference.prediction import MODEL_CARD, ModelCard
+from app.inference.model_card import MODEL_CARD, ModelCard
 from app.joint_inference.calibration import store
 from app.joint_inference.calibration.model import TIME_S, Calibration, CalibrationRequest, State
 from app.joint_inference.calibration.predictions import SamplePredictions

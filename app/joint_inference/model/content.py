@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.inference.prediction import MODEL_CARD, ModelCard
+from app.inference.model_card import MODEL_CARD, ModelCard
 from app.joint_inference.model.resource import Role, Service, Specification, Worker, specification_of
 
 

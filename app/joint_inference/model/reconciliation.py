@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.inference.prediction import MODEL_CARD, ModelCard
+from app.inference.model_card import MODEL_CARD, ModelCard
 from app.joint_inference.model.content import BigModel, OrderContent, resource_for_node
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.state import ObservedWorker, condition_of

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from app.inference.prediction import ModelCard, version_on
+from app.inference.model_card import ModelCard, version_on
 from app.kit.clock import from_text, to_text
 from app.kit.text.json_form import JsonForm
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.inference.prediction import ModelCard, version_on
+from app.inference.model_card import ModelCard, version_on
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from app.inference.prediction import ModelCard
+from app.inference.model_card import ModelCard
 from app.joint_inference import store
 from app.joint_inference.errors import NoSuchRollout
 from app.joint_inference.model.reconciliation import key_of

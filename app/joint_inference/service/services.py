@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from app.inference.prediction import version_on
+from app.inference.model_card import version_on
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.inference.prediction import version_on
+from app.inference.model_card import version_on
 from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.state import running_model

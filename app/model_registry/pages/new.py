@@ -18,7 +18,8 @@ from app.conversion.model import JobRecord, Status
 from app.conversion.service.uploads import parts_of, split_model
 from app.conversion.store import JobFilter
 from app.inference.installed_decoders import installed_decoders
-from app.inference.prediction import Decoder, Format
+from app.inference.model_card import Format
+from app.inference.prediction import Decoder
 from app.kit.clock import now
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of

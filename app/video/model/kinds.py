@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.inference.prediction import ModelCard
+from app.inference.model_card import ModelCard
 from app.kit.text.json_form import JsonDocument, JsonForm
 
 

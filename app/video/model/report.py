@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
 from app.inference.broadcast import BroadcastState
-from app.inference.prediction import ModelCard
+from app.inference.model_card import ModelCard
 from app.kit.text.json_form import JsonDocument
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from app.inference.prediction import ModelCard
+from app.inference.model_card import ModelCard
 from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from app.bootstrap.container import Container
+from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import encode
-from app.inference.prediction import Box, Format, ModelCard, Prediction
+from app.inference.prediction import Box, Prediction
 from app.joint_inference import store
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.rollout import ROLLOUT, Rollout, RolloutState

@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from app.inference.prediction import Format, ModelCard, PredictorOptions
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import PredictorOptions
 from app.inference.predictor import Predictor, open_predictor
 from tests.harness.models.host import model_of
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.kit.clock import to_text
 from app.nodes.errors import NodeExists
 from app.nodes.model import NodeReport, Side, WorkerReport, WorkerState, WorkKey

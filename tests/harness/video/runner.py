@@ -31,7 +31,7 @@ from app.edge.video.runner.main import _application
 from app.edge.video.runner.reporter import PlanRequester
 from app.edge.video.stage_host.pictures import H264Decoder
 from app.edge.video.work import RunnerWork
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.video.model.constraint import Constraint
 from app.video.model.dag import Dag, read_dag
 from app.video.model.job import JobContent, Mode, RestartPolicy, StageHost

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from app.edge.video.work import VARIABLE, ServicesWork
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.kit.files.digest import sha256_of
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage

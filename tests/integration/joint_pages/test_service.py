@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.inference.prediction import Box, Format, ModelCard, Prediction
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Box, Prediction
 from app.joint_inference import store
 from app.joint_inference.model.rollout import ROLLOUT, Rollout, RolloutState
 from app.joint_inference.model.status import ConditionType, Reason

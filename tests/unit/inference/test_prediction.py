@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.inference.prediction import model_facts
+from app.inference.model_card import model_facts
 
 
 @pytest.mark.parametrize(

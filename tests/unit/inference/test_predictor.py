@@ -14,7 +14,8 @@ from onnx import helper
 
 from app.conversion.options import Options, Preprocess
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import Decoder, Format, PredictorOptions
+from app.inference.model_card import Format
+from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.predictor import open_predictor
 from tests.harness.models.host import model_of, pictures, run_all, work_folder
 from tests.harness.models.small import add

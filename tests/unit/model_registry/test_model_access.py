@@ -8,7 +8,7 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container
-from app.inference.prediction import Format, version_on
+from app.inference.model_card import Format, version_on
 from app.kit.access import EVERYBODY, AccessRule, Member
 from app.model_registry.errors import ModelInUse, ModelNotFound
 from app.model_registry.model import ModelUse, Usage, follows, split_shared

@@ -12,7 +12,8 @@ from app.bootstrap.container import Container, assemble
 from app.conversion.errors import ArtifactNotReady, JobNotFound, ModelTooLarge
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, Options, Preprocess, ToolchainName
-from app.inference.prediction import Decoder, Format
+from app.inference.model_card import Format
+from app.inference.prediction import Decoder
 from app.kit.errors import BadInput
 from app.kit.objects import StoreUnavailable
 from app.kit.objects.blobs import blob_key

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.bootstrap.container import Container
-from app.inference.prediction import Format, version_on
+from app.inference.model_card import Format, version_on
 from app.model_registry.errors import BadModelName, BadTag, ModelInUse, ModelNotFound, TagNotFound
 from app.model_registry.model import ModelUse, Usage, Versioning
 from app.model_registry.schemas import ModelUpload

@@ -23,7 +23,8 @@ from app.edge.video.runner.preview import PreviewRenderer, PreviewScene
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.reporter import Reporter
 from app.edge.video.runner.resize import moved_boxes, ratio_of
-from app.inference.prediction import Picture, model_facts
+from app.inference.model_card import model_facts
+from app.inference.prediction import Picture
 
 GREY_SIDE = 320
 """The longer side of the gray picture, in pixels."""

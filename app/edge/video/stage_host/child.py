@@ -24,8 +24,9 @@ from app.edge.child_protocol import receive, send
 from app.edge.video.stage_host.errors import StageFailed
 from app.edge.video.stages.base import SEVERAL, ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
+from app.inference.model_card import MODEL_CARD
 from app.inference.picture_codec import encode
-from app.inference.prediction import MODEL_CARD, Picture
+from app.inference.prediction import Picture
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.sandbox.kernel import die_with_parent

@@ -12,7 +12,8 @@ from app.edge.video.stages.base import SEVERAL
 from app.edge.video.stages.parameters import PROVIDER, batching_of, timeout_of
 from app.edge.video.stages.registry import stage_class
 from app.edge.video.work import ServicesWork
-from app.inference.prediction import JOIN, MODEL_CARD, Batching, ModelCard
+from app.inference.model_card import JOIN, MODEL_CARD, ModelCard
+from app.inference.prediction import Batching
 from app.kit.errors import BadRequest, ModelmillError
 from app.video.errors import StageNotFound
 from app.video.model.kinds import Stage, StageKind

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.prediction import ModelCard, Picture
+from app.inference.model_card import ModelCard
+from app.inference.prediction import Picture
 from app.kit.errors import BadRequest
 from app.video.model.kinds import StageKind
 

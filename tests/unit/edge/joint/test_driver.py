@@ -21,7 +21,8 @@ from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
 from app.edge.joint.work import Work, WorkMissing
-from app.inference.prediction import ExecutionProvider, Format, ModelCard, Prediction
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import ExecutionProvider, Prediction
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role

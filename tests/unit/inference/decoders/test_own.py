@@ -15,7 +15,8 @@ from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.own import own_families
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.installed_decoders import check_installed, installed_decoders
-from app.inference.prediction import MODEL_CARD, Decoder
+from app.inference.model_card import MODEL_CARD
+from app.inference.prediction import Decoder
 from app.joint_inference.hard_examples.base import BadParameter
 from app.joint_inference.model.resource import Role
 from app.joint_inference.worker_options import worker_options

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from app.inference.errors import InferenceFailed
-from app.inference.prediction import Batching, Format, ModelCard, PredictorOptions
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Batching, PredictorOptions
 from app.inference.predictor import open_predictor
 from app.inference.runtimes.base import Array, Runtime
 from app.inference.runtimes.host import open_onnx

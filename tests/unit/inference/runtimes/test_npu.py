@@ -15,7 +15,8 @@ import onnxruntime
 import pytest
 
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import Decoder, Format, ModelCard, PredictorOptions
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.predictor import Predictor, open_predictor
 from app.inference.runtimes.npu_layout import packing_of
 from tests.harness.models.vision import BLUE, GREEN, brightest_channel, card, opened, plain, save

@@ -9,7 +9,8 @@ import pytest
 from app.edge.video.stages.detection import Detection
 from app.edge.video.stages.parameters import predictor_options
 from app.inference.installed_providers import installed_providers
-from app.inference.prediction import Decoder, ExecutionProvider, Format
+from app.inference.model_card import Format
+from app.inference.prediction import Decoder, ExecutionProvider
 from app.inference.runtimes import INT8_ON_CPU
 from app.inference.runtimes.providers import open_by
 from app.joint_inference.hard_examples import BadParameter

@@ -9,6 +9,7 @@ import pytest
 
 from app.inference.prediction import Box
 from app.joint_inference.calibration.coco_labels import read_annotations
+from app.joint_inference.calibration.model_classes import ModelClasses
 from app.joint_inference.calibration.predictions import GroundTruth
 from app.joint_inference.errors import BadSamples
 
@@ -25,13 +26,13 @@ def box(**changes: Any) -> dict[str, Any]:
 
 
 def test_boxes_have_corners_and_the_models_indices_and_an_empty_picture_shows_nothing() -> None:
-    truths = read_annotations(text(box(), box(category_id=5), box(iscrowd=1)), {"person": 0, "car": 1})
+    truths = read_annotations(text(box(), box(category_id=5), box(iscrowd=1)), ModelClasses(["person", "car"]))
     assert truths["1.jpg"] == GroundTruth(None, (Box(10, 20, 40, 60, 1.0, 1), Box(10, 20, 40, 60, 1.0, 7)))
     assert truths["2.jpg"] == GroundTruth(None, ())
 
 
 def test_a_class_of_the_whole_picture_is_no_box() -> None:
-    truths = read_annotations(text(box(is_whole_picture=True)), {"car": 1})
+    truths = read_annotations(text(box(is_whole_picture=True)), ModelClasses(["", "car"]))
     assert truths["1.jpg"] == GroundTruth(1)
 
 
@@ -48,4 +49,4 @@ def test_a_class_of_the_whole_picture_is_no_box() -> None:
 )
 def test_what_is_no_annotation_is_refused(document: bytes) -> None:
     with pytest.raises(BadSamples):
-        read_annotations(document, {"car": 1})
+        read_annotations(document, ModelClasses(["", "car"]))

@@ -23,6 +23,7 @@ from app.inference.agreement import iou, matches
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration import samples as sample_sets
 from app.joint_inference.calibration.model import LOST_AFTER, Calibration, State
+from app.joint_inference.calibration.model_classes import ModelClasses
 from app.joint_inference.calibration.predictions import GroundTruth, SamplePredictions
 from app.joint_inference.calibration.quality import Kind, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
@@ -218,7 +219,7 @@ def test_pictures_come_with_what_labels_csv_says(tmp_path: Path) -> None:
 )
 def test_labels_that_cannot_be_meant_are_refused_with_their_line(text: str, message: str) -> None:
     with pytest.raises(BadSamples, match="line 2") as caught:
-        read_labels(f"b.png,0\n{text}\n", ["cat", "dog"])
+        read_labels(f"b.png,0\n{text}\n", ModelClasses(["cat", "dog"]))
     assert message in caught.value.message
 
 

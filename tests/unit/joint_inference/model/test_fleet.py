@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.joint_inference.model.fleet import fleet_condition, placed_on, summed
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.rollout import (

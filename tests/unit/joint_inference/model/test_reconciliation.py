@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, kept_model, key_of, plan_service
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.joint_inference.model.rollout import (
     ROLLOUT,
     Comparison,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.inference.prediction import Decoder, Format, ModelCard
+from app.inference.model_card import Format, ModelCard
+from app.inference.prediction import Decoder
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, Reason
 from app.joint_inference.service.model_pairs import mismatch

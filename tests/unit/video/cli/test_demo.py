@@ -20,7 +20,7 @@ import pytest
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.registry import stage_class
 from app.inference.errors import SourceUnusable
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.inference.sources import open_source
 from app.kit.cli.command import CannotStart
 from app.kit.clock import to_text

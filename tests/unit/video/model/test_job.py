@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.kit.errors import BadInput
 from app.video.model.constraint import Constraint, read_constraint
 from app.video.model.dag import read_dag

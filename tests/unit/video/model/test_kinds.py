@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.video.model.kinds import GENERATORS, STAGE_SPEC, Stage, StageSpec, stages_to_json
 
 CARD = ModelCard("m", Format.ONNX, "a" * 64, 5)

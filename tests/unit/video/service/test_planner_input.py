@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.inference.prediction import Format, ModelCard
+from app.inference.model_card import Format, ModelCard
 from app.video.model.kinds import Stage
 from app.video.model.report import Measurement, model_of
 from app.video.service.planner_input import profile_of

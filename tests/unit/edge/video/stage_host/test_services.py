@@ -19,8 +19,8 @@ from app.edge.video.stage_host.pool import StageBreakers
 from app.edge.video.stage_host.served_stages import ServedStages
 from app.edge.video.work import VARIABLE, NoWork, ServicesWork, path_from_environment
 from app.edge.worker_server import check_bearer
+from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import encode
-from app.inference.prediction import Format, ModelCard
 from app.kit.errors import BadRequest, ModelmillError, Unauthorized
 from app.video.errors import BadStage, StageNotFound
 from app.video.model.job import ServicesContent, StageHost
