@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 
+from app.accounts.credentials import parts_of
 from app.accounts.errors import TokenRefused
 from app.accounts.login_throttle import LoginThrottle
 from app.accounts.model import Role, Scope, Token, User
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import parts_of
 from app.kit.network.addresses import is_loopback
 from app.kit.network.bearer import bearer_of
 from app.kit.sql.errors import DatabaseUnavailable

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.model import Role
 from app.accounts.service import Accounts, ActiveWork, OnChange
 from app.accounts.service.tokens import KeyCheck
-from app.accounts.token_hashing import SecretHasher
 from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.encryption import encrypt_secrets, sealer_of
 from app.kit.cli.command import CannotStart

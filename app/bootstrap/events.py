@@ -110,9 +110,9 @@ def users_of_model(of: Capabilities, use: ModelUse) -> list[Usage]:
     """A model, a version or a tag is to be removed: its uses, anybody's."""
     from app.joint_inference.calibration.service import calibrations_using
 
-    services = of.joint.services.using(use)
-    jobs = of.video.jobs.using(use.files)
-    stages = of.video.catalogue.using(use)
+    services = of.joint.services.usages(use)
+    jobs = of.video.jobs.usages(use.files)
+    stages = of.video.catalogue.usages(use)
     with of.database.read() as conn:
         calibrations = calibrations_using(conn, use, now=now())
     return [*services, *calibrations, *jobs, *stages]

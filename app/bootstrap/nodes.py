@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.service import Accounts
 from app.accounts.service.audit_log import note
-from app.accounts.token_hashing import SecretHasher
 from app.kit.queue.waker import Waker
 from app.nodes.service import NodeListeners, Nodes
 from app.settings import Settings

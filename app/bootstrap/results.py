@@ -17,8 +17,8 @@ from app.results.service.event_media import EventMedia
 from app.results.service.producers import Producers, find_producer
 from app.results.service.sinks import TRY_S, SinkSender
 from app.settings import Settings
+from app.video.job_events import CHANNEL as VIDEO_CHANNEL
 from app.video.service.producers import VideoProducers
-from app.video.streaming import CHANNEL as VIDEO_CHANNEL
 
 
 def open_results(

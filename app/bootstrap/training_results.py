@@ -104,13 +104,13 @@ class ResultModels:
 
     def register(self, request: RegistrationRequest) -> RegisteredModel:
         """Raises ModelExists, BadInput, PathRefused, FileMissing, ModelTooLarge, … like uploads of models."""
-        from app.model_registry.model import Versioning
+        from app.model_registry.model import NewVersion
 
         models, user, known = self._models(), request.user, request.description
         fields = checked(
             lambda: _DescriptionForm.model_validate({"decoder": known.decoder, "preprocess": known.preprocess})
         )
-        versioning = Versioning(request.is_next, request.note)
+        versioning = NewVersion(request.is_next, request.note)
         models.check_new(user, request.name, known.labels, versioning)
         model, uploads = _input_path(self.homes, user, request.model, "artifact"), self.conversion.uploads
         with uploads.new(user) as upload_id:

@@ -15,6 +15,7 @@ from app.model_registry.service import Models
 from app.nodes.service import Nodes
 from app.results.service import Rules
 from app.settings import Settings
+from app.video.job_events import CHANNEL
 from app.video.model.kinds import StageKind
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.service import (
@@ -32,7 +33,6 @@ from app.video.service import (
     plots_in,
 )
 from app.video.service.producers import KIND
-from app.video.streaming import CHANNEL
 
 
 def open_video(

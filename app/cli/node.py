@@ -115,7 +115,7 @@ def node(
     from app.kit.observability import logs
     from app.settings import load_settings
 
-    host, port = given.listening(listen)
+    host, port = given.listen_address(listen)
     settings = load_settings()
     options = given.AgentOptions(
         name=given.checked_name(name),

@@ -239,7 +239,7 @@ def boxes_of(rows: Sequence[Sequence[float]], details: Mapping[str, Any]) -> tup
 
 
 @dataclass(frozen=True)
-class Batching:
+class BatchOptions:
     """How pictures that wait at the same time are computed together."""
 
     most: int = 1
@@ -261,7 +261,7 @@ class PredictorOptions:
     threads: int = 1
     provider: ExecutionProvider = ExecutionProvider.AUTO
     """For models that onnxruntime runs, except those in int8 of the host toolchain, which are made for the CPU."""
-    batching: Batching = Batching()
+    batching: BatchOptions = BatchOptions()
     """For a model whose batch dimension is free, and that answers alike; any other computes each picture alone."""
     decoder: Decoder = Decoder.AUTO
     """Overrides the card's."""

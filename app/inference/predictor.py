@@ -15,7 +15,15 @@ from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_card import ModelCard
-from app.inference.prediction import Batching, Box, Decoder, ExecutionProvider, Picture, Prediction, PredictorOptions
+from app.inference.prediction import (
+    BatchOptions,
+    Box,
+    Decoder,
+    ExecutionProvider,
+    Picture,
+    Prediction,
+    PredictorOptions,
+)
 from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.inference.preprocessing import Fit, Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
@@ -242,7 +250,7 @@ def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[An
         raise ModelUnusable(error.message, hint=error.hint, detail=error.detail) from error
 
 
-def _batched(runtime: Runtime, preparer: Preprocessor, batching: Batching) -> tuple[Runtime, str]:
+def _batched(runtime: Runtime, preparer: Preprocessor, batching: BatchOptions) -> tuple[Runtime, str]:
     """Returns the runtime, with micro-batching where it is chosen and possible, and why it is not."""
     if batching.most == 1:
         return runtime, ""

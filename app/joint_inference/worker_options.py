@@ -11,7 +11,7 @@ from typing import Any
 from app.inference.broadcast import MAX_FPS, MAX_PATH, MAX_WIDTH, MIN_FPS, MIN_WIDTH, PATH, Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.installed_decoders import installed_decoders
-from app.inference.prediction import Batching, Decoder, ExecutionProvider, PredictorOptions
+from app.inference.prediction import BatchOptions, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
@@ -102,7 +102,7 @@ def worker_options(role: Role, parameters: Mapping[str, str]) -> EdgeOptions | C
 def cloud_options(parameters: Mapping[str, str]) -> CloudOptions:
     reader = ParameterReader(parameters)
     predictor = _predictor(reader)
-    batching = Batching(
+    batching = BatchOptions(
         reader.whole("batch", 1, least=1, most=64),
         reader.number("batch_wait_ms", 5, least=0, most=1000) / 1000,
         calls=predictor.threads,

@@ -55,7 +55,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Versioning:
+class NewVersion:
     """Whether a new model is the next version of an existing name."""
 
     is_next: bool = False
@@ -64,7 +64,7 @@ class Versioning:
     """The user's note on this version."""
 
 
-FIRST = Versioning()
+FIRST = NewVersion()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from app.kit.access import MOST
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.http import answer_of
 from app.kit.web.strict import TEXT, Strict
-from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
+from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, MAX_NOTE, Model, NewVersion, labels_of
 
 MODELS = "/api/v2/models"
 NAMED = f"{MODELS}/named"
@@ -67,8 +67,8 @@ class _Versioned(Strict):
     """Note about this version."""
 
     @property
-    def versioning(self) -> Versioning:
-        return Versioning(self.new_version, self.note.strip())
+    def versioning(self) -> NewVersion:
+        return NewVersion(self.new_version, self.note.strip())
 
 
 class NewModel(_Versioned):

@@ -26,7 +26,7 @@ from app.model_registry.model import (
     FIRST,
     Model,
     ModelUse,
-    Versioning,
+    NewVersion,
     checked_labels,
     checked_name,
     checked_tag,
@@ -36,7 +36,7 @@ from app.model_registry.model import (
 from app.model_registry.model_access import ModelAccess
 from app.model_registry.storage import ModelStorage, Source, no_such_tag, refuse_tagged
 
-__all__ = ["Model", "Models", "Versioning"]
+__all__ = ["Model", "Models", "NewVersion"]
 NAMED_USERS = 5
 
 
@@ -100,7 +100,7 @@ class Models:
         now: datetime,
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
-        versioning: Versioning = FIRST,
+        versioning: NewVersion = FIRST,
     ) -> Model:
         """Register what a job has made.
 
@@ -124,7 +124,7 @@ class Models:
         )
         return self._keep(model, sources, versioning)
 
-    def check_new(self, user: str, name: str, labels: Sequence[str] = (), versioning: Versioning = FIRST) -> None:
+    def check_new(self, user: str, name: str, labels: Sequence[str] = (), versioning: NewVersion = FIRST) -> None:
         """Checks what can be checked before a file is sent. Arguments as of `add_upload`.
 
         Raises:
@@ -145,7 +145,7 @@ class Models:
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
-        versioning: Versioning = FIRST,
+        versioning: NewVersion = FIRST,
     ) -> Model:
         """Register an ONNX that its user uploads.
 
@@ -185,7 +185,7 @@ class Models:
         decoder: Decoder = Decoder.AUTO,
         labels: Sequence[str] = (),
         preprocess: Preprocess | None = None,
-        versioning: Versioning = FIRST,
+        versioning: NewVersion = FIRST,
     ) -> Model:
         """The second half of `add_upload`, for a name that comes after the file; the first is imports.receive. What was
         received is always removed from the uploads. Raises the same errors as `add_upload`.
@@ -312,7 +312,7 @@ class Models:
                 detail={"used_by": users},
             )
 
-    def _target(self, user: str, name: str, versioning: Versioning) -> str:
+    def _target(self, user: str, name: str, versioning: NewVersion) -> str:
         """Returns the name that a new model gets.
 
         Raises:
@@ -325,7 +325,7 @@ class Models:
             self.storage.refuse_taken(user, name)
         return name
 
-    def _keep(self, model: Model, sources: Sequence[Source], versioning: Versioning) -> Model:
+    def _keep(self, model: Model, sources: Sequence[Source], versioning: NewVersion) -> Model:
         kept = self.storage.add(model, sources, is_next=versioning.is_next)
         if kept.version > 1:
             self.on_change(kept.owner, kept.name)

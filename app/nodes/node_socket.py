@@ -41,19 +41,19 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Closing:
+class CloseReason:
     """Why the web server closes a connection: a code of RFC 6455, or 4000 plus the corresponding HTTP status."""
 
     code: int
     reason: str
 
 
-REFUSED = Closing(4401, "this is not, or no longer, a token of this node")
-SUPERSEDED = Closing(4409, "another connection of this node has taken its place")
-SILENT = Closing(4408, "nothing was heard of the node for too long")
-TOO_LARGE = Closing(1009, f"a frame may have {MAX_UP_BYTES} bytes")
-ENDING = Closing(1012, "the server ends, or begins anew")
-TROUBLED = Closing(1013, "the web cannot reach its database or Redis; try again in a moment")
+REFUSED = CloseReason(4401, "this is not, or no longer, a token of this node")
+SUPERSEDED = CloseReason(4409, "another connection of this node has taken its place")
+SILENT = CloseReason(4408, "nothing was heard of the node for too long")
+TOO_LARGE = CloseReason(1009, f"a frame may have {MAX_UP_BYTES} bytes")
+ENDING = CloseReason(1012, "the server ends, or begins anew")
+TROUBLED = CloseReason(1013, "the web cannot reach its database or Redis; try again in a moment")
 
 
 async def socket(websocket: WebSocket) -> None:
@@ -86,7 +86,7 @@ class NodeConnection:
         self.sent = SentOrders()
         self.is_synchronised = False
 
-    async def run(self) -> Closing | None:
+    async def run(self) -> CloseReason | None:
         """Runs until the connection ends. Returns why; None: the node has disconnected."""
         hub: ChangeHub = hub_of(self.websocket)
         with hub.watch(f"node:{self.name}") as flag, links_of(self.websocket).connect(self.name) as superseded:
@@ -103,7 +103,7 @@ class NodeConnection:
                 await asyncio.gather(*tasks, return_exceptions=True)
         return next(task for task in tasks if task in ended).result()
 
-    async def _receive(self, flag: asyncio.Event) -> Closing | None:
+    async def _receive(self, flag: asyncio.Event) -> CloseReason | None:
         while True:
             try:
                 async with asyncio.timeout(OFFLINE_AFTER_S):
@@ -116,14 +116,14 @@ class NodeConnection:
             if closing is not None:
                 return closing
 
-    async def _handle_frame(self, frame: str | bytes, flag: asyncio.Event) -> Closing | None:
+    async def _handle_frame(self, frame: str | bytes, flag: asyncio.Event) -> CloseReason | None:
         if len(frame) > MAX_UP_BYTES:
             return TOO_LARGE
         try:
             message = parse_message(read(frame))
             await run_in_threadpool(handle_message, self.nodes, self.name, message)
         except BadFrame as error:
-            return Closing(1007, error.message)
+            return CloseReason(1007, error.message)
         except NodeNotFound:
             return REFUSED
         except (ModelmillError, redis.RedisError) as error:
@@ -135,7 +135,7 @@ class NodeConnection:
             flag.set()
         return None
 
-    async def _send(self, flag: asyncio.Event) -> Closing | None:
+    async def _send(self, flag: asyncio.Event) -> CloseReason | None:
         """Sends orders once the node has reported its orders: a deletion could otherwise overtake what it deletes."""
         clock = asyncio.get_running_loop().time
         while not is_ending():
@@ -164,12 +164,12 @@ def handle_message(nodes: Nodes, name: str, message: Acknowledgement | Heartbeat
         nodes.synchronise(name, message.order_seqs)
 
 
-async def _when(superseded: asyncio.Event) -> Closing:
+async def _when(superseded: asyncio.Event) -> CloseReason:
     await superseded.wait()
     return SUPERSEDED
 
 
-async def _close(websocket: WebSocket, closing: Closing) -> None:
+async def _close(websocket: WebSocket, closing: CloseReason) -> None:
     reason = closing.reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
     try:
         await websocket.close(closing.code, reason)

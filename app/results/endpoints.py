@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from app.kit.clock import now
+from app.kit.text.attachment import attachment
 from app.kit.web.http import json_answer, json_body, query
 from app.kit.web.operations import Operations
 from app.results import schemas
@@ -41,8 +42,7 @@ def export(form: ExportForm) -> Callable[[Request, Producer], Response]:
         criteria = query(request, schemas.RowQuery)
         form.check()
         records = results_of(request).rows.all(producer, schemas.filter_of(criteria))
-        disposition = f'attachment; filename="{producer.uid}.{form.ending}"'
-        headers = {"Content-Disposition": disposition}
+        headers = {"Content-Disposition": attachment(f"{producer.uid}.{form.ending}")}
         return StreamingResponse(form.write(records), media_type=form.media_type, headers=headers)
 
     endpoint.__name__ = f"rows_as_{form.ending}"

@@ -13,7 +13,7 @@ from app.standalone.data_folder import DataFolder
 from app.standalone.launch import Stack
 from app.standalone.ports import LOOPBACK
 from app.standalone.processes import STAGES
-from app.standalone.stack import Plan, running
+from app.standalone.stack import Plan, open_stack
 from app.standalone.supervisor import Notice
 
 PREFIX = "MODELMILL_"
@@ -40,7 +40,7 @@ def demonstration_stack(
     os.environ.update(settings)
     workers = dict.fromkeys((stage.value for stage in STAGES), 0)
     try:
-        with running(
+        with open_stack(
             Plan(DataFolder(folder / "data", folder / "run"), LOOPBACK, port, workers, GRACE_S), notice
         ) as stack:
             yield stack

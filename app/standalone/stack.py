@@ -49,7 +49,7 @@ class Plan:
 
 
 @contextmanager
-def running(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: None) -> Iterator[Stack]:
+def open_stack(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: None) -> Iterator[Stack]:
     """Start everything, yield when the web answers, and stop everything at the end.
 
     on_supervisor gets the supervisor before the first process starts.
@@ -183,4 +183,4 @@ def _what_sftp_holds() -> Iterator[str]:
         yield "The SFTP server holds the password of the database: set MODELMILL_SFTP_DATABASE_URL to spare it."
 
 
-__all__ = ["CannotStart", "Plan", "Stack", "launch_of", "locked", "parts", "running"]
+__all__ = ["CannotStart", "Plan", "Stack", "launch_of", "locked", "open_stack", "parts"]

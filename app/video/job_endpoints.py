@@ -23,6 +23,7 @@ from app.results.endpoints import operations
 from app.results.model.producer import Producer
 from app.video import responses, schemas
 from app.video.access import uid_of, video_of
+from app.video.job_events import job_frames, list_frames
 from app.video.live import live_answer
 from app.video.model.dag_inputs import chain_stages
 from app.video.model.job import Mode, VideoJob
@@ -31,7 +32,6 @@ from app.video.responses import JOBS, VIDEO
 from app.video.service import Catalogue, Submission
 from app.video.service.producers import producer_of_job
 from app.video.service.resources import naming_only
-from app.video.streaming import job_frames, list_frames
 
 MAX_JSON_BYTES = 1 << 20
 _ONE = f"{JOBS}/{{job_uid}}"

@@ -15,10 +15,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from app.accounts import store
+from app.accounts.credentials import SecretHasher, new_token, token_text
 from app.accounts.model import Role, Scope, Token, User
 from app.accounts.service import Accounts
 from app.accounts.store.tables import api_tokens
-from app.accounts.token_hashing import SecretHasher, new_token, token_text
 from app.bootstrap.accounts import MIGRATIONS
 from app.kit.clock import now, to_text
 from app.kit.sql import Database

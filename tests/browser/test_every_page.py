@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 from app.bootstrap.container import assemble
 from app.inference.model_card import Format
 from app.kit.clock import now
-from app.model_registry.model import Versioning
+from app.model_registry.model import NewVersion
 from tests.browser.conftest import PATIENCE_MS
 from tests.harness.api import Api, png, small_model
 from tests.harness.browser.complaints import Watch
@@ -162,7 +162,7 @@ def joint(service: Deployment, finished: str) -> None:
     container = assemble(service.settings())
     set_scene(container)
     container.models.add_from_job("local", "digits", finished, Format.NEF, now=now())
-    following = Versioning(is_next=True, note="as it came from training")
+    following = NewVersion(is_next=True, note="as it came from training")
     container.models.add_from_job("local", "digits", finished, Format.ONNX, now=now(), versioning=following)
     container.models.set_tag("local", "digits", "stable", 1, now=now())
     container.close()

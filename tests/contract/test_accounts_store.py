@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from app.accounts import store
+from app.accounts.credentials import SecretHasher
 from app.accounts.errors import (
     BadGroupName,
     LastAdmin,
@@ -18,7 +19,6 @@ from app.accounts.errors import (
 from app.accounts.model import Role, Scope, Token, User
 from app.accounts.service import Accounts, ActiveWork
 from app.accounts.store.tables import api_tokens, sessions
-from app.accounts.token_hashing import SecretHasher
 from app.kit.access import Member
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError

@@ -34,7 +34,7 @@ EACH = 10
 WRITING = """
 import sys
 from app.accounts.model import Role
-from app.accounts.token_hashing import SecretHasher
+from app.accounts.credentials import SecretHasher
 from app.accounts.service import Accounts
 from app.kit.sql import Database
 accounts = Accounts(Database(sys.argv[1]), SecretHasher("k"))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.bootstrap.accounts import MIGRATIONS
 from app.homes import store
 from app.homes.model import HomesOptions

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.accounts.token_hashing import SecretHasher
+from app.accounts.credentials import SecretHasher
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import Prediction
 from app.joint_inference import store
@@ -326,10 +326,10 @@ def test_services_that_name_a_model_are_looked_at_when_its_names_change_and_keep
     assert env.woken == []
     env.services.model_changed("alice", "s")
     assert set(env.woken) == {uids[name] for name in ("plain", "pinned", "tagged")}
-    used = {name: env.services.using(ModelUse("alice", frozenset({name}))) for name in ("s@3", "s@stable", "s@4")}
+    used = {name: env.services.usages(ModelUse("alice", frozenset({name}))) for name in ("s@3", "s@stable", "s@4")}
     pinned, tagged = (Usage("service", f"default/{name}", "alice") for name in ("pinned", "tagged"))
     assert used == {"s@3": [pinned], "s@stable": [tagged], "s@4": []}
-    assert env.services.using(ModelUse("bob", frozenset({"s"}))) == []
+    assert env.services.usages(ModelUse("bob", frozenset({"s"}))) == []
 
 
 def test_services_that_name_a_model_of_another_owner_follow_it_and_hold_it_with_access(env: Env) -> None:
@@ -341,8 +341,8 @@ def test_services_that_name_a_model_of_another_owner_follow_it_and_hold_it_with_
     env.services.model_changed("alice", "s")
     assert set(env.woken) == {uids["plain"], uids["tagged"]}
     names = frozenset({"s", "s@stable"})
-    assert env.services.using(ModelUse("alice", names)) == []
-    using = env.services.using(ModelUse("alice", names, admits=lambda user: user == "bob"))
+    assert env.services.usages(ModelUse("alice", names)) == []
+    using = env.services.usages(ModelUse("alice", names, admits=lambda user: user == "bob"))
     assert {usage.name for usage in using} == {"default/plain", "default/tagged"}
     assert {usage.owner for usage in using} == {"bob"}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from app.accounts.token_hashing import SecretHasher
+from app.accounts.credentials import SecretHasher
 from app.inference.prediction import Prediction
 from app.joint_inference import store
 from app.joint_inference.errors import InvalidResource, ServiceChanged, ServiceExists, ServiceNotFound

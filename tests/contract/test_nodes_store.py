@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.accounts.token_hashing import SecretHasher
+from app.accounts.credentials import SecretHasher
 from app.kit.sql import Database
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
 from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.errors import WrongSecretKey
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.bootstrap.accounts import MIGRATIONS
 from app.bootstrap.encryption import encrypt_secrets, renew_secrets
 from app.joint_inference.service.services import Services

@@ -26,8 +26,8 @@ from app.training.model import (
     FailureKind,
     State,
     Task,
-    Waiting,
     WaitingCode,
+    WaitingReason,
     Workload,
 )
 from app.training.service import Tasks, TrainingOptions
@@ -155,7 +155,7 @@ def test_of_many_at_once_one_gets_the_task(database: Database) -> None:
 
 
 def test_a_reason_for_waiting_is_kept_until_it_waits_no_more(database: Database) -> None:
-    task, reason = add(database, "t1"), Waiting(WaitingCode.GPUS, {"free": 0, "needed": 16})
+    task, reason = add(database, "t1"), WaitingReason(WaitingCode.GPUS, {"free": 0, "needed": 16})
     with database.write() as conn:
         waiting = store.apply(conn, task, Event.WAIT, AT, waiting=reason, next_run_at=LATER)
         assert waiting is not None and (waiting.waiting, waiting.next_run_at) == (reason, LATER)
@@ -212,7 +212,7 @@ def test_the_line_is_in_the_order_of_submission_whatever_happens_to_a_task(datab
 
 def test_why_tasks_wait_is_noted_of_those_that_do_and_disturbs_nobody_who_changes_them(database: Database) -> None:
     waits, runs = add(database, "waits"), brought_to(database, add(database, "runs"), State.RUNNING)
-    reason = Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8})
+    reason = WaitingReason(WaitingCode.GPUS, {"free": 0, "needed": 8})
     with database.write() as conn:
         store.note_waiting(conn, ["waits", "runs"], reason)
         assert [place.waiting for place in store.queue(conn)] == [reason]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, Sealer
 from tests.harness.migrated import migrated_file

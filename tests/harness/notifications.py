@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.kit.network.addresses import read_networks
 from app.kit.sql import Database, Event
 from app.notifications.record import listener

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 from starlette.applications import Starlette
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 from app.main import create_app
 from app.settings import Settings

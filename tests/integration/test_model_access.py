@@ -14,7 +14,7 @@ from app.bootstrap.container import Container
 from app.inference.prediction import Decoder
 from app.joint_inference.model.resource import PLURAL
 from app.main import create_app
-from app.model_registry.model import Versioning
+from app.model_registry.model import NewVersion
 from app.settings import Settings
 from app.video.errors import BadStage
 from app.video.model.kinds import StageSpec
@@ -82,7 +82,7 @@ def house(settings: Settings) -> Iterator[House]:
         people[name] = Within(app, Authorization=f"Bearer {token}", **OURS)
     for _ in range(2):
         container.models.add_upload(
-            "alice", "big-model", [small_model()], now=env.now, versioning=Versioning(is_next=True)
+            "alice", "big-model", [small_model()], now=env.now, versioning=NewVersion(is_next=True)
         )
     container.models.set_tag("alice", "big-model", "stable", 1, now=env.now)
     yield House(env, **people)

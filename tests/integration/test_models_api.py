@@ -83,7 +83,9 @@ def test_a_model_of_a_job_is_added_shown_listed_downloaded_and_removed(
     assert web.get(MODELS).json() == {"models": [model], "next_cursor": None}
     content = web.get(model["links"]["file"])
     assert hashlib.sha256(content.content).hexdigest() == own.sha256
-    assert content.headers["content-disposition"] == "attachment; filename*=UTF-8''faces%20v2.bie"
+    assert content.headers["content-disposition"].endswith(
+        "; filename=\"faces v2.bie\"; filename*=UTF-8''faces%20v2.bie"
+    )
     assert web.delete(NAMED, params={"name": "faces v2"}).status_code == 204
     assert code_of(web.get(NAMED, params={"name": "faces v2"})) == (404, "MODEL_NOT_FOUND")
     assert code_of(web.delete(NAMED, params={"name": "faces v2"})) == (404, "MODEL_NOT_FOUND")

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.kit import clock
 from app.kit.sql import Database
 from app.notifications.model import Delivery, DeliveryState, Kind

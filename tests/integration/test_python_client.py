@@ -22,7 +22,7 @@ from modelmill_client import (
     JobNotFound,
     Modelmill,
     NotFound,
-    timing,
+    waits,
 )
 from modelmill_client.inputs import packed
 
@@ -167,7 +167,7 @@ def test_a_large_upload_goes_on_where_it_broke_off(
 ) -> None:
     monkeypatch.setattr("modelmill_client._sync.client.RESUMABLE_BYTES", 1)
     monkeypatch.setattr("modelmill_client._sync.resumable.CHUNK_BYTES", 500)
-    monkeypatch.setattr(timing, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(waits, "FIRST_PAUSE_S", 0.01)
     line, counted = BreakingLine(breaks=2), list[int]()
     with Modelmill(service.url, transport=line) as client, packed([inputs / "calibration"]) as images:
         keys = client.upload(inputs / "yolo.onnx", images, counted.append)

@@ -20,7 +20,7 @@ from app.kit.clock import to_text
 from app.kit.web.operations import Operation
 from app.settings import Settings
 from app.training.api import OPERATIONS
-from app.training.model import FailureKind, Node, State, Waiting, WaitingCode
+from app.training.model import FailureKind, Node, State, WaitingCode, WaitingReason
 from app.training.service import ClusterPicture, ClusterView, Holder
 from tests.harness.api import pngs, small_model, zipped
 from tests.harness.deployment import Deployment
@@ -329,7 +329,7 @@ def test_the_position_and_the_reason_are_told_until_it_waits_no_more(web: httpx.
     first, second = new(web), new(web)
     ahead = web.get(f"{TASKS}/{first}").json()["position"]
     assert web.get(f"{TASKS}/{second}").json()["position"] == ahead + 1
-    scheduler.bring(second, State.PENDING_RESOURCES, waiting=Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8}))
+    scheduler.bring(second, State.PENDING_RESOURCES, waiting=WaitingReason(WaitingCode.GPUS, {"free": 0, "needed": 8}))
     web.post(f"{TASKS}/{first}/cancel")
     seen = web.get(f"{TASKS}/{second}").json()
     assert (seen["position"], seen["waiting_reason"]) == (ahead, "waiting: 0 GPUs free, 8 needed")
@@ -640,7 +640,7 @@ def test_what_is_answered_is_as_described(
 ) -> None:
     task_id = new(web)
     scheduler.attempt(task_id, log="x\n")
-    scheduler.bring(task_id, State.PENDING_RESOURCES, waiting=Waiting(WaitingCode.BEHIND, {"ahead": 1}))
+    scheduler.bring(task_id, State.PENDING_RESOURCES, waiting=WaitingReason(WaitingCode.BEHIND, {"ahead": 1}))
     one = f"{TASKS}/{{task_id}}"
     steps = [
         ("POST", TASKS, {"content": SCRIPT}, 201),

@@ -10,7 +10,7 @@ import pytest
 from app.accounts.model import Role
 from app.bootstrap.container import Container
 from app.model_registry.errors import ModelInUse
-from app.model_registry.model import Versioning
+from app.model_registry.model import NewVersion
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import read_dag
 from app.video.model.kinds import StageSpec
@@ -69,7 +69,7 @@ def test_a_model_of_a_stage_of_the_catalogue_is_not_removed(env: Env, container:
 def test_a_stage_follows_a_tag_and_the_newest_version_and_keeps_what_it_names(env: Env, container: Container) -> None:
     models, catalogue = container.models, env.video.catalogue
     for outputs in (1, 2, 3):
-        models.add_upload(USER, "mine", [vector_model(outputs)], now=env.now, versioning=Versioning(is_next=True))
+        models.add_upload(USER, "mine", [vector_model(outputs)], now=env.now, versioning=NewVersion(is_next=True))
     models.set_tag(USER, "mine", "stable", 1, now=env.now)
     spec = replace(SPEC, models=(("mine",), ("mine@stable",), ("mine@2",)))
 
@@ -80,7 +80,7 @@ def test_a_stage_follows_a_tag_and_the_newest_version_and_keeps_what_it_names(en
     assert pinned() == ["mine@3", "mine", "mine@2"]
     models.set_tag(USER, "mine", "stable", 2, now=env.now)
     assert pinned() == ["mine@3", "mine@2", "mine@2"]
-    models.add_upload(USER, "mine", [vector_model(4)], now=env.now, versioning=Versioning(is_next=True))
+    models.add_upload(USER, "mine", [vector_model(4)], now=env.now, versioning=NewVersion(is_next=True))
     assert pinned() == ["mine@4", "mine@2", "mine@2"]
     for name in ("mine@4", "mine@2"):
         with pytest.raises(ModelInUse):

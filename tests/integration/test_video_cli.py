@@ -250,7 +250,7 @@ def test_profiling_waits_for_the_end_and_prints_what_was_measured(
     [
         (("submit",), "node is missing"),
         (("submit", "--node", "a", "--video", "0"), "DAG"),
-        (("submit", "/nowhere.json"), "cannot read"),
+        (("submit", "/"), "cannot be read"),
         (("constrain", NOBODYS), "nothing is demanded"),
         (("constrain", NOBODYS, "--delay", "soon"), "no time"),
         (("what-if",), "neither a job nor a DAG"),
@@ -263,6 +263,13 @@ def test_what_is_typed_wrongly_is_said(
 ) -> None:
     assert typed(monkeypatch, *arguments) == Exit.BAD_INPUT
     assert word in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_not_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert typed(monkeypatch, "submit", "/nowhere.json") == Exit.NOT_FOUND
+    assert "there is no file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["{", "[]"])

@@ -32,7 +32,7 @@ from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.detection import FaceDetection
 from app.inference.model_card import Format
 from app.inference.picture_codec import decode, encode
-from app.inference.prediction import Batching, Picture
+from app.inference.prediction import BatchOptions, Picture
 from app.inference.sources.factory import open_source
 from app.kit.files.digest import sha256_of
 from app.video.model.job import StageHost
@@ -482,7 +482,7 @@ def late(own_stages: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.Monk
     for name, value in own_stages.items():
         monkeypatch.setenv(name, value)
     opening = {"kind": "faulty", "models": [], "parameters": {"mode": "opens_late", "gate": str(tmp_path / "gate")}}
-    return StageVariant("late", "late-0", StageKind("faulty", {}, {}, models=0), (), opening, 2, Batching())
+    return StageVariant("late", "late-0", StageKind("faulty", {}, {}, models=0), (), opening, 2, BatchOptions())
 
 
 def test_a_stage_that_hangs_while_it_is_opened_ahead_costs_the_process(

@@ -19,7 +19,7 @@ from app.inference.broadcast import Broadcast
 from app.kit.clock import from_text, now
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import Caller
-from app.kit.web.formatting import exact
+from app.kit.web.filters import exact
 from app.kit.web.languages import catalogue
 from app.kit.web.sse import change_frames
 from app.video import store

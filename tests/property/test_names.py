@@ -17,8 +17,9 @@ from app.homes import names
 from app.homes.errors import PathRefused
 from app.homes.model import HomesOptions, removed_at, stamped
 from app.homes.path_rules import FIELDS, allowed
-from app.kit.objects.base import BadKey, attachment, check_key
+from app.kit.objects.base import BadKey, check_key
 from app.kit.objects.signed_urls import signed_url, verify
+from app.kit.text.attachment import attachment
 from app.kit.web.multipart import plain_name
 from app.kit.web.zip_stream import zip_stream
 from tests.harness.api import png

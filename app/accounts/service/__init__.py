@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.service.audit_log import AuditLog
 from app.accounts.service.tokens import KeyCheck, Tokens
 from app.accounts.service.users import ActiveWork, OnChange, Users
-from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 
 SESSION_S = 14 * 86400

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from app.accounts import store
+from app.accounts.credentials import SecretHasher, new_session, new_token, parts_of, token_text
 from app.accounts.errors import BadToken, TokenNotFound, TokenRefused, UserNotFound, WrongSecretKey
 from app.accounts.model import MAX_LABEL, Revocation, Scope, Token, User, scopes_of
 from app.accounts.service.audit_log import note
-from app.accounts.token_hashing import SecretHasher, new_session, new_token, parts_of, token_text
 from app.kit.clock import from_text, now, to_text
 from app.kit.sql import Database
 from app.kit.sql.errors import DatabaseUnavailable

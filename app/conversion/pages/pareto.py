@@ -14,7 +14,7 @@ from typing import Literal
 from app.conversion.service.quality.candidates import Candidate, Measure, Search, measures_of, pareto, quality_by
 from app.conversion.service.quality.goal import StatedGoal
 from app.kit.web.charts import Scale
-from app.kit.web.formatting import file_size
+from app.kit.web.filters import file_size
 from app.kit.web.line_plot import Tick
 
 WIDTH, HEIGHT = 420, 250

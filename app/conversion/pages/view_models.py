@@ -12,7 +12,7 @@ from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageS
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service.results import StoredArtifact
 from app.kit.clock import from_text
-from app.kit.web.formatting import file_size
+from app.kit.web.filters import file_size
 
 OUTPUTS = tuple(f"out.{stage.step}" for stage in Stage)
 INPUTS = (object_keys.MODEL, object_keys.IMAGES)

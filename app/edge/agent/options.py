@@ -105,7 +105,7 @@ def socket_url(url: str) -> str:
     return "ws" + url.removeprefix("http")
 
 
-def listening(text: str) -> tuple[str, int]:
+def listen_address(text: str) -> tuple[str, int]:
     """Reads host:port; a port alone means loopback.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from app.edge.joint.byte_budget import ByteBudget
 from app.edge.joint.comparison import ModelComparison
-from app.edge.joint.outcome import Outcome, Pending
+from app.edge.joint.outcome import OpenSample, Outcome
 from app.edge.joint.reporter import SampleQueue, StatusReporter
 from app.edge.joint.rows import RowQueue
 from app.edge.joint.tally_counter import TallyCounter
@@ -38,7 +38,7 @@ from app.kit.clock import now as clock
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError
 
-OnFinal = Callable[[Pending, Outcome], None]
+OnFinal = Callable[[OpenSample, Outcome], None]
 """Called once for every sample, from any thread."""
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 logger = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class JointInference:
         waits: bool = False,
         crop: Crop | None = None,
         source: str = "",
-    ) -> Pending:
+    ) -> OpenSample:
         """Run the small model on a picture, and send the picture to the big model if it is hard.
 
         Args:
@@ -183,7 +183,7 @@ class JointInference:
             edge, verdict, edge_ms = self._inspect(picture)
             may_go_up = self._budget.spend(verdict.score if verdict.is_hard else None)
         at = time.monotonic()
-        pending = Pending(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
+        pending = OpenSample(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
         pending.row = self.rows.reserve(crop, source)
         ran_ms = edge_ms if edge is not None else None
         self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
@@ -279,7 +279,7 @@ class JointInference:
             self._comparison.add(picture, prediction, ms)
         return prediction, ms
 
-    def _fallback_prediction(self, pending: Pending) -> tuple[Prediction, float]:
+    def _fallback_prediction(self, pending: OpenSample) -> tuple[Prediction, float]:
         """Returns the small model's answer for a sample that the cloud left unanswered. A failing model predicts
         nothing."""
         try:
@@ -344,7 +344,7 @@ class JointInference:
             model=result.model if result.cloud is not None else self.model,
         )
 
-    def _notify(self, pending: Pending, outcome: Outcome) -> None:
+    def _notify(self, pending: OpenSample, outcome: Outcome) -> None:
         if self._on_final is None:
             return
         try:

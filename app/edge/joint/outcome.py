@@ -66,7 +66,7 @@ class Place:
     """Its row as JSON; empty: none is wanted; None: the sample is not answered yet."""
 
 
-class Pending:
+class OpenSample:
     """A sample in progress. It is settled once, by the first who claims it.
 
     Args:

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from app.edge.agent_connection import AgentConnection
-from app.edge.joint.outcome import Outcome, Pending
+from app.edge.joint.outcome import OpenSample, Outcome
 from app.edge.joint.rows import RowQueue
 from app.edge.joint.work import Work
 from app.inference.picture_codec import encode
@@ -158,7 +158,7 @@ class SampleQueue:
         self._waiting: deque[tuple[float, Preview]] = deque(maxlen=QUEUE_LENGTH)
         self._added_at = -EVERY_S
 
-    def add(self, pending: Pending, outcome: Outcome, *, at: str) -> None:
+    def add(self, pending: OpenSample, outcome: Outcome, *, at: str) -> None:
         now = self._clock()
         with self._lock:
             if len(self._waiting) == QUEUE_LENGTH and now - self._added_at < EVERY_S:
@@ -187,7 +187,7 @@ class SampleQueue:
                 self._waiting.appendleft((self._clock(), preview))
 
 
-def sample_of(pending: Pending, outcome: Outcome, *, at: str, labels: tuple[str, ...] = ()) -> Sample:
+def sample_of(pending: OpenSample, outcome: Outcome, *, at: str, labels: tuple[str, ...] = ()) -> Sample:
     """What is reported of a sample. Width, height and boxes are those of the source picture, not of the preview.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import Pending
+from app.edge.joint.outcome import OpenSample
 from app.edge.joint.rows import objects_of
 from app.edge.media.broadcaster import Broadcaster
 from app.inference.annotations import draw
@@ -22,7 +22,7 @@ class SampleScene:
     """A sample that can be drawn: with the final answer if it is known by then, otherwise with the edge's."""
 
     number: int
-    pending: Pending
+    pending: OpenSample
 
     def drawn(self, labels: tuple[str, ...]) -> Picture:
         """Returns the picture with its boxes; the answer of a classifier is as large as the picture."""
@@ -58,7 +58,7 @@ class StreamBroadcasts:
         for broadcaster in self._broadcasters.values():
             broadcaster.start()
 
-    def show(self, name: str, number: int, pending: Pending) -> None:
+    def show(self, name: str, number: int, pending: OpenSample) -> None:
         """Offers a sample, and returns at once.
 
         Args:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import httpx
 
 from app.edge.joint.byte_budget import ByteBudget
-from app.edge.joint.outcome import Pending
+from app.edge.joint.outcome import OpenSample
 from app.edge.joint.upload_policy import ProbedBreaker
 from app.inference.picture_codec import encode
 from app.inference.prediction import Picture, Prediction
@@ -53,7 +53,7 @@ class CloudLink:
 class UploadResult:
     """What became of one offered sample."""
 
-    pending: Pending
+    pending: OpenSample
     cloud: Prediction | None = None
     """The big model's answer; None: there is none, see `error`."""
     model: object = None
@@ -96,7 +96,7 @@ class Uploads:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._breaker = ProbedBreaker(errors=options.breaker_errors, pause_s=options.breaker_pause_s)
-        self._waiting: list[Pending] = []
+        self._waiting: list[OpenSample] = []
         self._loop = asyncio.new_event_loop()
         self._ready = asyncio.Semaphore(0)
         self._stopping = asyncio.Event()
@@ -112,7 +112,7 @@ class Uploads:
     def breaker(self) -> Breaker:
         return self._breaker.state
 
-    def offer(self, pending: Pending) -> UploadResult | None:
+    def offer(self, pending: OpenSample) -> UploadResult | None:
         """Queue a sample.
 
         Returns:
@@ -184,7 +184,7 @@ class Uploads:
             finally:
                 self._report(result)
 
-    async def _send(self, client: httpx.AsyncClient, pending: Pending) -> UploadResult:
+    async def _send(self, client: httpx.AsyncClient, pending: OpenSample) -> UploadResult:
         remaining_s = (time.monotonic() if pending.waits else pending.at) + self.options.deadline_s - time.monotonic()
         if not self._breaker.lets_through or remaining_s <= 0:
             is_late = self._breaker.lets_through
@@ -204,7 +204,7 @@ class Uploads:
             self._breaker.succeeded()
         return UploadResult(pending, cloud, model, was_sent=True, ms=(time.monotonic() - pending.at) * 1000)
 
-    async def _answer(self, client: httpx.AsyncClient, pending: Pending) -> tuple[Prediction, object]:
+    async def _answer(self, client: httpx.AsyncClient, pending: OpenSample) -> tuple[Prediction, object]:
         """Returns the big model's prediction, and what it tells as its name."""
         data, content_type = encode(pending.picture, self.options.jpeg_quality)
         meta = json.dumps({"id": pending.id, "shape": shape_of(pending.picture)})
@@ -229,7 +229,7 @@ class Uploads:
             await response.aclose()
         return prediction_of(response.status_code, bytes(body), pending.edge)
 
-    def _failed(self, pending: Pending, error: str) -> UploadResult:
+    def _failed(self, pending: OpenSample, error: str) -> UploadResult:
         with self._lock:
             self._breaker.failed(time.monotonic())
             self._room.notify_all()

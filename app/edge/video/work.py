@@ -61,7 +61,7 @@ class RunnerWork:
         Raises:
             NoWork: It cannot be read.
         """
-        with _reading(path, "runner") as data:
+        with _work_document(path, "runner") as data:
             content = JobContent.from_json(data["content"])
             surroundings, tls = _surroundings(data), tuple(data["tls"])
             return RunnerWork(content, str(data["source"]), *surroundings, tls=tls, media_server=data["media_server"])
@@ -101,7 +101,7 @@ class ServicesWork:
         Raises:
             NoWork: It cannot be read.
         """
-        with _reading(path, "process") as data:
+        with _work_document(path, "process") as data:
             blobs = {str(sha256): Path(file) for sha256, file in data["blobs"].items()}
             content, is_encrypted = ServicesContent.from_json(data["content"]), bool(data["is_encrypted"])
             tls = tuple(data["tls"])
@@ -116,7 +116,7 @@ class ServicesWork:
 
 
 @contextmanager
-def _reading(path: Path, reader: str) -> Iterator[Any]:
+def _work_document(path: Path, reader: str) -> Iterator[Any]:
     """Yields the content of the file.
 
     Raises:

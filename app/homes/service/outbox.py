@@ -22,7 +22,7 @@ from app.homes.files import HomeFiles
 from app.homes.model import Quota, home_of
 from app.homes.sftp.backend import SftpAccountMissing, SftpBackend, SftpUnavailable
 from app.homes.sftp.credentials import hash_password, new_one_time_password
-from app.homes.store import Pending
+from app.homes.store import PendingChange
 from app.kit.backoff import GrowingPause
 from app.kit.clock import happens_within, now, to_text
 from app.kit.errors import ModelmillError
@@ -98,7 +98,7 @@ class Outbox:
             return SftpState(0)
         return SftpState(len(waiting), waiting[0].last_error, waiting[0].next_try_at)
 
-    def waiting(self, limit: int = 100) -> list[Pending]:
+    def waiting(self, limit: int = 100) -> list[PendingChange]:
         """Of all users, oldest first: for the operator."""
         with self.database.read() as conn:
             return store.pending(conn, limit=limit)
@@ -147,7 +147,7 @@ class Outbox:
             with self.database.write() as conn:
                 store.pending_done(conn, entry, to_text(now()))
 
-    def _apply(self, entry: Pending) -> None:
+    def _apply(self, entry: PendingChange) -> None:
         user = entry.user
         if entry.event in ("created", "enabled"):
             self.files.create(user)
@@ -168,17 +168,17 @@ class Outbox:
             if entry.event == "enabled":
                 self._create(self.backend, entry)
 
-    def _create(self, backend: SftpBackend, entry: Pending) -> None:
+    def _create(self, backend: SftpBackend, entry: PendingChange) -> None:
         """With the password that was handed out, or a random one that is to be reset."""
         password_hash = entry.password_hash or hash_password(new_one_time_password())
         backend.create(entry.user, home_of(entry.user), password_hash, quota=self._quota(entry))
 
-    def _failed(self, entry: Pending, error: ModelmillError) -> None:
+    def _failed(self, entry: PendingChange, error: ModelmillError) -> None:
         next_try_at = to_text(now() + timedelta(seconds=PAUSE.of_try(entry.tries)))
         with self.database.write() as conn:
             store.pending_failed(conn, entry, next_try_at=next_try_at, error=error.message)
 
-    def _quota(self, entry: Pending) -> Quota:
+    def _quota(self, entry: PendingChange) -> Quota:
         return self.files.options.quota(entry.quota_bytes, entry.quota_files)
 
     def _await_entry(self, entry_id: int) -> None:

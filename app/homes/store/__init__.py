@@ -14,7 +14,7 @@ from app.homes.store.folders import (
     lock_folders,
 )
 from app.homes.store.outbox import (
-    Pending,
+    PendingChange,
     add_pending,
     has_entry,
     pending,

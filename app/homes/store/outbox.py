@@ -11,7 +11,7 @@ from app.homes.store.tables import door_outbox
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingChange:
     """A change of an account that the SFTP backend has not received yet."""
 
     entry_id: int
@@ -63,14 +63,14 @@ def add_pending(
     return int(added.inserted_primary_key[0])  # type: ignore[index]
 
 
-def pending(conn: Connection, *, user: str | None = None, limit: int = 1000) -> list[Pending]:
+def pending(conn: Connection, *, user: str | None = None, limit: int = 1000) -> list[PendingChange]:
     """Oldest first."""
     statement = sa.select(door_outbox).where(door_outbox.c.done_at.is_(None)).order_by(door_outbox.c.entry_id)
     if user is not None:
         statement = statement.where(door_outbox.c.user_name == user)
-    columns = Pending.__dataclass_fields__
+    columns = PendingChange.__dataclass_fields__
     return [
-        Pending(**{name: getattr(row, "user_name" if name == "user" else name) for name in columns})
+        PendingChange(**{name: getattr(row, "user_name" if name == "user" else name) for name in columns})
         for row in conn.execute(statement.limit(limit))
     ]
 
@@ -92,7 +92,7 @@ def has_entry(conn: Connection, entry_id: int) -> bool:
     return conn.execute(sa.select(door_outbox.c.entry_id).where(door_outbox.c.entry_id == entry_id)).first() is not None
 
 
-def pending_done(conn: Connection, entry: Pending, at: str) -> None:
+def pending_done(conn: Connection, entry: PendingChange, at: str) -> None:
     """Also deletes those done before it: the last one of each user is enough."""
     theirs = door_outbox.c.user_name == entry.user
     conn.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))
@@ -103,7 +103,7 @@ def pending_done(conn: Connection, entry: Pending, at: str) -> None:
     )
 
 
-def pending_failed(conn: Connection, entry: Pending, *, next_try_at: str, error: str) -> None:
+def pending_failed(conn: Connection, entry: PendingChange, *, next_try_at: str, error: str) -> None:
     """Records that the SFTP server has not accepted a change.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.inference.errors import InferenceFailed
-from app.inference.prediction import Batching, ExecutionProvider
+from app.inference.prediction import BatchOptions, ExecutionProvider
 from app.inference.runtimes.base import Array, Runtime, Tensor
 
 
@@ -34,7 +34,7 @@ class BatchingRuntime:
         batching: how.
     """
 
-    def __init__(self, runtime: Runtime, batching: Batching) -> None:
+    def __init__(self, runtime: Runtime, batching: BatchOptions) -> None:
         self._runtime, self._batching = runtime, batching
         self._waiting: deque[_Entry] = deque()
         self._calls = 0

@@ -28,7 +28,7 @@ KL520_WIDTH = 16
 
 
 @dataclass(frozen=True)
-class Packing:
+class TensorLayout:
     """The layout of a tensor in the device's memory."""
 
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ class Packing:
         return buffer
 
 
-def packing_of(node: Descriptor, chip: str) -> Packing:
+def packing_of(node: Descriptor, chip: str) -> TensorLayout:
     """Returns the packing of an input.
 
     Args:
@@ -76,7 +76,7 @@ def packing_of(node: Descriptor, chip: str) -> Packing:
         length = max(side * stride for side, stride in zip(shape, info.stride_npu, strict=True))
     else:
         offsets, length = _blocks(layout, shape, chip)
-    return Packing(shape, np.asarray(offsets, dtype=np.intp), int(length), _factor(node, len(shape)), layout)
+    return TensorLayout(shape, np.asarray(offsets, dtype=np.intp), int(length), _factor(node, len(shape)), layout)
 
 
 def shape_of(node: Descriptor) -> tuple[int, ...]:

@@ -283,7 +283,7 @@ class Services:
         with self.database.read() as conn:
             return len(store.there_for(conn, user))
 
-    def using(self, use: ModelUse) -> list[Usage]:
+    def usages(self, use: ModelUse) -> list[Usage]:
         """Those, anybody's, whose edge or cloud worker needs this of a model."""
         with self.database.read() as conn:
             services = store.there_with_models_of(conn, use.owner)

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.errors import BadRequest, NotFound
-from app.kit.text.untrusted_json import read_object
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
-MAX_BYTES = 1 << 20
 STDIN = "-"
 
 
 def read_file(file: str) -> bytes:
-    """A document that a command names. Raises NotFound, BadRequest."""
+    """Returns the content of a file that a command names.
+
+    Raises:
+        NotFound: There is no such file.
+        BadRequest: It cannot be read.
+    """
     if file == STDIN:
         return sys.stdin.buffer.read()
     try:
@@ -25,12 +29,17 @@ def read_file(file: str) -> bytes:
         raise BadRequest(f"{file} cannot be read: {error.strerror}") from error
 
 
-def read_json(file: str) -> dict[str, Any]:
-    """The JSON object in a file; - is stdin. Raises BadRequest."""
+def read_text(file: str) -> str:
+    """Returns the text of a file in UTF-8. Raises as `read_file` does, and BadRequest for other bytes."""
     try:
-        text = sys.stdin.read(MAX_BYTES + 1) if file == STDIN else Path(file).read_text(encoding="utf-8")
-        return read_object(text)
-    except OSError as error:
-        raise BadRequest(f"cannot read {file}: {error.strerror or error}", hint="Name a file that is there.") from error
-    except ValueError as error:  # no UTF-8, or no JSON object
+        return read_file(file).decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"{file} cannot be read: {error}", hint="It is to be a text in UTF-8.") from error
+
+
+def read_json(file: str) -> dict[str, Any]:
+    """Returns the JSON object in a file. Raises as `read_text` does, and BadRequest for anything but an object."""
+    try:
+        return read_object(read_text(file))
+    except UnreadableJson as error:
         raise BadRequest(f"{file} cannot be read: {error}", hint="It is to be one JSON object.") from error

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 from app.kit.errors import BadInput, Conflict, ModelmillError, NotFound, Unavailable
 
@@ -263,13 +262,6 @@ def check_expiry(expires_s: int) -> int:
     if not 1 <= expires_s <= MAX_PRESIGN_S:
         raise ValueError(f"a presigned URL lives 1 to {MAX_PRESIGN_S} seconds, not {expires_s}")
     return expires_s
-
-
-def attachment(name: str) -> str:
-    """Returns a Content-Disposition for a file name with any characters (RFC 6266)."""
-    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%;' else "_" for c in name)
-    exact = quote(name.encode("utf-8", "replace"), safe="")
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}"
 
 
 def _check_text(text: str) -> None:

@@ -30,7 +30,6 @@ from app.kit.objects.base import (
     ObjectInfo,
     Stored,
     StoreUnavailable,
-    attachment,
     check_content_type,
     check_expiry,
     check_key,
@@ -41,6 +40,7 @@ from app.kit.objects.folder import FULL_HERE, disk_errors
 from app.kit.objects.s3_connection import Bucket, Connection
 from app.kit.objects.s3_errors import s3_errors
 from app.kit.objects.s3_upload import MAX_PARTS, Metered, cut, upload
+from app.kit.text.attachment import attachment
 
 COPY_LIMIT_BYTES = MAX_PART_SIZE  # beyond this, S3 copies only by ranges
 

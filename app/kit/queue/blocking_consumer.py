@@ -299,7 +299,7 @@ class BlockingConsumer(_RedisConsumer):
             if script.sha not in self._known and script not in scripts:
                 scripts.append(script)
                 commands.insert(0, script.load)
-            commands.append(final.call.acknowledging(*self._own_keys, final.redis_id))
+            commands.append(final.call.with_acknowledgement(*self._own_keys, final.redis_id))
         self._is_quiet = self._is_quiet and not answers and not finals
         self._line.allow(MAX_BLOCK_S * (QUIET_BLOCKS - 1) if self._is_quiet else 0.0)
         question = self._question(answers, room)

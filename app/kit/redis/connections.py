@@ -205,6 +205,6 @@ class ScriptCall:
     def __call__(self) -> Any:
         return self.script(self.keys, self.args)
 
-    def acknowledging(self, *message: Any) -> Command:
+    def with_acknowledgement(self, *message: Any) -> Command:
         """Returns the command that also acknowledges a message, if the script can (record_scripts.ACKNOWLEDGE)."""
         return self.script.command([*self.keys, *message], self.args)

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
 import redis
 from pydantic import BaseModel, ValidationError, model_validator
@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
+from app.kit.text.attachment import attachment
 from app.kit.web.request_body import whole_body
 from app.kit.web.state import AppState
 from app.kit.web.strict import TEXT
@@ -245,7 +246,7 @@ def stream_bytes(
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": f'"{etag}"',
-        "Content-Disposition": _attachment(name),
+        "Content-Disposition": attachment(name),
         "Cache-Control": "private, no-cache",
     }
     if _knows(request.headers.get("if-none-match", ""), headers["ETag"]):
@@ -270,14 +271,8 @@ def _knows(if_none_match: str, etag: str) -> bool:
 
 def text_file(text: str, name: str, media_type: str) -> Response:
     """Returns a text as a file to download, which no cache keeps."""
-    headers = {"Content-Disposition": _attachment(name), "Cache-Control": "no-store"}
+    headers = {"Content-Disposition": attachment(name), "Cache-Control": "no-store"}
     return Response(text, media_type=media_type, headers=headers)
-
-
-def _attachment(name: str) -> str:
-    """Returns a Content-Disposition for a name with any characters (RFC 6266)."""
-    quoted = quote(name, safe="")
-    return f'attachment; filename="{name}"' if quoted == name else f"attachment; filename*=UTF-8''{quoted}"
 
 
 POLICY = (

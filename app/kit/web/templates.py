@@ -1,7 +1,7 @@
 """Pages and fragments: Jinja2 with StrictUndefined and autoescape, in the language of the request.
 
 A template finds `_`, `ngettext`, `lang`, `languages`, `static`, `icon`, `form_key`, `version`, `current_path`, `now`,
-`caller` (none before the user is known), `features`, `menu`, and the filters of `app.kit.web.formatting` and
+`caller` (none before the user is known), `features`, `menu`, and the filters of `app.kit.web.filters` and
 `app.kit.web.coded_texts`. Templates make no decisions that belong to a service.
 """
 
@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.files.data_files import data_folder
-from app.kit.web import coded_texts, formatting, written_texts
+from app.kit.web import coded_texts, filters, written_texts
 from app.kit.web.languages import ENGLISH, NAMES, language_of, locale_of, translations
 from app.kit.web.navigation import menu_for
 from app.kit.web.public_address import reached_url
@@ -91,7 +91,7 @@ def environment(language: str) -> Environment:
     templates.install_gettext_translations(texts, newstyle=True)  # type: ignore[attr-defined]  # added by the extension
     templates.globals.update(lang=language, languages=NAMES, static=static_url, icon=icon, version=version("modelmill"))
     templates.globals.update(form_key=form_key)
-    templates.filters.update(formatting.filters(texts, locale_of(language)))
+    templates.filters.update(filters.filters(texts, locale_of(language)))
     by_form = written_texts.filters(language)
     templates.filters.update(by_form)
     templates.filters.update(coded_texts.filters(texts, by_form["written"], is_english=language == ENGLISH))

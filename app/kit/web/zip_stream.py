@@ -8,6 +8,8 @@ from typing import IO, cast
 
 from starlette.responses import Response, StreamingResponse
 
+from app.kit.text.attachment import attachment
+
 DATE = (2000, 1, 1, 0, 0, 0)
 """Constant, so that the same files make the same zip; not the earliest date, which marks numpy's .npz."""
 
@@ -44,5 +46,5 @@ def zip_stream(members: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes
 
 def zip_answer(members: Iterable[tuple[str, Iterable[bytes]]], name: str) -> Response:
     """The zip as a download under this name, which browsers do not keep."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
+    headers = {"Content-Disposition": attachment(name), "Cache-Control": "private, no-store"}
     return StreamingResponse(zip_stream(members), media_type="application/zip", headers=headers)

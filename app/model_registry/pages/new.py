@@ -30,7 +30,7 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.job_models import not_completed
-from app.model_registry.model import MAX_NAME, MAX_NOTE, Model, Versioning, labels_of
+from app.model_registry.model import MAX_NAME, MAX_NOTE, Model, NewVersion, labels_of
 from app.model_registry.pages.models import AREA
 from app.model_registry.schemas import MAX_LABELS_TEXT, InstalledDecoder
 from app.settings import settings_of
@@ -112,7 +112,7 @@ def _create(request: Request, sent: SentForm) -> Response:
 
 
 def _add_model(request: Request, fields: NewForm, files: list[SentFile]) -> Model:
-    models, user, versioning = models_of(request), user_of(request), Versioning(fields.new_version, fields.note.strip())
+    models, user, versioning = models_of(request), user_of(request), NewVersion(fields.new_version, fields.note.strip())
     common: dict[str, Any] = {"decoder": fields.decoder, "labels": labels_of(fields.labels), "versioning": versioning}
     if fields.way == FROM_JOB:
         return models.add_from_job(user, fields.name, fields.job_id, fields.artifact, now=now(), **common)

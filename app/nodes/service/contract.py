@@ -12,7 +12,7 @@ from app.kit.access import Member
 from app.nodes.model import Node, WorkKey
 
 
-class SecretHashing(Protocol):
+class SecretHasher(Protocol):
     def hash(self, secret: str) -> str: ...
     def agrees(self, secret: str, token_hash: str) -> bool: ...
 

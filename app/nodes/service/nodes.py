@@ -20,7 +20,7 @@ from app.nodes.model import NAME, OFFLINE_AFTER_S, Node, NodeReport, Operation, 
 from app.nodes.service import orders
 from app.nodes.service.cameras import NodeCameras
 from app.nodes.service.certificates import Certificates
-from app.nodes.service.contract import MemberOf, NodeListeners, Note, Notify, SecretHashing
+from app.nodes.service.contract import MemberOf, NodeListeners, Note, Notify, SecretHasher
 from app.nodes.service.node_access import NodeAccess, require_node
 
 _NAME = re.compile(NAME)
@@ -45,7 +45,7 @@ class Nodes:
     def __init__(
         self,
         database: Database,
-        hasher: SecretHashing,
+        hasher: SecretHasher,
         notify: Notify,
         *,
         member_of: MemberOf = Member,

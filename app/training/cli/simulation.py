@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.kit.errors import BadRequest, NotFound
+from app.kit.cli.document_files import read_text
+from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
     from app.training.model.task import Priority
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 def simulate(
     trace: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="TRACE.CSV", help="CSV file with the columns user, submit_s, gpus, duration_s and others."
+            metavar="TRACE.CSV",
+            help="CSV file with the columns user, submit_s, gpus, duration_s and others; -: standard input.",
         ),
     ],
     nodes: Annotated[int, typer.Option(min=1, max=10_000, help="Of the cluster.")] = 4,
@@ -39,7 +40,7 @@ def simulate(
     from app.training.model.simulation import Cluster, simulate
     from app.training.model.trace import read_trace
 
-    tasks, cluster = read_trace(_text(trace)), Cluster(nodes, gpus, cpus)
+    tasks, cluster = read_trace(read_text(trace)), Cluster(nodes, gpus, cpus)
     preempted = [_priority(name) for name in preempt or ()]
     table = Table(box=None, pad_edge=False)
     for name in (
@@ -82,12 +83,3 @@ def _priority(name: str) -> Priority:
     if name not in ("low", "normal"):
         raise BadRequest(f"--preempt {name}: no such priority gives way", hint="Name low, normal or both.")
     return Priority(name)
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text()
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {file}", hint="Name a CSV of tasks.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{file} cannot be read: {error}") from error

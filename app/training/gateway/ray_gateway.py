@@ -156,7 +156,7 @@ class RayGateway:
     def log_tail(self, job: RayJob, lines: int) -> bytes:
         """Of very long lines only the last MOST_TAIL_BYTES; if the rest does not arrive in time, what has arrived."""
         tail = b""
-        with self._deadline, self._translating(self._options.address):
+        with self._deadline, self._translated_errors(self._options.address):
             # Ray gives up on a silent node before we give up on Ray.
             for chunk in self._log_of(job, lines, within_s=self._options.timeout_s * 0.6):
                 tail = (tail + chunk)[-MOST_TAIL_BYTES:]
@@ -165,7 +165,7 @@ class RayGateway:
         return tail
 
     def log(self, job: RayJob) -> Iterator[bytes]:
-        with self._translating(self._options.address):
+        with self._translated_errors(self._options.address):
             yield from self._log_of(job, ALL_LINES, within_s=LONGEST_LOG_S)
 
     def remark(self) -> str:
@@ -195,12 +195,12 @@ class RayGateway:
 
     @contextmanager
     def _asking_jobs(self) -> Iterator[Any]:
-        with self._deadline, self._translating(self._options.address):
+        with self._deadline, self._translated_errors(self._options.address):
             yield self._jobs()
 
     @contextmanager
     def _asking_gcs(self) -> Iterator[Any]:
-        with self._deadline, self._translating(self._options.gcs_address):
+        with self._deadline, self._translated_errors(self._options.gcs_address):
             if self._channel is None:
                 self._channel = self._ray.init_grpc_channel(self._options.gcs_address)
             yield self._channel
@@ -224,7 +224,7 @@ class RayGateway:
         return method(request, timeout=self._deadline.left_s, metadata=metadata)
 
     @contextmanager
-    def _translating(self, address: str) -> Iterator[None]:
+    def _translated_errors(self, address: str) -> Iterator[None]:
         try:
             yield
         except self._ray.faults as error:

@@ -17,8 +17,8 @@ from app.training.model.task import (
     State,
     Task,
     TaskEvent,
-    Waiting,
     WaitingCode,
+    WaitingReason,
     Workload,
     submission_id,
 )

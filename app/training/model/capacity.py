@@ -294,12 +294,12 @@ class Capacity:
     def _debtor(self, need: Need) -> int:
         """The node that is closest to having room, among those that are large enough at all."""
 
-        def lacking(at: int) -> tuple[bool, bool, int, int]:
+        def shortage(at: int) -> tuple[bool, bool, int, int]:
             node = self.nodes[at]
             is_small = grains(node.total_gpus) < need.gpus or grains(node.total_cpus) < need.cpus
             return not self.suits(at, need), is_small, need.gpus - self.gpus[at], need.cpus - self.cpus[at]
 
-        return min(self.trains, key=lacking)
+        return min(self.trains, key=shortage)
 
 
 def slots_on(held: Held) -> dict[str, int]:

@@ -39,7 +39,7 @@ from app.training.model.headroom import Line
 from app.training.model.lack_of_room import reason_of
 from app.training.model.preemption import Preemptible, giving_way
 from app.training.model.reservation import Reservation, reserve
-from app.training.model.task import Priority, Waiting, WaitingCode
+from app.training.model.task import Priority, WaitingCode, WaitingReason
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Decision:
 
     admitted: tuple[str, ...] = ()
     """Ids of tasks, in the order of the queue."""
-    reasons: dict[str, Waiting] = field(default_factory=dict)
+    reasons: dict[str, WaitingReason] = field(default_factory=dict)
     """Of all others, by task, in order."""
     giving_way: tuple[str, ...] = ()
     """Ids of active tasks that must make room for the first that waits for room: see preemption."""
@@ -120,9 +120,9 @@ def decide(
 
 PASSED_BY = frozenset({WaitingCode.USER_LIMIT, WaitingCode.ENVIRONMENT_LIMIT, WaitingCode.BEHIND})
 """Tasks that wait for this let others go ahead."""
-_BEHIND = Waiting(WaitingCode.BEHIND)
+_BEHIND = WaitingReason(WaitingCode.BEHIND)
 """One for all: a queue of ten thousand would make as many objects in each decision."""
-_NO_ROOM = Waiting(WaitingCode.GPUS)
+_NO_ROOM = WaitingReason(WaitingCode.GPUS)
 """Placeholder for what is known only when all have been considered."""
 
 
@@ -156,7 +156,7 @@ class _Round:
         self.giving: tuple[str, ...] = ()
         self.is_over = False
 
-    def reason(self, queued: Queued) -> Waiting | None:
+    def reason(self, queued: Queued) -> WaitingReason | None:
         """Why the next in line waits. None: it is admitted."""
         if self.is_over:
             return _BEHIND
@@ -174,7 +174,7 @@ class _Round:
         self._hold_back_others(queued, reason)
         return reason
 
-    def decision(self, reasons: dict[str, Waiting]) -> Decision:
+    def decision(self, reasons: dict[str, WaitingReason]) -> Decision:
         """reasons: of all that wait, in order."""
         empty = Capacity(self.nodes)
         why = {demand: reason_of(demand, self.room, empty) for demand in set(self.unfit.values())}
@@ -187,7 +187,7 @@ class _Round:
             reasons[queued.task_id] = _with(reasons[queued.task_id], **_promise(queued, reservation))
         return Decision(tuple(one.task_id for one in self.admitted), reasons, self.giving, self.passed)
 
-    def _hold_back_others(self, queued: Queued, reason: Waiting) -> None:
+    def _hold_back_others(self, queued: Queued, reason: WaitingReason) -> None:
         """What the waiting of this one means for those behind it."""
         gone = self._giving_way(queued) if reason is _NO_ROOM and len(self.unfit) == 1 else None
         if gone is not None:  # what they leave is for this one
@@ -206,7 +206,7 @@ class _Round:
                 self.line = self._line()
             self.line.add(queued)
 
-    def _keeps_room_for(self, queued: Queued, reason: Waiting) -> bool:
+    def _keeps_room_for(self, queued: Queued, reason: WaitingReason) -> bool:
         """A task that is to be retried, and would fit: it did not fail for lack of room. Its resources stay free, and
         nobody waits for the rest."""
         if reason.code is not WaitingCode.RETRY or queued.demand in self.refused:
@@ -236,7 +236,7 @@ class _Round:
     def _begun(self) -> list[Held]:
         return [Held(one.task_id, one.demand, user=one.user) for one in self.admitted]
 
-    def _consider(self, queued: Queued) -> Waiting | None:
+    def _consider(self, queued: Queued) -> WaitingReason | None:
         """None: it is admitted."""
         held_back = self._held_back(queued)
         if held_back is not None:
@@ -256,19 +256,19 @@ class _Round:
         self.admitted.append(queued)
         return None
 
-    def _held_back(self, queued: Queued) -> Waiting | None:
+    def _held_back(self, queued: Queued) -> WaitingReason | None:
         """By something other than room."""
         if queued.next_run_at is not None and queued.next_run_at > self.now:
-            return Waiting(WaitingCode.RETRY, {"at": queued.next_run_at})
+            return WaitingReason(WaitingCode.RETRY, {"at": queued.next_run_at})
         if self.may_start is not None and len(self.admitted) >= self.may_start:
-            return Waiting(WaitingCode.MOST_RUNNING, {"most": self.active + self.may_start})
+            return WaitingReason(WaitingCode.MOST_RUNNING, {"most": self.active + self.may_start})
         most, gpus = self.rules.most_gpus_per_user, self.held_gpus[queued.user]
         if most is not None and queued.demand.gpus and gpus + queued.demand.gpus > most:
-            return Waiting(WaitingCode.USER_LIMIT, {"held": gpus, "most": most})
+            return WaitingReason(WaitingCode.USER_LIMIT, {"held": gpus, "most": most})
         name = queued.environment
         most, gpus = self.rules.most_gpus_per_environment.get(name), self.held_by_environment[name]
         if most is not None and queued.demand.gpus and gpus + queued.demand.gpus > most:
-            return Waiting(WaitingCode.ENVIRONMENT_LIMIT, {"environment": name, "held": gpus, "most": most})
+            return WaitingReason(WaitingCode.ENVIRONMENT_LIMIT, {"environment": name, "held": gpus, "most": most})
         return None
 
     def _giving_way(self, queued: Queued) -> tuple[str, ...] | None:
@@ -296,5 +296,5 @@ def _promise(queued: Queued, reservation: Reservation) -> dict[str, str]:
     return {"starts_by": to_text(reservation.starts_by), "after_user": after.user, **which}
 
 
-def _with(reason: Waiting, **facts: object) -> Waiting:
-    return Waiting(reason.code, {**reason.facts, **facts})
+def _with(reason: WaitingReason, **facts: object) -> WaitingReason:
+    return WaitingReason(reason.code, {**reason.facts, **facts})

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from app.training.model.capacity import Capacity, Demand, Need, grains, plain
-from app.training.model.task import Waiting, WaitingCode
+from app.training.model.task import WaitingCode, WaitingReason
 
 
-def reason_of(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
+def reason_of(demand: Demand, room: Capacity, empty: Capacity) -> WaitingReason:
     """Of nodes that have its custom resources, if it asks for any.
 
     Args:
@@ -23,11 +23,11 @@ def reason_of(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
     if not suitable.trains or suitable.place(Need.of(bare)) is not None:
         names = [name for name, _ in demand.resources]
         never = {} if empty.place(need) is not None else {"never": True}
-        return Waiting(WaitingCode.RESOURCES, {"names": names, **never})
+        return WaitingReason(WaitingCode.RESOURCES, {"names": names, **never})
     return _short(bare, suitable, empty.restricted(need))
 
 
-def _short(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
+def _short(demand: Demand, room: Capacity, empty: Capacity) -> WaitingReason:
     need = Need.of(demand)
     free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
     if not room.trains:
@@ -44,26 +44,26 @@ def _short(demand: Demand, room: Capacity, empty: Capacity) -> Waiting:
         room_then = room
     if not room_then.has_places(Need(need.slots, need.gpus, 0, 0)):
         together = {"nodes": demand.nodes, "per_node": demand.gpus_per_node}
-        return Waiting(WaitingCode.WHOLE_NODES, {**free, **together, **never})
+        return WaitingReason(WaitingCode.WHOLE_NODES, {**free, **together, **never})
     return _short_of_cpus(demand, room, never)
 
 
-def _short_of_gpus(free: dict[str, Any]) -> Waiting:
-    return Waiting(WaitingCode.GPUS, free)
+def _short_of_gpus(free: dict[str, Any]) -> WaitingReason:
+    return WaitingReason(WaitingCode.GPUS, free)
 
 
-def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, Any]) -> Waiting:
+def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, Any]) -> WaitingReason:
     free, needed = room.free_cpus(Need.of(demand)), grains(demand.cpus)
     together = {"per_node": plain(grains(demand.cpus_per_node))} if free >= needed or never else {}
-    return Waiting(WaitingCode.CPUS, {"free": plain(free), "needed": plain(needed), **together, **never})
+    return WaitingReason(WaitingCode.CPUS, {"free": plain(free), "needed": plain(needed), **together, **never})
 
 
-def _too_big(demand: Demand, empty: Capacity) -> Waiting | None:
+def _too_big(demand: Demand, empty: Capacity) -> WaitingReason | None:
     """needed, total; of: the resource, as there may be too few of either."""
     need = Need.of(demand)
     totals = (("GPU", need.all_gpus, empty.left_gpus), ("CPU", need.all_cpus, empty.left_cpus))
     for of, needed, total in totals:
         if needed > total:
             facts = {"total": plain(total), "needed": plain(needed), "of": of}
-            return Waiting(WaitingCode.TOO_BIG, facts)
+            return WaitingReason(WaitingCode.TOO_BIG, facts)
     return None

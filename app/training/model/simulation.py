@@ -86,7 +86,7 @@ class _Rules:
 
 
 @dataclass
-class _Running:
+class _RunningTask:
     task: TraceTask
     start_s: float
     claim: Claim
@@ -107,7 +107,7 @@ class _Simulation:
         self.starts_s: dict[str, float] = {}
         self.free_gpus = [cluster.gpus_per_node] * cluster.nodes
         self.free_cpus = [float(cluster.cpus_per_node)] * cluster.nodes
-        self.running: dict[str, _Running] = {}
+        self.running: dict[str, _RunningTask] = {}
         self.waiting: dict[str, TraceTask] = {}
         self.waits_s: dict[str, float] = defaultdict(float)
         """By task, of all its turns."""
@@ -210,7 +210,7 @@ class _Simulation:
             self.free_cpus[at] -= demand.cpus_per_node
             gpus[_node_id(at)] += demand.gpus_per_node
             cpus[_node_id(at)] += demand.cpus_per_node
-        self.running[name] = _Running(task, now_s, Claim(dict(gpus), dict(cpus)), now_s + task.duration_s)
+        self.running[name] = _RunningTask(task, now_s, Claim(dict(gpus), dict(cpus)), now_s + task.duration_s)
         heapq.heappush(self.ends, (now_s + task.duration_s, name))
         self.starts_s.setdefault(name, now_s)
         self.waits_s[name] += now_s - self.since_s.pop(name, task.submit_s)

@@ -142,7 +142,7 @@ class FailureKind(StrEnum):
 
 
 class WaitingCode(StrEnum):
-    """Why a task waits. Each with its values: see Waiting."""
+    """Why a task waits. Each with its values: see WaitingReason."""
 
     GPUS = "GPUS"
     """free, needed; of these three, if it is known when it starts at the latest: starts_by; after_user: whose task must
@@ -172,7 +172,7 @@ class WaitingCode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingReason:
     """Why a task waits."""
 
     code: WaitingCode
@@ -217,7 +217,7 @@ class Task:
     cancel_requested_at: str | None = None
     latest_attempt_no: int = 0
     """0 before the first attempt."""
-    waiting: Waiting | None = None
+    waiting: WaitingReason | None = None
     """Why it waits; None: it does not, or the scheduler has not checked yet."""
     failure_kind: FailureKind | None = None
     error_summary: str = ""

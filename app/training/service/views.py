@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from app.training.model import Attempt, Conversion, FailureKind, State, Task, Waiting, WaitingCode
+from app.training.model import Attempt, Conversion, FailureKind, State, Task, WaitingCode, WaitingReason
 from app.training.model.capacity import ACCELERATOR
 
 
@@ -48,12 +48,12 @@ class TaskView:
         return self.task.state is State.CANCELED and bool(self.attempts) and self.attempts[-1].ended_at is None
 
     @property
-    def waiting(self) -> Waiting | None:
+    def waiting(self) -> WaitingReason | None:
         """Why it waits, with the number of tasks ahead, which changes with every task that leaves and is not stored."""
         waiting = self.task.waiting
         if waiting is None or waiting.code is not WaitingCode.BEHIND:
             return waiting
-        return Waiting(waiting.code, {**waiting.facts, "ahead": self.ahead or 0})
+        return WaitingReason(waiting.code, {**waiting.facts, "ahead": self.ahead or 0})
 
     @property
     def waiting_reason(self) -> str:
@@ -94,7 +94,7 @@ _CAUSES = {
 }
 
 
-def in_words(waiting: Waiting) -> str:
+def in_words(waiting: WaitingReason) -> str:
     starts_by = waiting.facts.get("starts_by")
     promise = f"; it starts by {starts_by} at the latest, when {_awaited(waiting.facts)} ends" if starts_by else ""
     giving = waiting.facts.get("giving_way")

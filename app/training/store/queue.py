@@ -18,7 +18,7 @@ from app.training.model import (
     Priority,
     State,
     Task,
-    Waiting,
+    WaitingReason,
     Workload,
 )
 from app.training.model.clusters import may_share
@@ -37,7 +37,7 @@ class QueueEntry:
     demand: Demand
     backfill: bool
     next_run_at: str | None
-    waiting: Waiting | None
+    waiting: WaitingReason | None
     priority: Priority = Priority.NORMAL
     max_run_s: int | None = None
     environment: str = ""
@@ -116,7 +116,7 @@ def uses_since(conn: Connection, since: str, now: str) -> list[Use]:
     ]
 
 
-def note_waiting(conn: Connection, task_ids: Sequence[str], reason: Waiting) -> None:
+def note_waiting(conn: Connection, task_ids: Sequence[str], reason: WaitingReason) -> None:
     """Records why these wait, if they still do. A remark of the scheduler's leader: it does not change the version."""
     still = (tasks.c.task_id.in_(task_ids), tasks.c.state.in_(to_values(WAITING)))
     conn.execute(sa.update(tasks).where(*still).values(waiting=to_value(reason)))

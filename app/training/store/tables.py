@@ -20,8 +20,8 @@ from app.training.model import (
     Priority,
     State,
     Task,
-    Waiting,
     WaitingCode,
+    WaitingReason,
     Workload,
 )
 
@@ -168,11 +168,11 @@ def to_demand(text: str) -> Demand:
     return Demand(**document, resources=resources)
 
 
-def to_waiting(text: str | None) -> Waiting | None:
+def to_waiting(text: str | None) -> WaitingReason | None:
     if not text:
         return None
     document = json.loads(text)
-    return Waiting(WaitingCode(document["code"]), document["facts"])
+    return WaitingReason(WaitingCode(document["code"]), document["facts"])
 
 
 def _kind(text: str | None) -> FailureKind | None:
@@ -180,7 +180,7 @@ def _kind(text: str | None) -> FailureKind | None:
 
 
 def to_value(value: Any) -> Any:
-    if isinstance(value, Waiting):
+    if isinstance(value, WaitingReason):
         return json.dumps({"code": value.code.value, "facts": value.facts})
     return value.value if isinstance(value, State | FailureKind | Priority) else value
 

@@ -138,7 +138,7 @@ def submission_of(
     demand = demand_of(spec)
     # Ray puts the interpreter of packages or an image first on the path
     python = USUAL_PYTHON if environment.pip or environment.image else options.python
-    env = environment.env | _env(spec, paths, task_id, resume_path) | _tracking(spec, paths, options)
+    env = environment.env | _env(spec, paths, task_id, resume_path) | _tracker_environment(spec, paths, options)
     env |= _placement(demand, paths)
     if environment.image:
         require_quotable({**env, **(secrets or {})})
@@ -227,7 +227,7 @@ def _settings(
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def _tracking(spec: TaskSpec, paths: _Paths, options: ClusterOptions) -> dict[str, str]:
+def _tracker_environment(spec: TaskSpec, paths: _Paths, options: ClusterOptions) -> dict[str, str]:
     """Where trackers write, for verl and for scripts that have one. Attempts of verl continue one curve; those of a
     program share no folder."""
     place = paths.job if spec.workload is Workload.SCRIPT else paths.task

@@ -63,7 +63,7 @@ async def call(request: Request) -> Response:
 
 
 async def get_service_list(request: Request) -> Response:
-    return JSONResponse(sorted({stage for server in await _serving(request) for stage in server.stages}))
+    return JSONResponse(sorted({stage for server in await _stage_servers(request) for stage in server.stages}))
 
 
 async def get_execute_url(request: Request) -> Response:
@@ -85,7 +85,7 @@ async def get_execute_url(request: Request) -> Response:
 
 async def get_resource_info(request: Request) -> Response:
     """{ip: {stage: {n_process, cpu_ratio, mem_ratio}}}"""
-    servers = await _serving(request)
+    servers = await _stage_servers(request)
     keys = keys_of(servers)
     return JSONResponse(
         {keys[server.host.node]: {stage: server.service() for stage in server.stages} for server in servers}
@@ -94,7 +94,7 @@ async def get_resource_info(request: Request) -> Response:
 
 async def get_cluster_info(request: Request) -> Response:
     """{ip: {node_role, n_cpu, cpu_ratio, mem, mem_ratio}}; mem in MiB, ratios of the whole node, 0..1."""
-    servers = await _serving(request)
+    servers = await _stage_servers(request)
     keys = keys_of(servers)
     return JSONResponse({keys[server.host.node]: _cluster(server) for server in servers})
 
@@ -114,13 +114,13 @@ def _cluster(server: ServingNode) -> dict[str, Any]:
 
 async def _serving_stage(request: Request, stage: str) -> list[ServingNode]:
     """Raises StageNotServed."""
-    servers = [server for server in await _serving(request) if stage in server.stages]
+    servers = [server for server in await _stage_servers(request) if stage in server.stages]
     if not servers:
         raise StageNotServed("unregistered services", hint=f"No node serves a stage {stage!r}: see /get_service_list.")
     return servers
 
 
-async def _serving(request: Request) -> list[ServingNode]:
+async def _stage_servers(request: Request) -> list[ServingNode]:
     video, user = video_of(request), require_user(request)
     return await run_in_threadpool(serving_nodes, video.resources, video.catalogue, user, now())
 

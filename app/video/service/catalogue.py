@@ -62,7 +62,7 @@ class Catalogue:
         """Of the stages that this user may use."""
         return {spec.name for spec, _ in self.seen_by(user)}
 
-    def using(self, use: ModelUse) -> list[Usage]:
+    def usages(self, use: ModelUse) -> list[Usage]:
         """Stages with models of this owner that require this of a model; also those of users who may no longer use
         it, because what they pinned goes on in new jobs."""
         prefix = shared_name(use.owner, "")

@@ -252,7 +252,7 @@ class Jobs:
         with self.database.read() as conn:
             return store.count_unended(conn, user)
 
-    def using(self, files: Collection[str]) -> list[Usage]:
+    def usages(self, files: Collection[str]) -> list[Usage]:
         """Those, anybody's, that are not DONE and have a stage that runs a model of one of these sha256."""
         with self.database.read() as conn:
             rows = store.unended(conn)

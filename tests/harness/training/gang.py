@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from app.training.model import Claim, Demand, Held, Node, Waiting
+from app.training.model import Claim, Demand, Held, Node, WaitingReason
 from app.training.model.gang import Decision, Queued, decide
 
 NOW = "2026-11-21T10:00:00.000Z"
@@ -58,5 +58,5 @@ def ask(
     return decide(waiting, held, nodes, now=NOW, may_start=may_start)
 
 
-def reason(waiting: Queued, nodes: Sequence[Node], held: Sequence[Held] = ()) -> Waiting | None:
+def reason(waiting: Queued, nodes: Sequence[Node], held: Sequence[Held] = ()) -> WaitingReason | None:
     return ask([waiting], nodes, held).reasons.get(waiting.task_id)

@@ -25,8 +25,8 @@ from app.training.model import (
     FailureKind,
     Node,
     Task,
-    Waiting,
     WaitingCode,
+    WaitingReason,
     Workload,
     submission_id,
 )
@@ -180,7 +180,7 @@ def begin(
 
 
 def waits(builder: TaskBuilder, code: WaitingCode, **facts: Any) -> TaskBuilder:
-    return builder.after(2).do(Event.WAIT, waiting=Waiting(code, facts))
+    return builder.after(2).do(Event.WAIT, waiting=WaitingReason(code, facts))
 
 
 def every_state(deployment: Deployment, user: str) -> dict[str, str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from app.accounts.cli import commands
+from app.accounts.credentials import SecretHasher
 from app.accounts.errors import WrongSecretKey
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 
 

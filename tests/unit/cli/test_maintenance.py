@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from app.accounts.token_hashing import SecretHasher
+from app.accounts.credentials import SecretHasher
 from app.bootstrap.accounts import open_accounts, settings_in
 from app.bootstrap.encryption import encrypt_secrets
 from app.cli.maintenance import app

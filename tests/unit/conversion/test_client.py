@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 
 import pytest
-from modelmill_client import timing
+from modelmill_client import waits
 
 from app.conversion.cli.service import job_of
 from app.conversion.client import ConversionClient
@@ -72,7 +72,7 @@ def server() -> Iterator[SimpleNamespace]:
 
 @pytest.fixture
 def client(server, monkeypatch) -> Iterator[ConversionClient]:
-    monkeypatch.setattr(timing, "POLL_S", 0.01)
+    monkeypatch.setattr(waits, "POLL_S", 0.01)
     with ConversionClient(server.url) as made:
         yield made
 
@@ -114,7 +114,7 @@ def test_a_service_that_is_away_for_a_moment_is_waited_for(server, client):
 
 
 def test_a_service_that_stays_away_is_given_up_on(server, client, monkeypatch):
-    monkeypatch.setattr(timing, "PATIENCE_S", 0)
+    monkeypatch.setattr(waits, "PATIENCE_S", 0)
     server.answers = [lambda handler: handler.connection.shutdown(2)]
     with pytest.raises(Unreachable):
         list(client.watch(ID))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.accounts.token_hashing import SecretHasher
+from app.accounts.credentials import SecretHasher
 from app.joint_inference import store
 from app.joint_inference.metrics import JointCollector
 from app.joint_inference.model.resource import PLURAL

@@ -12,12 +12,12 @@ from app.inference.model_card import Format, version_on
 from app.kit.access import EVERYBODY, AccessRule, Member
 from app.model_registry.errors import ModelInUse, ModelNotFound
 from app.model_registry.model import ModelUse, Usage, follows, split_shared
-from app.model_registry.service import Models, Versioning
+from app.model_registry.service import Models, NewVersion
 from tests.harness.conversion_jobs import finished_job
 from tests.unit.model_registry.test_service import NOW
 
 LAB = AccessRule(("@lab", "bob"))
-NEXT = Versioning(is_next=True)
+NEXT = NewVersion(is_next=True)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def models(container: Container) -> Iterator[Models]:
         users.create(name, role, by="test")
     users.change("carol", by="test", groups=["lab"])
     registry = container.models
-    for versioning in (Versioning(), NEXT):
+    for versioning in (NewVersion(), NEXT):
         job = finished_job(container, "alice").job_id
         registry.add_from_job("alice", "m", job, Format.ONNX, now=NOW, versioning=versioning)
     registry.set_tag("alice", "m", "stable", 1, now=NOW)

@@ -8,13 +8,13 @@ from pydantic import ValidationError
 from app.bootstrap.container import Container
 from app.inference.model_card import Format, version_on
 from app.model_registry.errors import BadModelName, BadTag, ModelInUse, ModelNotFound, TagNotFound
-from app.model_registry.model import ModelUse, Usage, Versioning
+from app.model_registry.model import ModelUse, NewVersion, Usage
 from app.model_registry.schemas import ModelUpload
 from app.model_registry.service import Model, Models
 from tests.harness.conversion_jobs import finished_job
 from tests.unit.model_registry.test_service import NOW, blobs
 
-NEXT = Versioning(is_next=True)
+NEXT = NewVersion(is_next=True)
 
 
 class Registry:
@@ -27,9 +27,9 @@ class Registry:
         self.users: tuple[Usage, ...] = ()
         parts = container.database, container.objects, container.conversion
         self.models = Models(*parts, self._users_of, lambda *changed: self.changed.append(changed))
-        self.versions = [self.add(), self.add(NEXT), self.add(Versioning(True, "with the new data"))]
+        self.versions = [self.add(), self.add(NEXT), self.add(NewVersion(True, "with the new data"))]
 
-    def add(self, versioning: Versioning = NEXT, name: str = "m") -> Model:
+    def add(self, versioning: NewVersion = NEXT, name: str = "m") -> Model:
         record = finished_job(self.container, "alice")
         if not versioning.is_next:
             return self.models.add_from_job("alice", name, record.job_id, Format.ONNX, now=NOW)
@@ -100,7 +100,7 @@ def test_what_cannot_be_a_tag_is_refused(registry: Registry) -> None:
 
 
 def test_a_name_with_a_version_cannot_be_chosen(registry: Registry) -> None:
-    for versioning in (Versioning(), NEXT):
+    for versioning in (NewVersion(), NEXT):
         for name in ("m@1", "m@9", "new@stable"):
             with pytest.raises(BadModelName):
                 registry.add(versioning, name)
@@ -139,7 +139,7 @@ def test_a_model_goes_with_all_its_versions_tags_and_files(registry: Registry) -
     assert registry.uses[-1].names == {"m", "m@1", "m@2", "m@3", "m@stable"}
     assert not blobs(registry.models)
     assert [registry.meant(name) for name in ("m", "m@1", "m@stable")] == [None] * 3
-    assert registry.add(Versioning()).version == 1
+    assert registry.add(NewVersion()).version == 1
     assert registry.models.versions("alice", "m")[1] == {}
 
 

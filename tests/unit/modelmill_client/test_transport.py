@@ -18,7 +18,7 @@ from modelmill_client import (
     TooManyJobs,
     Unauthorized,
     Unreachable,
-    timing,
+    waits,
 )
 
 from tests.harness.ports import free_port
@@ -160,7 +160,7 @@ def test_lists_go_on_over_the_pages() -> None:
 
 
 def test_the_one_to_be_awaited_does_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(waits, "FIRST_PAUSE_S", 0.0)
     server = Server(httpx.ReadError("broke"), httpx.Response(200, json=JOB))
 
     async def answer(request: httpx.Request) -> httpx.Response:

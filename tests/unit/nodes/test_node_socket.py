@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.accounts.token_hashing import SecretHasher
+from app.accounts.credentials import SecretHasher
 from app.kit.clock import now
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.sql import Database

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.survey import main, table
+from ops.survey import gerunds, main, table
 
 SHORT = '''"""Says something."""
 
@@ -40,8 +40,15 @@ def test_a_survey_counts_files_functions_cycles_and_marks(tmp_path: Path) -> Non
     assert rows["tests by product, lines"] == "0.12"
     assert rows["cycles of modules, lazy imports and types too"] == "1"
     assert rows["cycles of parts (parts)"] == "1 (3)"
-    assert rows["modules in -ing"] == "1"
+    assert rows["modules in -ing, beside preprocessing, scheduling, tracing, training"] == "1"
     assert rows["product: noqa"] == "1"
+
+
+def test_gerunds_are_modules_and_folders_that_are_no_nouns_of_the_field() -> None:
+    nouns = [Path(name) for name in ("app/training/api.py", "app/migrations/0003_training.py", "app/ringer.py")]
+    others = [Path(name) for name in ("app/packing.py", "app/packing/box.py", "app/token_training.py")]
+
+    assert gerunds([*nouns, *others]) == others
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,12 @@ class MatchedLayer:
 
 
 @dataclass(frozen=True)
-class Matching:
+class MatchedLayers:
     layers: list[MatchedLayer] = field(default_factory=list)
     left_out: int = 0
 
 
-def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -> Matching:
+def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -> MatchedLayers:
     """Returns the layers that both graphs have, in graph order, as many as fit into LAYER_BYTES_MAX."""
     finder = _Finder(float_model, int8_model, set(int8_nodes))
     layers = [layer for node in float_model.graph.node if (layer := finder.find(node)) is not None]
@@ -60,7 +60,7 @@ def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -
         if layer.size_bytes <= room:
             chosen.add(layer.name)
             room -= layer.size_bytes
-    return Matching([layer for layer in layers if layer.name in chosen], len(layers) - len(chosen))
+    return MatchedLayers([layer for layer in layers if layer.name in chosen], len(layers) - len(chosen))
 
 
 def measure_layers(

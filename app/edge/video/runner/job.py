@@ -21,7 +21,7 @@ from app.edge.video.runner.frame_transport import H264Uplinks
 from app.edge.video.runner.frame_workers import FailureBudget, FrameResult, FrameWorkers
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
 from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewScene, PreviewStream, drawn
-from app.edge.video.runner.profiling import Profiler
+from app.edge.video.runner.profiler import Profiler
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.recorder import Recorder
 from app.edge.video.runner.reporter import EVERY_S, PlanRequester, Reporter, plan_request

@@ -13,7 +13,7 @@ from app.edge.video.stages.parameters import PROVIDER, batching_of, timeout_of
 from app.edge.video.stages.registry import stage_class
 from app.edge.video.work import ServicesWork
 from app.inference.model_card import JOIN, MODEL_CARD, ModelCard
-from app.inference.prediction import Batching
+from app.inference.prediction import BatchOptions
 from app.kit.errors import BadRequest, ModelmillError
 from app.video.errors import StageNotFound
 from app.video.model.kinds import Stage, StageKind
@@ -32,7 +32,7 @@ class StageVariant:
     opening: Mapping[str, Any]
     """What a child needs to open it."""
     timeout_s: float
-    batching: Batching
+    batching: BatchOptions
 
     @property
     def model(self) -> str:
@@ -88,7 +88,7 @@ class ServedStages:
         }
         id_ = _id(key, stage, model_id)
         loaded = stage_class(stage.kind)
-        batching = batching_of(stage.parameters) if hasattr(loaded, SEVERAL) else Batching()
+        batching = batching_of(stage.parameters) if hasattr(loaded, SEVERAL) else BatchOptions()
         return StageVariant(key, id_, kind, cards, opening, timeout_of(stage.parameters), batching)
 
     def _parameters(self, stage: Stage, kind: StageKind) -> dict[str, str]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from app.inference.installed_decoders import installed_decoders
-from app.inference.prediction import Batching, Decoder, ExecutionProvider, PredictorOptions
+from app.inference.prediction import BatchOptions, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.video.errors import BadStage
 
@@ -97,7 +97,7 @@ def region_of(parameters: Mapping[str, str]) -> Region | None:
         raise BadStage(f"The parameter region is {error}, not {text[:80]!r}.") from None
 
 
-def batching_of(parameters: Mapping[str, str]) -> Batching:
+def batching_of(parameters: Mapping[str, str]) -> BatchOptions:
     """Returns how pictures are batched.
 
     Raises:
@@ -105,7 +105,7 @@ def batching_of(parameters: Mapping[str, str]) -> Batching:
     """
     most = number(parameters, BATCH, 1, 1, MOST_BATCH)
     wait_ms = number(parameters, BATCH_WAIT, DEFAULT_BATCH_WAIT_MS, 0, 1000)
-    return Batching(int(most), wait_ms / 1000)
+    return BatchOptions(int(most), wait_ms / 1000)
 
 
 def timeout_of(parameters: Mapping[str, str]) -> float:

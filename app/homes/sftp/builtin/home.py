@@ -54,7 +54,7 @@ class OpenFile:
         self.is_told_full = False
 
     def write(self, data: bytes, offset: int) -> None:
-        with self._counting() as counted:
+        with self._locked_count() as counted:
             if self.is_append:
                 offset = os.fstat(self.fd).st_size
             self._grow(counted, offset + len(data))
@@ -64,7 +64,7 @@ class OpenFile:
                 view, offset = view[done:], offset + done
 
     def resize(self, size_bytes: int) -> None:
-        with self._counting() as counted:
+        with self._locked_count() as counted:
             self._grow(counted, size_bytes)
             os.ftruncate(self.fd, size_bytes)
             if counted is not None and self.allowance is not None and size_bytes < counted.size_bytes:
@@ -80,7 +80,7 @@ class OpenFile:
         counted.size_bytes = end
 
     @contextmanager
-    def _counting(self) -> Iterator[CountedFile | None]:
+    def _locked_count(self) -> Iterator[CountedFile | None]:
         """The counted bytes are those written: nobody truncates the file in between."""
         if self.counted is None:
             yield None

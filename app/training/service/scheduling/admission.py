@@ -24,7 +24,7 @@ from app.training import store
 from app.training.errors import RayRefused
 from app.training.gateway import Submission
 from app.training.metrics.counters import WAIT_SECONDS
-from app.training.model import Attempt, Event, FailureKind, State, Task, Waiting, WaitingCode, submission_id
+from app.training.model import Attempt, Event, FailureKind, State, Task, WaitingCode, WaitingReason, submission_id
 from app.training.model.failures import Failure
 from app.training.model.gang import Queued
 from app.training.service.checkpoints import checkpoints_of_task, resume_path
@@ -66,7 +66,7 @@ def as_queued(entry: QueueEntry, latest_retry_at: str) -> Queued:
 
 
 def write_reasons(
-    context: SchedulerContext, queue: Sequence[QueueEntry], reasons: Mapping[str, Waiting], tick: TickContext
+    context: SchedulerContext, queue: Sequence[QueueEntry], reasons: Mapping[str, WaitingReason], tick: TickContext
 ) -> None:
     """Records why tasks wait, if that has changed.
 
@@ -77,9 +77,9 @@ def write_reasons(
         reasons: by task; a missing one keeps its own.
     """
     fresh = []
-    changed: dict[WaitingCode, list[tuple[str, Waiting]]] = defaultdict(list)
+    changed: dict[WaitingCode, list[tuple[str, WaitingReason]]] = defaultdict(list)
     for entry in queue:
-        reason = _lasting(reasons.get(entry.task_id))
+        reason = _stored_reason(reasons.get(entry.task_id))
         if reason is None:
             continue
         if entry.state is State.QUEUED:
@@ -92,7 +92,7 @@ def write_reasons(
 
 
 def write_reason_for_all(
-    context: SchedulerContext, queue: Sequence[QueueEntry], reason: Waiting, tick: TickContext
+    context: SchedulerContext, queue: Sequence[QueueEntry], reason: WaitingReason, tick: TickContext
 ) -> None:
     """Records one reason for all tasks, without a check for room: states stay.
 
@@ -103,7 +103,7 @@ def write_reason_for_all(
     _note(context, [(entry.task_id, reason) for entry in queue if entry.waiting != reason], tick)
 
 
-def _begin_to_wait(context: SchedulerContext, fresh: Iterable[tuple[str, Waiting]], tick: TickContext) -> None:
+def _begin_to_wait(context: SchedulerContext, fresh: Iterable[tuple[str, WaitingReason]], tick: TickContext) -> None:
     for batch in _batches(fresh):
         tick.watch()
         with context.database.write() as conn:
@@ -113,9 +113,9 @@ def _begin_to_wait(context: SchedulerContext, fresh: Iterable[tuple[str, Waiting
                     store.apply(conn, task, Event.WAIT, tick.at, waiting=reason)
 
 
-def _note(context: SchedulerContext, reasons: Iterable[tuple[str, Waiting]], tick: TickContext) -> None:
+def _note(context: SchedulerContext, reasons: Iterable[tuple[str, WaitingReason]], tick: TickContext) -> None:
     """The same reason of several tasks in one statement."""
-    alike: list[tuple[Waiting, list[str]]] = []
+    alike: list[tuple[WaitingReason, list[str]]] = []
     for task_id, reason in reasons:
         if alike and alike[-1][0] == reason:
             alike[-1][1].append(task_id)
@@ -128,11 +128,11 @@ def _note(context: SchedulerContext, reasons: Iterable[tuple[str, Waiting]], tic
                 store.note_waiting(conn, batch, reason)
 
 
-def _lasting(reason: Waiting | None) -> Waiting | None:
-    return Waiting(WaitingCode.BEHIND) if reason is not None and reason.code is WaitingCode.BEHIND else reason
+def _stored_reason(reason: WaitingReason | None) -> WaitingReason | None:
+    return WaitingReason(WaitingCode.BEHIND) if reason is not None and reason.code is WaitingCode.BEHIND else reason
 
 
-def _is_noted(reason: Waiting, noted: Waiting | None) -> bool:
+def _is_noted(reason: WaitingReason, noted: WaitingReason | None) -> bool:
     """The end of the attempt has recorded more about a retry: the cause of the failure."""
     if noted is None or reason.code is not WaitingCode.RETRY or noted.code is not WaitingCode.RETRY:
         return False

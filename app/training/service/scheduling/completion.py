@@ -18,7 +18,7 @@ from app.training import store
 from app.training.errors import RayUnreachable
 from app.training.gateway import RayJob, RayStatus
 from app.training.metrics.counters import count_end
-from app.training.model import Attempt, Event, FailureKind, State, Task, Waiting, WaitingCode, Workload
+from app.training.model import Attempt, Event, FailureKind, State, Task, WaitingCode, WaitingReason, Workload
 from app.training.model.failures import Failure, classify, is_retried
 from app.training.model.shortfall import shortfall
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
@@ -174,7 +174,7 @@ def _outcome(
         "next_run_at": at,
         "waited_since": tick.at,
         "infra_retries": task.infra_retries - costs,
-        "waiting": Waiting(WaitingCode.RETRY, {"at": at, "kind": failure.kind.value}),
+        "waiting": WaitingReason(WaitingCode.RETRY, {"at": at, "kind": failure.kind.value}),
     }
     return Outcome(Event.RETRY, fields, {**detail, "at": at})
 

@@ -74,7 +74,7 @@ class FollowedCluster:
         self.problem = None
         self.tick = TickContext(now, self._answering_since or self._begin_of_answers(now), watch, steps)
         self.allocations = [Allocation(task, attempt) for task, attempt in active]
-        with self.calling():
+        with self.ray_call():
             self._require_answer()
             self.allocations = list(self._follow())
             is_any_running = any(allocation.is_running for allocation in self.allocations)
@@ -83,7 +83,7 @@ class FollowedCluster:
             self.nodes = self.context.gateway.nodes()
 
     @contextmanager
-    def calling(self) -> Iterator[None]:
+    def ray_call(self) -> Iterator[None]:
         """That Ray does not answer ends what is done inside, and its part in this tick."""
         try:
             yield
@@ -103,7 +103,7 @@ class FollowedCluster:
             self.allocations[self.allocations.index(allocation)] = canceling
         if self.is_away:
             return
-        with self.calling():
+        with self.ray_call():
             for allocation in stopping:
                 self.context.gateway.stop(allocation.attempt.submission_id)
 

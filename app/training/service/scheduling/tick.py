@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from app.kit.clock import from_text, to_text
 from app.kit.redis.leader import Watch
 from app.training import store
-from app.training.model import Attempt, State, Task, Waiting, WaitingCode
+from app.training.model import Attempt, State, Task, WaitingCode, WaitingReason
 from app.training.model.clock_steps import LEAST, ClockSteps
 from app.training.model.clusters import ANY, ClusterState, decide_on_clusters
 from app.training.model.gang import AdmissionRules, Decision, Queued
@@ -182,7 +182,7 @@ class Scheduler:
 
     @staticmethod
     def _begin(cluster: FollowedCluster, decision: Decision) -> None:
-        with cluster.calling():
+        with cluster.ray_call():
             for task_id in decision.admitted:
                 cluster.tick.watch()
                 with isolated(task_id):
@@ -198,13 +198,15 @@ class Scheduler:
     ) -> None:
         """Of tasks of which a cluster answers: why they wait, of several clusters on the first."""
         silent = {cluster.name for cluster in self.clusters if cluster.is_away}
-        reasons: dict[str, Waiting] = {}
+        reasons: dict[str, WaitingReason] = {}
         for name in reversed([name for name in decisions if name not in silent]):
             for task_id, reason in decisions[name].reasons.items():
                 where = {"cluster": self.context.options.shown(name)} if len(places[task_id]) > 1 else {}
-                reasons[task_id] = Waiting(reason.code, {**reason.facts, **where})
+                reasons[task_id] = WaitingReason(reason.code, {**reason.facts, **where})
         enabled = {queued.task_id for queued in entries}
-        disabled = {entry.task_id: Waiting(WaitingCode.DISABLED) for entry in queue if entry.task_id not in enabled}
+        disabled = {
+            entry.task_id: WaitingReason(WaitingCode.DISABLED) for entry in queue if entry.task_id not in enabled
+        }
         answered = [entry for entry in queue if not set(places[entry.task_id]) <= silent]
         write_reasons(self.context, answered, {**reasons, **disabled}, self.clusters[0].tick)
 
@@ -217,7 +219,9 @@ class Scheduler:
             if all(silences):
                 waiting[min(filter(None, silences), default=self._began_at)].append(entry)
         for at, entries in waiting.items():
-            write_reason_for_all(self.context, entries, Waiting(WaitingCode.RAY, {"since": at}), self.clusters[0].tick)
+            write_reason_for_all(
+                self.context, entries, WaitingReason(WaitingCode.RAY, {"since": at}), self.clusters[0].tick
+            )
 
     def _view(
         self,
@@ -259,7 +263,7 @@ class Scheduler:
                 prune(cluster.context, self._curves, task, cluster.tick, has_ended=task.task_id not in active)
 
 
-def _first(entry: QueueEntry, reason: Waiting) -> FirstInLine:
+def _first(entry: QueueEntry, reason: WaitingReason) -> FirstInLine:
     promise = {name: reason.facts.get(name) for name in ("starts_by", "after_user", "after_task")}
     return FirstInLine(entry.task_id, entry.user, entry.demand.gpus, **promise, cpus=entry.demand.cpus)
 

@@ -10,8 +10,8 @@ from typing import Any
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult, taken_fps
+from app.video.scheduling.backoffs import Backoffs
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
-from app.video.scheduling.cooldown import Cooldown
 from app.video.scheduling.lateness import Lateness, lateness_of, takes_computing
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
 from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, others_of, place_on
@@ -101,7 +101,7 @@ class _Call:
         self.now = float(state.get("now", 0.0))
         self.hi, self.floor = constraint["delay"][1], constraint["quality"]
         self.memory = PlanMemory(state)
-        self.cooldown = Cooldown(state, self.now)
+        self.backoffs = Backoffs(state, self.now)
         self.turns: dict[str, Any] = state.setdefault(
             "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None}
         )
@@ -116,7 +116,7 @@ class _Call:
         last = self._last()
         lateness = self._look(last) if last else Lateness()
         self.predictor = self._predictor_with(self.resources)  # knows what the results have taught
-        self.cooldown.forgive_overloads({info["node"]: others_of(info) for info in self.reported.values()})
+        self.backoffs.forgive_overloads({info["node"]: others_of(info) for info in self.reported.values()})
         current = assess(self.predictor.predict(*last), self._goal(), margin=1.0) if last else None
         host_stood_in = self._bar_unreachable(last)
         urgent = self._urgent(
@@ -146,8 +146,8 @@ class _Call:
             return False
         places = [node_of(place, self.resources) for place in last[1].values()]
         away = {info["node"] for info in places if info["role"] != HOST}
-        for name in away - self.cooldown.nodes:
-            self.cooldown.bar(name)
+        for name in away - self.backoffs.barred_nodes:
+            self.backoffs.bar_node(name)
         return bool(away)
 
     def _goal(self) -> SearchGoal:
@@ -185,7 +185,7 @@ class _Call:
         turns["seq"] = seq
         lateness = lateness_of(result, self.hi, sends=is_away(last[1]), is_young=self._is_young)
         if lateness.frames and not self._is_settling:
-            self.cooldown.note_late(lateness.frames / last[0].processed_fps)
+            self.backoffs.note_late(lateness.frames / last[0].processed_fps)
         turns["late"] = turns["late"] + 1 if lateness.is_late else 0
         turns["trouble"] = turns.get("trouble", 0) + 1 if lateness.is_late else 0
         if result.get("fallbacks", 0) or (turns["late"] == 1 and (self._is_settling or lateness.can_pass)):
@@ -205,7 +205,7 @@ class _Call:
             lateness.is_late,
         )
         for node in self.memory.learn(outcome):
-            self.cooldown.fell(node, self.memory.links[node]["was"])
+            self.backoffs.note_slow_link(node, self.memory.links[node]["was"])
             self.has_fallen = True
         self.resources = self.memory.picture(self.reported)
         predictor = self._predictor_with(self.resources)
@@ -244,11 +244,11 @@ class _Call:
             barred: names of nodes that must not be used; None: as barred by what was measured.
         """
         predictor, goal = self._predictor_with(resources) if resources else self.predictor, self._goal()
-        nodes = self.cooldown.nodes if barred is None else barred
+        nodes = self.backoffs.barred_nodes if barred is None else barred
 
         def is_too_much(candidate: PlanCandidate) -> bool:
             conf, mapping = candidate.conf, candidate.prediction.flow_mapping
-            return self.cooldown.is_too_much(places_key(mapping), lambda: predictor.load(conf, mapping))
+            return self.backoffs.is_too_much(places_key(mapping), lambda: predictor.load(conf, mapping))
 
         search = partial(candidates, predictor, self.dag, predictor.resources, goal, self.generator, nodes)
         if plans := list(search(is_too_much)) or list(search()):
@@ -259,7 +259,7 @@ class _Call:
         """The first plan, which sends nothing over a link that was never measured unless it must."""
         others = [info for info in self.resources.values() if info["role"] != HOST]
         unmeasured = {info["node"] for info in others if info["up_mbps"] is None}
-        careful = self._best(barred=self.cooldown.nodes | unmeasured)
+        careful = self._best(barred=self.backoffs.barred_nodes | unmeasured)
         return careful if not unmeasured or (careful.fits and careful.is_good) else self._best()
 
     def _after_late(self, current: PlanCandidate) -> Answer:
@@ -282,7 +282,7 @@ class _Call:
         conf, mapping = current.conf, current.prediction.flow_mapping
         managed = min(1.0, (taken_fps(self.result) or conf.processed_fps) / conf.processed_fps)
         used = [node_of(place, self.resources) for place in mapping.values()]
-        self.cooldown.overload(
+        self.backoffs.overload(
             places_key(mapping),
             managed * self.predictor.load(conf, mapping),
             {info["node"]: others_of(info) for info in used},
@@ -292,13 +292,13 @@ class _Call:
         p95 = self.result.get("e2e_p95", 0.0) if self.result else 0.0
         fallen = [
             f", the link to {node} gives {self.memory.links[node]['mbps']:.1f} Mbit/s after {link['was']:.1f}"
-            for node, link in self.cooldown.fallen.items()
+            for node, link in self.backoffs.fallen.items()
             if node in self.memory.links
         ]
         return f"p95 was {p95:.2f} s" + "".join(fallen)
 
     def _steady(self, current: PlanCandidate, lateness: Lateness) -> Answer:
-        self.cooldown.forgive(self.memory.links)
+        self.backoffs.forgive_links(self.memory.links)
         best = self._best()
         if lateness.is_news and not lateness.is_late and not current.sends:
             current = replace(current, in_time=True, keeps_up=True)
@@ -315,8 +315,8 @@ class _Call:
 
     def _why_elsewhere(self, current: PlanCandidate, lateness: Lateness) -> str:
         """Why other nodes should be used: nobody predicts what makes frames late then. Empty: they need not."""
-        if self.cooldown.late_s > OFTEN_LATE_S:
-            return f"frames were late at {len(self.cooldown.moments)} moments of a minute"
+        if self.backoffs.late_s > OFTEN_LATE_S:
+            return f"frames were late at {len(self.backoffs.moments)} moments of a minute"
         is_own = self._is_settling or (self.turns["changes"] <= 1 and self.now - float(self.turns["since"]) < START_S)
         if lateness.is_many and not is_own and not current.sends and self.predictor.is_host_crowded:
             return "frames were late, and others use the node"
@@ -326,12 +326,12 @@ class _Call:
         """A plan without the nodes that were late, if one is about as good."""
         places = current.prediction.flow_mapping.values()
         late = {str(place["node"]) for place in places if (place["node_role"] != HOST) == current.sends}
-        best = self._best(barred=self.cooldown.nodes | late)
+        best = self._best(barred=self.backoffs.barred_nodes | late)
         is_as_good = best.is_good >= current.is_good and best.prediction.quality >= current.prediction.quality - BETTER
         if late & set(best.nodes.split("+")) or not best.fits or not is_as_good:
             return None
         for node in late:
-            self.cooldown.bar(node, ELSEWHERE_S)
+            self.backoffs.bar_node(node, ELSEWHERE_S)
         return self._take(best, current, why)
 
     def _is_clearly_better(self, best: PlanCandidate, current: PlanCandidate) -> bool:
@@ -356,7 +356,7 @@ class _Call:
         """A plan as if a link that fell had recovered, which only sending can show; None where that changes nothing, or
         where the plan in force sends over it and so measures it anyway."""
         sent_to = current.nodes.split("+")
-        due = {node: steps for node, steps in self.cooldown.due(self.memory.links).items() if node not in sent_to}
+        due = {node: steps for node, steps in self.backoffs.due(self.memory.links).items() if node not in sent_to}
         for node, mbps in [(node, step) for node, steps in due.items() for step in steps]:
             risen: ResourceInfo = {
                 key: {**info, "up_mbps": mbps} if info["node"] == node else info for key, info in self.resources.items()
@@ -374,7 +374,7 @@ class _Call:
             since=self.now, streak=0, late=0, stale=self.turns.get("seq"), changes=self.turns["changes"] + 1
         )
         if current and current.nodes != candidate.nodes:
-            self.cooldown.moments.clear()
+            self.backoffs.moments.clear()
         self.state["reason"] = f"{self._described(candidate.prediction)} ({why})."
         return _answer(candidate.prediction)
 

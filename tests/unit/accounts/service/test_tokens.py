@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.errors import WrongSecretKey
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.kit.sql import Database
 
 

@@ -87,12 +87,12 @@ def test_what_is_no_address_of_a_web_is_refused(text: str) -> None:
 
 
 def test_where_to_listen_is_read() -> None:
-    assert options.listening("127.0.0.1:0") == ("127.0.0.1", 0)
-    assert options.listening("[::1]:9100") == ("::1", 9100)
-    assert options.listening("9100") == ("127.0.0.1", 9100)
+    assert options.listen_address("127.0.0.1:0") == ("127.0.0.1", 0)
+    assert options.listen_address("[::1]:9100") == ("::1", 9100)
+    assert options.listen_address("9100") == ("127.0.0.1", 9100)
     for wrong in ("host", "host:", "host:70000", "host:-1", "host:²"):
         with pytest.raises(BadInput):
-            options.listening(wrong)
+            options.listen_address(wrong)
 
 
 def test_cpus_are_read() -> None:
@@ -300,9 +300,9 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported_nor_that_
         for body in (b"1", b"2"):
             store.push("/told/a", body, "text/plain", "")
         lost_at = store.lost_reports_at
-        with listen("127.0.0.1", 0) as listening:
-            agent = NodeAgent(given, [BadDriver(), GoodDriver()], Cameras(), store, web, listening)  # type: ignore[list-item]
-            heartbeat, port = agent._heartbeat(False).report, listening.getsockname()[1]
+        with listen("127.0.0.1", 0) as listen_address:
+            agent = NodeAgent(given, [BadDriver(), GoodDriver()], Cameras(), store, web, listen_address)  # type: ignore[list-item]
+            heartbeat, port = agent._heartbeat(False).report, listen_address.getsockname()[1]
         await web.close()
         store.close()
         assert heartbeat.offers == {"good": {"address": f"10.0.0.7:{port}"}}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import Outcome, Pending
+from app.edge.joint.outcome import OpenSample, Outcome
 from app.inference.prediction import Picture, Prediction
 from app.joint_inference.hard_examples import make
 from app.joint_inference.hard_examples.base import Verdict
@@ -62,7 +62,7 @@ def joint(
     url: str,
     *,
     small: Small | None = None,
-    on_final: Callable[[Pending, Outcome], None] | None = None,
+    on_final: Callable[[OpenSample, Outcome], None] | None = None,
     algorithm: str = "CrossEntropy",
     **options: object,
 ) -> Iterator[JointInference]:
@@ -296,7 +296,7 @@ def test_an_algorithm_that_fails_leaves_the_sample_easy_and_says_so() -> None:
 
 
 def test_whoever_is_told_may_fail_without_harm() -> None:
-    def fails(_: Pending, __: Outcome) -> None:
+    def fails(_: OpenSample, __: Outcome) -> None:
         raise RuntimeError("not mine")
 
     with served(well) as url, joint(url, on_final=fails, deadline_s=LONG_S) as inference:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import Outcome, Pending
+from app.edge.joint.outcome import OpenSample, Outcome
 from app.edge.joint.stream_broadcasts import SampleScene, StreamBroadcasts
 from app.edge.media.broadcaster import NO_SERVER
 from app.inference.annotations import draw
@@ -31,7 +31,7 @@ class Small:
 
 
 def scene(edge: Prediction | None, final: Prediction | None = None) -> SampleScene:
-    pending = Pending("1", PICTURE, Verdict(True, 0.5, ""), edge, edge_ms=1.0, at=0.0)
+    pending = OpenSample("1", PICTURE, Verdict(True, 0.5, ""), edge, edge_ms=1.0, at=0.0)
     if final is not None:
         pending.settle(Outcome("1", Source.CLOUD, final, pending.verdict, edge))
     return SampleScene(1, pending)

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.errors import UserExists
 from app.accounts.model import Role
 from app.accounts.service import Accounts
 from app.accounts.service.audit_log import AuditLog
-from app.accounts.token_hashing import SecretHasher
 from app.bootstrap.accounts import MIGRATIONS
 from app.homes import store
 from app.homes.model import HomesOptions

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from app.accounts.credentials import SecretHasher
 from app.accounts.model import Role
 from app.accounts.service import Accounts
-from app.accounts.token_hashing import SecretHasher
 from app.homes.model import HomesOptions
 from app.homes.service import Homes, listener
 from app.homes.sftp.backend import SftpBackend, SftpUnavailable

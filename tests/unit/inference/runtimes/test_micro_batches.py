@@ -13,14 +13,14 @@ import pytest
 
 from app.inference.errors import InferenceFailed
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import Batching, PredictorOptions
+from app.inference.prediction import BatchOptions, PredictorOptions
 from app.inference.predictor import open_predictor
 from app.inference.runtimes.base import Array, Runtime
 from app.inference.runtimes.host import open_onnx
 from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike
 from tests.harness.models.vision import SIDE, answering, brightest_channel, opened, save
 
-EIGHT = Batching(8, wait_s=5.0)
+EIGHT = BatchOptions(8, wait_s=5.0)
 """More patience than a test needs, since a full call does not wait."""
 
 
@@ -86,13 +86,13 @@ def test_one_that_cannot_be_computed_fails_alone(tmp_path: Path) -> None:
 
 def test_nobody_waits_longer_than_the_bound_for_others_who_do_not_come(tmp_path: Path) -> None:
     runtime = counted(tmp_path)
-    assert BatchingRuntime(runtime, Batching(8, wait_s=0.01)).run(inputs(1)[0])
+    assert BatchingRuntime(runtime, BatchOptions(8, wait_s=0.01)).run(inputs(1)[0])
     assert runtime.sizes == [1]
 
 
 def test_several_calls_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     runtime, arrays = counted(tmp_path), inputs(24)
-    answers = together(BatchingRuntime(runtime, Batching(3, wait_s=0.002, calls=4)), arrays)
+    answers = together(BatchingRuntime(runtime, BatchOptions(3, wait_s=0.002, calls=4)), arrays)
     assert sum(runtime.sizes) == 24
     for array, answer in zip(arrays, answers, strict=True):
         assert isinstance(answer, Mapping) and np.array_equal(answer["y"], runtime._runtime.run(array)["y"])
@@ -123,7 +123,7 @@ def test_real_models_answer_exactly_as_one_by_one(shared_data: Path, name: str) 
     path = shared_data / "models" / f"{name}.onnx"
     card = ModelCard(name, Format.ONNX, "", 1)
     single, batching = (
-        open_predictor(card, path, None, PredictorOptions(batching=each)) for each in (Batching(), EIGHT)
+        open_predictor(card, path, None, PredictorOptions(batching=each)) for each in (BatchOptions(), EIGHT)
     )
     assert "8 at once" in batching.runtime
     noise = np.random.default_rng(5)

@@ -124,9 +124,9 @@ def test_a_range_outside_is_answered_with_the_size_in_the_header() -> None:
     ("name", "header"),
     [
         ("out.nef", 'attachment; filename="out.nef"'),
-        ("模型.onnx", "attachment; filename*=UTF-8''%E6%A8%A1%E5%9E%8B.onnx"),
-        ('a".html', "attachment; filename*=UTF-8''a%22.html"),
-        ("a\r\nSet-Cookie: b", "attachment; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20b"),
+        ("模型.onnx", "attachment; filename=\"__.onnx\"; filename*=UTF-8''%E6%A8%A1%E5%9E%8B.onnx"),
+        ('a".html', "attachment; filename=\"a_.html\"; filename*=UTF-8''a%22.html"),
+        ("a\r\nSet-Cookie: b", "attachment; filename=\"a__Set-Cookie: b\"; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20b"),
     ],
 )
 def test_a_name_of_any_characters_is_a_safe_header(name: str, header: str) -> None:

@@ -14,7 +14,7 @@ from babel.messages.pofile import read_po
 from jinja2 import TemplateError, UndefinedError, nodes
 from jinja2.ext import extract_from_ast
 
-from app.kit.web import formatting
+from app.kit.web import filters
 from app.kit.web.common_pages import see_other
 from app.kit.web.languages import LOCALES, NAMES, catalogue, locale_of, preferred, translations
 from app.kit.web.static import FOLDER as STATIC
@@ -53,7 +53,7 @@ def texts_of_source(path: Path) -> Iterator[str]:
 def test_every_text_of_a_template_is_translated(parsed: dict[str, nodes.Template]) -> None:
     known = catalogue("zh-Hant")
     texts = {name: set(texts_of_template(template)) for name, template in parsed.items()}
-    texts["wording"] = set(texts_of_source(Path(formatting.__file__)))
+    texts["wording"] = set(texts_of_source(Path(filters.__file__)))
     assert texts["wording"] and len(set().union(*texts.values())) > 500
     missing = {
         name: [text for text in untranslated if not (known.get(text) and known.get(text).string)]
@@ -218,7 +218,7 @@ def test_both_languages_say_times_in_their_own_way() -> None:
     ],
 )
 def test_a_duration_has_two_units_at_most(seconds: float, shown: str) -> None:
-    assert formatting.duration(seconds, translations("en")) == shown
+    assert filters.duration(seconds, translations("en")) == shown
 
 
 @pytest.mark.parametrize(
@@ -226,14 +226,14 @@ def test_a_duration_has_two_units_at_most(seconds: float, shown: str) -> None:
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 KiB"), (1536, "1.5 KiB"), (102_400, "100 KiB"), (5 << 30, "5.0 GiB")],
 )
 def test_a_size_has_three_digits_at_most(size: int, shown: str) -> None:
-    assert formatting.file_size(size) == shown
+    assert filters.file_size(size) == shown
 
 
 def test_what_is_to_come_is_said_in_days() -> None:
     for days, shown in ((6, "in 6 days"), (30, "in 30 days")):
-        text = formatting.due(NOW + timedelta(days=days), NOW, translations("en"), locale_of("en"))
+        text = filters.due(NOW + timedelta(days=days), NOW, translations("en"), locale_of("en"))
         assert text == shown
-    assert formatting.due(NOW + timedelta(hours=5), NOW, translations("en"), locale_of("en")) == "in 5 hr."
+    assert filters.due(NOW + timedelta(hours=5), NOW, translations("en"), locale_of("en")) == "in 5 hr."
 
 
 def test_numbers_are_grouped_and_tabular() -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from app.training.errors import BadSpec
-from app.training.model import Demand, Held, Node, Waiting, WaitingCode
+from app.training.model import Demand, Held, Node, WaitingCode, WaitingReason
 from app.training.model.gang import AdmissionRules, decide
 from app.training.service.submission import check_resources
 from app.training.spec import read_spec
@@ -31,18 +31,18 @@ def test_a_slot_goes_to_a_node_of_its_type_and_keeps_that_busy() -> None:
     tasks = [queued(typed(slots(1, 8)), "first"), queued(slots(1, 8), "any"), queued(typed(slots(1, 8)), "second")]
     decision = ask(tasks, MIXED)
     assert decision.admitted == ("first", "any")
-    assert decision.reasons["second"] == Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8})
+    assert decision.reasons["second"] == WaitingReason(WaitingCode.GPUS, {"free": 0, "needed": 8})
 
 
 def test_what_is_free_elsewhere_does_not_count() -> None:
     busy = [node(ONE, others=A100), node(TWO, free=(3, 10), others=H100)]
-    assert reason(queued(typed(slots(1, 4))), busy) == Waiting(WaitingCode.GPUS, {"free": 3, "needed": 4})
-    too_big = Waiting(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})
+    assert reason(queued(typed(slots(1, 4))), busy) == WaitingReason(WaitingCode.GPUS, {"free": 3, "needed": 4})
+    too_big = WaitingReason(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})
     assert reason(queued(typed(slots(2, 8))), MIXED) == too_big
 
 
 def test_one_whose_type_no_node_has_is_told_so() -> None:
-    why = Waiting(WaitingCode.RESOURCES, {"names": ["accelerator_type:L4"], "never": True})
+    why = WaitingReason(WaitingCode.RESOURCES, {"names": ["accelerator_type:L4"], "never": True})
     assert reason(queued(typed(slots(1, 1), "L4")), MIXED) == why
 
 
@@ -51,7 +51,7 @@ def test_a_custom_resource_is_used_up_by_those_who_take_it() -> None:
     tasks = [queued(linked(slots(1, 2)), name) for name in ("a", "b", "c")]
     decision = ask(tasks, nodes)
     assert decision.admitted == ("a", "b")
-    assert decision.reasons["c"] == Waiting(WaitingCode.RESOURCES, {"names": ["nvlink"]})
+    assert decision.reasons["c"] == WaitingReason(WaitingCode.RESOURCES, {"names": ["nvlink"]})
     assert ask([queued(linked(slots(3, 2)))], nodes).reasons["t"].facts["never"] is True
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.training.model import Claim, Demand, Held, Node, Waiting, WaitingCode
+from app.training.model import Claim, Demand, Held, Node, WaitingCode, WaitingReason
 from app.training.model.gang import Decision
 from tests.harness.training.gang import LATER, NOW, ONE, TWO, ask, claimed, head, node, queued, reason, slots, unclaimed
 
@@ -20,13 +20,13 @@ def test_a_task_goes_when_all_it_demands_is_free() -> None:
 def test_on_a_busy_cluster_it_waits_and_says_how_much_is_free() -> None:
     full = node(ONE, free=(0, 1))
     why = reason(queued(slots(1, 8)), [full, head()], [claimed(slots(1, 8), ONE)])
-    assert why == Waiting(WaitingCode.GPUS, {"free": 0, "needed": 8})
+    assert why == WaitingReason(WaitingCode.GPUS, {"free": 0, "needed": 8})
 
 
 def test_a_slot_is_whole_on_one_node() -> None:
     halves = [node(ONE, free=(4, 13)), node(TWO, free=(4, 13))]
     together = {"free": 8, "needed": 8, "nodes": 1, "per_node": 8}
-    assert reason(queued(slots(1, 8)), halves) == Waiting(WaitingCode.WHOLE_NODES, together)
+    assert reason(queued(slots(1, 8)), halves) == WaitingReason(WaitingCode.WHOLE_NODES, together)
     assert reason(queued(slots(2, 4)), halves) is None
 
 
@@ -37,13 +37,13 @@ def test_several_slots_may_share_a_node() -> None:
 
 def test_every_slot_needs_its_cpus_beside_its_gpus() -> None:
     apart = [node(ONE, free=(8, 9)), node(TWO, free=(0, 26))]
-    assert reason(queued(slots(1, 8)), apart) == Waiting(WaitingCode.CPUS, {"free": 9, "needed": 25})
+    assert reason(queued(slots(1, 8)), apart) == WaitingReason(WaitingCode.CPUS, {"free": 9, "needed": 25})
 
 
 def test_cpus_that_are_free_but_not_together_are_said_to_be_so() -> None:
     halves = [node(ONE, 0, 4), node(TWO, 0, 8, free=(0, 4))]
     waiting = reason(queued(Demand(1, 0, 6)), halves)
-    assert waiting == Waiting(WaitingCode.CPUS, {"free": 8, "needed": 6, "per_node": 6})
+    assert waiting == WaitingReason(WaitingCode.CPUS, {"free": 8, "needed": 6, "per_node": 6})
 
 
 def test_the_driver_may_be_on_the_head_and_a_slot_may_not() -> None:
@@ -59,7 +59,7 @@ def test_a_driver_goes_where_it_leaves_room_for_the_slots() -> None:
 
 
 def test_half_a_gpu_of_somebody_else_is_not_rounded_away() -> None:
-    assert reason(queued(slots(1, 8)), [node(ONE, free=(7.5, 26))]) == Waiting(
+    assert reason(queued(slots(1, 8)), [node(ONE, free=(7.5, 26))]) == WaitingReason(
         WaitingCode.GPUS, {"free": 7.5, "needed": 8}
     )
 
@@ -68,7 +68,7 @@ def test_half_a_gpu_of_somebody_else_is_not_rounded_away() -> None:
 def test_without_a_node_that_may_train_nothing_is_free(demand: Demand, code: WaitingCode) -> None:
     needed = demand.gpus or demand.cpus
     for nodes in ([], [head(8)]):
-        assert reason(queued(demand), nodes) == Waiting(code, {"free": 0, "needed": needed})
+        assert reason(queued(demand), nodes) == WaitingReason(code, {"free": 0, "needed": needed})
 
 
 # --- what active tasks hold ---------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_nobody_that_competes_passes_the_head_of_the_line() -> None:
     line = [queued(slots(1, 8), "large"), queued(slots(1, 1), "small"), queued(slots(1, 1), "last")]
     decision = ask(line, [node(ONE, free=(4, 13))])
     assert decision.admitted == ()
-    assert decision.reasons["small"] == Waiting(WaitingCode.BEHIND)
+    assert decision.reasons["small"] == WaitingReason(WaitingCode.BEHIND)
     assert decision.reasons["last"] is decision.reasons["small"], "a long queue makes no object for each"
 
 
@@ -208,14 +208,16 @@ def test_a_head_with_backfill_lets_others_go_ahead() -> None:
     ]
     decision = ask(line, [node(ONE, free=(4, 13))])
     assert decision.admitted == ("small",)
-    assert decision.reasons["large"] == Waiting(WaitingCode.GPUS, {"free": 2, "needed": 8}), "what is left at the end"
+    assert decision.reasons["large"] == WaitingReason(WaitingCode.GPUS, {"free": 2, "needed": 8}), (
+        "what is left at the end"
+    )
     assert [decision.reasons[name].code for name in ("also", "strict", "last")] == ["GPUS", "GPUS", "BEHIND"]
 
 
 def test_a_retry_that_is_not_due_keeps_its_place_at_the_head() -> None:
     line = [queued(slots(1, 8), "again", at=LATER), queued(slots(1, 1), "next")]
     decision = ask(line, [node(ONE)])
-    assert decision.reasons["again"] == Waiting(WaitingCode.RETRY, {"at": LATER})
+    assert decision.reasons["again"] == WaitingReason(WaitingCode.RETRY, {"at": LATER})
     assert decision.admitted == ()
     assert ask([replace(line[0], backfill=True), line[1]], [node(ONE)]).admitted == ("next",)
 
@@ -240,14 +242,14 @@ def test_a_retry_that_is_due_goes() -> None:
 def test_too_large_for_the_cluster_blocks_those_that_compete_as_well_and_says_so() -> None:
     line = [queued(slots(2, 8), "large"), queued(slots(1, 1), "small")]
     decision = ask(line, [node(ONE)])
-    assert decision.reasons["large"] == Waiting(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})
+    assert decision.reasons["large"] == WaitingReason(WaitingCode.TOO_BIG, {"total": 8, "needed": 16, "of": "GPU"})
     assert decision.admitted == ()
     assert ask([replace(line[0], backfill=True), line[1]], [node(ONE)]).admitted == ("small",)
 
 
 def test_too_many_cpus_for_the_cluster_are_named() -> None:
     why = reason(queued(Demand(1, 1, 40)), [node(ONE)])
-    assert why == Waiting(WaitingCode.TOO_BIG, {"total": 26, "needed": 40, "of": "CPU"})
+    assert why == WaitingReason(WaitingCode.TOO_BIG, {"total": 26, "needed": 40, "of": "CPU"})
 
 
 @pytest.mark.parametrize(
@@ -264,10 +266,10 @@ def test_no_more_run_at_once_than_may() -> None:
     line = [queued(slots(1, 1), f"t{number}", backfill=True) for number in range(3)]
     decision = ask(line, [node(ONE)], [claimed(slots(1, 1), TWO)], may_start=1)
     assert decision.admitted == ("t0",)
-    assert decision.reasons["t1"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 2})
+    assert decision.reasons["t1"] == WaitingReason(WaitingCode.MOST_RUNNING, {"most": 2})
 
 
 def test_if_more_run_than_may_the_number_that_may_is_said() -> None:
     held = [unclaimed(slots(1, 1), f"h{number}") for number in range(5)]
     decision = ask([queued(slots(1, 1))], [node(ONE)], held, may_start=-2)
-    assert decision.reasons["t"] == Waiting(WaitingCode.MOST_RUNNING, {"most": 3})
+    assert decision.reasons["t"] == WaitingReason(WaitingCode.MOST_RUNNING, {"most": 3})

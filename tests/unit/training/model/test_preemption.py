@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.training.model import Priority, Waiting, WaitingCode
+from app.training.model import Priority, WaitingCode, WaitingReason
 from app.training.model.gang import AdmissionRules, Decision, Queued, decide
 from app.training.model.preemption import Preemptible, giving_way
 from app.training.model.queue_order import QueuePolicy
@@ -81,8 +81,8 @@ def urgent(name: str, gpus: int = 4, priority: Priority = HIGH, *, backfill: boo
 def test_the_first_that_waits_for_room_is_made_some_and_says_so() -> None:
     made = decision(urgent("first"), urgent("second"))
     assert (made.admitted, made.giving_way) == ((), ("b",))
-    assert made.reasons["first"] == Waiting(WaitingCode.GPUS, {"free": 0, "needed": 4, "giving_way": 1})
-    assert made.reasons["second"] == Waiting(WaitingCode.BEHIND)
+    assert made.reasons["first"] == WaitingReason(WaitingCode.GPUS, {"free": 0, "needed": 4, "giving_way": 1})
+    assert made.reasons["second"] == WaitingReason(WaitingCode.BEHIND)
 
 
 def test_nobody_takes_what_is_left_for_it_by_backfill() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.training.model import Demand, Node, Waiting, WaitingCode
+from app.training.model import Demand, Node, WaitingCode, WaitingReason
 from app.training.model.gang import Queued, decide
 from app.training.service.views import in_words
 
@@ -92,7 +92,7 @@ SENTENCES: list[tuple[WaitingCode, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("code", "facts", "sentence"), SENTENCES)
 def test_a_reason_is_a_sentence(code: WaitingCode, facts: dict[str, Any], sentence: str) -> None:
-    assert in_words(Waiting(code, facts)) == sentence
+    assert in_words(WaitingReason(code, facts)) == sentence
 
 
 def test_every_reason_has_its_sentence() -> None:
@@ -101,7 +101,7 @@ def test_every_reason_has_its_sentence() -> None:
 
 @pytest.mark.parametrize("code", WaitingCode)
 def test_a_reason_that_lacks_its_facts_is_said_all_the_same(code: WaitingCode) -> None:
-    assert in_words(Waiting(code)).startswith("waiting: ")
+    assert in_words(WaitingReason(code)).startswith("waiting: ")
 
 
 @pytest.mark.parametrize(

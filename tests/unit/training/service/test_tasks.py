@@ -15,7 +15,17 @@ from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
 from app.training.errors import BadSpec, LogMissing, TaskFinished, TaskNotFound, TaskNotReleasable
-from app.training.model import RELEASE_AFTER, Attempt, Event, Priority, State, Task, Waiting, WaitingCode, submission_id
+from app.training.model import (
+    RELEASE_AFTER,
+    Attempt,
+    Event,
+    Priority,
+    State,
+    Task,
+    WaitingCode,
+    WaitingReason,
+    submission_id,
+)
 from app.training.service import Tasks, TaskView, TrainingOptions, submission
 from app.training.store import TaskIdTaken
 
@@ -393,7 +403,7 @@ def test_a_task_is_shown_while_the_disk_is_away(
 def test_how_many_come_first_is_counted_when_it_is_asked_for(tasks: Tasks, task: Task, database: Database) -> None:
     second, _ = tasks.submit("alice", SPEC, now=NOW)
     with database.write() as conn:
-        store.apply(conn, second, Event.WAIT, AT, waiting=Waiting(WaitingCode.BEHIND))
+        store.apply(conn, second, Event.WAIT, AT, waiting=WaitingReason(WaitingCode.BEHIND))
     assert tasks.get("alice", second.task_id).waiting_reason == "waiting: 1 task comes first"
     tasks.changes.cancel("alice", task.task_id, now=NOW)
     listed, _ = tasks.page("alice", store.TaskFilter())

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from modelmill_client import timing
+from modelmill_client import waits
 from modelmill_client._async.stored_job import AsyncStoredJob
 from modelmill_client.errors import JobFailed, NoStream, Unreachable, WaitedEnough, error_of
 from modelmill_client.event_stream import EventParser
@@ -107,13 +107,13 @@ class AsyncJob(AsyncStoredJob):
                     if self.has_ended:
                         return
             except Unreachable as error:
-                if time.monotonic() - heard_at > timing.PATIENCE_S:
+                if time.monotonic() - heard_at > waits.PATIENCE_S:
                     raise
                 has_stream = has_stream and not isinstance(error, NoStream)
             finally:
                 await records.aclose()
             _require_time(deadline)
-            await asyncio.sleep(timing.POLL_S)
+            await asyncio.sleep(waits.POLL_S)
 
     async def cancel(self) -> AsyncJob:
         """End it, queued or running. Raises Conflict when it has ended already."""
@@ -162,7 +162,7 @@ class AsyncJob(AsyncStoredJob):
 
     async def _frames(self, deadline: float | None) -> AsyncIterator[Record]:
         """The frames of one stream. Ends when the stream does."""
-        timeout = httpx.Timeout(connect=5, read=timing.SILENCE_S, write=30, pool=5)
+        timeout = httpx.Timeout(connect=5, read=waits.SILENCE_S, write=30, pool=5)
         headers, parser = {"Accept": "text/event-stream"}, EventParser()
         path = f"{self._path}/events"
         async with self._transport.answer("GET", path, headers=headers, timeout=timeout) as answer:

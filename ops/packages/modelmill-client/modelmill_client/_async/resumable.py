@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from modelmill_client import timing
+from modelmill_client import waits
 from modelmill_client._async.transport import AsyncTransport, OnBytes
 from modelmill_client.errors import ApiError, ModelmillError, Unreachable
 
@@ -46,7 +46,7 @@ async def send_file(transport: AsyncTransport, field: str, path: Path, on_bytes:
             tries += 1
             if tries > transport.retries or not _can_go_on(error):
                 raise
-            await asyncio.sleep(timing.pause_s(tries, str(error.detail.get("retry_after_s", ""))))
+            await asyncio.sleep(waits.pause_s(tries, str(error.detail.get("retry_after_s", ""))))
             stood = offset
             offset, key = await _stands(transport, location)
             tries = 0 if offset > stood else tries

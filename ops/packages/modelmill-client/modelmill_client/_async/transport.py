@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import httpx
 
-from modelmill_client import timing
+from modelmill_client import waits
 from modelmill_client.errors import ApiError, BadUrl, Damaged, Unreachable, error_of
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -78,7 +78,7 @@ class AsyncTransport:
                 if tries > self.retries or not error.can_retry:
                     raise
                 retry_after = str(error.detail.get("retry_after_s", ""))
-            await asyncio.sleep(timing.pause_s(tries, retry_after))
+            await asyncio.sleep(waits.pause_s(tries, retry_after))
 
     async def save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
         """Download into target, under another name until its SHA-256 has been checked. Raises Damaged."""

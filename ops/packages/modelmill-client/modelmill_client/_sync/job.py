@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from modelmill_client import timing
+from modelmill_client import waits
 from modelmill_client._sync.stored_job import StoredJob
 from modelmill_client.errors import JobFailed, NoStream, Unreachable, WaitedEnough, error_of
 from modelmill_client.event_stream import EventParser
@@ -107,13 +107,13 @@ class Job(StoredJob):
                     if self.has_ended:
                         return
             except Unreachable as error:
-                if time.monotonic() - heard_at > timing.PATIENCE_S:
+                if time.monotonic() - heard_at > waits.PATIENCE_S:
                     raise
                 has_stream = has_stream and not isinstance(error, NoStream)
             finally:
                 records.close()
             _require_time(deadline)
-            time.sleep(timing.POLL_S)
+            time.sleep(waits.POLL_S)
 
     def cancel(self) -> Job:
         """End it, queued or running. Raises Conflict when it has ended already."""
@@ -162,7 +162,7 @@ class Job(StoredJob):
 
     def _frames(self, deadline: float | None) -> Iterator[Record]:
         """The frames of one stream. Ends when the stream does."""
-        timeout = httpx.Timeout(connect=5, read=timing.SILENCE_S, write=30, pool=5)
+        timeout = httpx.Timeout(connect=5, read=waits.SILENCE_S, write=30, pool=5)
         headers, parser = {"Accept": "text/event-stream"}, EventParser()
         path = f"{self._path}/events"
         with self._transport.answer("GET", path, headers=headers, timeout=timeout) as answer:

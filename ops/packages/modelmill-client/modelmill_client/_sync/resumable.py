@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from modelmill_client import timing
+from modelmill_client import waits
 from modelmill_client._sync.transport import OnBytes, Transport
 from modelmill_client.errors import ApiError, ModelmillError, Unreachable
 
@@ -47,7 +47,7 @@ def send_file(transport: Transport, field: str, path: Path, on_bytes: OnBytes) -
             tries += 1
             if tries > transport.retries or not _can_go_on(error):
                 raise
-            time.sleep(timing.pause_s(tries, str(error.detail.get("retry_after_s", ""))))
+            time.sleep(waits.pause_s(tries, str(error.detail.get("retry_after_s", ""))))
             stood = offset
             offset, key = _stands(transport, location)
             tries = 0 if offset > stood else tries

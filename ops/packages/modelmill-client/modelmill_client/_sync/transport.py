@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import httpx
 
-from modelmill_client import timing
+from modelmill_client import waits
 from modelmill_client.errors import ApiError, BadUrl, Damaged, Unreachable, error_of
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -79,7 +79,7 @@ class Transport:
                 if tries > self.retries or not error.can_retry:
                     raise
                 retry_after = str(error.detail.get("retry_after_s", ""))
-            time.sleep(timing.pause_s(tries, retry_after))
+            time.sleep(waits.pause_s(tries, retry_after))
 
     def save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
         """Download into target, under another name until its SHA-256 has been checked. Raises Damaged."""

@@ -4,7 +4,7 @@ were late again and again, links that became slower. The delay grows each time. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from app.kit.backoff import GrowingPause
 
@@ -15,7 +15,9 @@ LIGHTER = 0.85
 """A plan with at most this share of a load that was too much is another one."""
 FREED = 0.25
 """Of a node's processor: if others use so much less of it, a load that was too much may fit."""
-BARS_KEPT = 20
+MOST_KEPT = 20
+NODE = "node "
+"""Begins the stored keys of nodes."""
 PROBE_FACTOR = 2.0
 """Factor on the current bandwidth at which a slowed link is tried again, and on that, up to its former one."""
 MOMENT_S = 4.0
@@ -26,8 +28,31 @@ RISEN = 0.8
 """A link with this share of its former bandwidth counts as recovered."""
 
 
-class Cooldown:
-    """Pauses, all times in seconds.
+class Overload(TypedDict):
+    """Models that were too much for their nodes."""
+
+    load: float
+    """The least load that was too much, in any unit."""
+    until: float
+    wait: float
+    """The length of the pause, in seconds."""
+    others: dict[str, float]
+    """Node → the share of its processor that others used, 0..1."""
+
+
+class FallenLink(TypedDict):
+    """A link that became slower."""
+
+    was: float
+    """Mbit/s before."""
+    next: float
+    """When it is tried again."""
+    wait: float
+    """Seconds from that attempt to the one after it."""
+
+
+class Backoffs:
+    """Nodes, models on nodes and links, each with the pause for which it is avoided. All times are in seconds.
 
     Args:
         state: The policy's state: `patience` in it is read and changed in place.
@@ -37,19 +62,18 @@ class Cooldown:
     def __init__(self, state: dict[str, Any], now: float) -> None:
         stored = state.setdefault("patience", {})
         self.now = now
-        self.bars: dict[str, list[float]] = stored.setdefault("bars", {})
-        """`node <name>` → [end of the pause, its length]."""
-        self.overloads: dict[str, dict[str, Any]] = stored.setdefault("overloads", {})
-        """Models and their nodes → {load: that was too much, until, wait, others: node → the share of it that others
-        used}."""
-        self.fallen: dict[str, dict[str, float]] = stored.setdefault("fallen", {})
-        """node → {was: Mbit/s before it slowed down, next: when it is tried, wait: the pause after that}."""
+        self.node_pauses: dict[str, list[float]] = stored.setdefault("bars", {})
+        """`node <name>` → [end of the pause, its length]. Stored states may have keys of former versions."""
+        self.overloads: dict[str, Overload] = stored.setdefault("overloads", {})
+        """By models and their nodes."""
+        self.fallen: dict[str, FallenLink] = stored.setdefault("fallen", {})
+        """By node."""
         self.moments: list[list[float]] = stored.setdefault("moments", [])
         """Of the nodes in use: [begin, end, seconds of the video that were late]."""
         self.moments[:] = [moment for moment in self.moments if now - MOMENTS_S <= moment[0] <= now]
-        for key, (until, wait) in list(self.bars.items()):
+        for key, (until, wait) in list(self.node_pauses.items()):
             if until > now + wait:
-                del self.bars[key]
+                del self.node_pauses[key]
         for key, overload in list(self.overloads.items()):
             if overload["until"] > now + overload["wait"]:
                 del self.overloads[key]
@@ -73,21 +97,21 @@ class Cooldown:
         """Seconds of the video of the last minute that were late at several moments; 0 if there was only one."""
         return sum(moment[2] for moment in self.moments) if len(self.moments) > 1 else 0.0
 
-    def bar(self, node: str, least_s: float = 0.0) -> None:
+    def bar_node(self, node: str, least_s: float = 0.0) -> None:
         """Bars a node, each time for longer."""
-        key = f"node {node}"
-        wait = max(least_s, PAUSE.after(self.bars[key][1] if key in self.bars else 0.0))
-        self.bars[key] = [self.now + wait, wait]
-        for old in sorted(self.bars, key=lambda name: self.bars[name][0])[:-BARS_KEPT]:
-            del self.bars[old]
+        key = f"{NODE}{node}"
+        wait = max(least_s, PAUSE.after(self.node_pauses[key][1] if key in self.node_pauses else 0.0))
+        self.node_pauses[key] = [self.now + wait, wait]
+        for old in sorted(self.node_pauses, key=lambda name: self.node_pauses[name][0])[:-MOST_KEPT]:
+            del self.node_pauses[old]
 
     @property
-    def nodes(self) -> frozenset[str]:
+    def barred_nodes(self) -> frozenset[str]:
         """Names of the currently barred nodes."""
         return frozenset(
-            key.removeprefix("node ")
-            for key, (until, _) in self.bars.items()
-            if key[:5] == "node " and self.now < until
+            key.removeprefix(NODE)
+            for key, (until, _) in self.node_pauses.items()
+            if key.startswith(NODE) and self.now < until
         )
 
     def overload(self, key: str, load: float, others: Mapping[str, float]) -> None:
@@ -105,7 +129,7 @@ class Cooldown:
         elif before:
             wait = OVERLOAD_PAUSE.after(before["wait"])
         self.overloads[key] = {"load": load, "until": self.now + wait, "wait": wait, "others": dict(others)}
-        for old in sorted(self.overloads, key=lambda name: self.overloads[name]["until"])[:-BARS_KEPT]:
+        for old in sorted(self.overloads, key=lambda name: self.overloads[name]["until"])[:-MOST_KEPT]:
             del self.overloads[old]
 
     def is_too_much(self, key: str, load: Callable[[], float]) -> bool:
@@ -128,7 +152,7 @@ class Cooldown:
             if any(others.get(node, share) <= share - FREED for node, share in overload["others"].items()):
                 del self.overloads[key]
 
-    def fell(self, node: str, was: float) -> None:
+    def note_slow_link(self, node: str, was: float) -> None:
         """Records that the link to a node slowed down.
 
         Args:
@@ -142,7 +166,7 @@ class Cooldown:
             "next": self.now + wait,
         }
 
-    def forgive(self, links: Mapping[str, Mapping[str, Any]]) -> None:
+    def forgive_links(self, links: Mapping[str, Mapping[str, Any]]) -> None:
         """Drops the links that have recovered.
 
         Args:

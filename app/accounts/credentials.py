@@ -1,4 +1,4 @@
-"""Makes the secrets that users carry, and the keyed hashes that are stored of them.
+"""The secrets that users carry, and the keyed hashes that are stored of them.
 
 A token is `mm_<id>_<secret>`: the id finds the row, the secret is compared in constant time. The secrets are random
 and long, so a fast keyed hash is enough; without the key, which is not in the database, a stolen table is worthless.

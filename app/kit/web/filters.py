@@ -1,4 +1,4 @@
-"""Formats times, sizes and numbers for pages. Pure functions of a language; `filters` are the same for Jinja."""
+"""Times, sizes and numbers as pages show them. Pure functions of a language; `filters` are the same for Jinja."""
 
 from __future__ import annotations
 
