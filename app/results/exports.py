@@ -24,7 +24,7 @@ ORIGIN: Mapping[str, type] = {"node": str, "source": str, "model_name": str, "mo
 CSV_COLUMNS = (
     *("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2"),
     *ORIGIN,
-    *("keypoints", "mask"),
+    *("keypoints", "mask", "id"),
 )
 MOST_INTEGER = 1 << 63
 """Parquet has 64 bits for one."""
@@ -69,9 +69,10 @@ def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
         for one in record.objects:
             score = "" if one.score is None else one.score
             details = [json.dumps(rows, separators=(",", ":")) if rows else "" for rows in (one.keypoints, one.mask)]
-            yield _csv_line((*facts, one.label, score, *one.box, *origin, *details))
+            track_id = "" if one.track_id is None else one.track_id
+            yield _csv_line((*facts, one.label, score, *one.box, *origin, *details, track_id))
         if not record.objects:
-            yield _csv_line((*facts, *[""] * 6, *origin, "", ""))
+            yield _csv_line((*facts, *[""] * 6, *origin, "", "", ""))
 
 
 def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
@@ -110,6 +111,7 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
         score = None if one.score is None else float(one.score)
         keypoints, mask = ([list(map(float, row)) for row in rows] or None for rows in (one.keypoints, one.mask))
         place = {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "keypoints": keypoints, "mask": mask}
+        place["id"] = _as(int, one.track_id)
         yield {**facts, "class": one.label, "score": score, **place}
     if not record.objects:
         yield facts
@@ -138,7 +140,8 @@ def _schema() -> pa.Schema:
     named |= dict.fromkeys(("x1", "y1", "x2", "y2"), number)
     named |= dict.fromkeys(("node", "source", "sample", "answered_by"), text) | {"is_hard": flag}
     named |= {"model_name": text, "model_version": integer, "plan": integer}
-    return pa.schema(named | dict.fromkeys(("keypoints", "mask"), pa.list_(pa.list_(number))))
+    named |= dict.fromkeys(("keypoints", "mask"), pa.list_(pa.list_(number)))
+    return pa.schema(named | {"id": integer})
 
 
 class _Sink(io.RawIOBase):

@@ -55,11 +55,12 @@ class RowAnswer(BaseModel):
     at: str
     """When it was answered, by the node's clock."""
     row: dict[str, Any]
-    """As its node reported it: counts, bbox in pixels of the source, labels, scores, keypoints (for each box [[x, y,
-    score], …]) and masks (for each box polygons [[x, y, x, y, …], …]) of a model that has them, size of the source as
-    [width, height], model_name and model_version of the model that answered, as far as known; of a video job pts and
-    e2e in seconds, tracked, and plan, the number (seq) of the plan by which the frame was processed; of a service
-    answered_by (edge, cloud, edge_fallback), is_hard and sample, its id."""
+    """As its node reported it: counts, bbox in pixels of the source, labels, scores, ids (for each box that of its
+    object over time, which the web server adds, or null), keypoints (for each box [[x, y, score], …]) and masks (for
+    each box polygons [[x, y, x, y, …], …]) of a model that has them, size of the source as [width, height], model_name
+    and model_version of the model that answered, as far as known; of a video job pts and e2e in seconds, tracked, and
+    plan, the number (seq) of the plan by which the frame was processed; of a service answered_by (edge, cloud,
+    edge_fallback), is_hard and sample, its id."""
 
 
 class RowsAnswer(BaseModel):

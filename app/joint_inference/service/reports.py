@@ -188,8 +188,7 @@ class Reports:
             origin = {"node": name} if (name := _origin(service, node)) else {}
             rows = [{**row, **origin} for row in report.rows]
             records = [FrameRecord(n, moment_of(row, now), row) for n, row in enumerate(rows, first)]
-            results.add_rows(conn, uid, records)
-            has_events = self.rules.judge(conn, producer_of_service(service), records, now=now) > 0
+            has_events = self.rules.take(conn, producer_of_service(service), records, now=now).event_count > 0
             is_awaited = results.has_sinks(conn, uid)
         if is_awaited:
             self.wake_sinks()

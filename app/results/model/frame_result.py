@@ -21,6 +21,7 @@ FACTS = frozenset(
         "scores",
         "keypoints",
         "masks",
+        "ids",
         "size",
         "sample",
         "answered_by",
@@ -56,10 +57,14 @@ class DetectedObject:
     mask: Sequence[Sequence[float]] = ()
     """Polygons x, y, x, y, … in pixels of the source; empty if the model has none."""
 
+    track_id: int | None = None
+    """Id of its track, the same as long as it is followed; None: it is not."""
+
     def details(self) -> dict[str, Any]:
-        """Returns keypoints and mask as JSON, each only if it has one."""
+        """Returns id, keypoints and mask as JSON, each only if it has one."""
         details = {"keypoints": self.keypoints, "mask": self.mask}
-        return {name: [list(row) for row in rows] for name, rows in details.items() if rows}
+        stated = {name: [list(row) for row in rows] for name, rows in details.items() if rows}
+        return stated if self.track_id is None else {"id": self.track_id, **stated}
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class ClassSummary:
     lowest: float | None
     """Score; None without scores."""
     highest: float | None
+    track_ids: Sequence[int]
+    """Of those that are followed."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,8 @@ class FrameRecord:
 
 def _summary(label: str, objects: Sequence[DetectedObject]) -> ClassSummary:
     scores = [one.score for one in objects if one.score is not None]
-    return ClassSummary(label, len(objects), min(scores, default=None), max(scores, default=None))
+    track_ids = [one.track_id for one in objects if one.track_id is not None]
+    return ClassSummary(label, len(objects), min(scores, default=None), max(scores, default=None), track_ids)
 
 
 @dataclass(frozen=True)
@@ -150,15 +158,23 @@ def moment_of(row: Mapping[str, Any], now: datetime) -> str:
 
 def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
     """Yields the objects of a row; invalid boxes are ignored, since a report may contain anything."""
-    labels, scores = row.get("labels"), row.get("scores")
-    boxes = row.get("bbox")
-    for place, box in enumerate(boxes if isinstance(boxes, list) else ()):
-        if isinstance(box, list) and len(box) == 4 and all(map(_is_side, box)):
-            label, score = _at(labels, place), _at(scores, place)
+    labels, scores, ids = row.get("labels"), row.get("scores"), row.get("ids")
+    for place, box in enumerate(_boxes(row)):
+        if _is_box(box):
+            label, score, track_id = _at(labels, place), _at(scores, place), _at(ids, place)
             name = label if isinstance(label, str) else ""
             keypoints = _rows(_at(row.get("keypoints"), place), 3, 3)
             mask = _rows(_at(row.get("masks"), place), 2, 6)
-            yield DetectedObject(box, name, score if is_number(score) else None, keypoints, mask)
+            known = track_id if isinstance(track_id, int) else None
+            yield DetectedObject(box, name, score if is_number(score) else None, keypoints, mask, known)
+
+
+def with_track_ids(row: Mapping[str, Any], track_ids: Sequence[int]) -> dict[str, Any]:
+    """Returns a row with the ids of its objects, as many as are given; what a node has sent as ids is dropped."""
+    remaining = iter(track_ids)
+    ids = [next(remaining, None) if _is_box(box) else None for box in _boxes(row)]
+    rest = {name: value for name, value in row.items() if name != "ids"}
+    return {**rest, "ids": ids} if track_ids else rest
 
 
 def labels_in(row: Mapping[str, Any]) -> list[str]:
@@ -173,6 +189,15 @@ def is_number(value: object) -> TypeGuard[float]:
 def _name(value: object) -> str:
     """A report may contain anything."""
     return value if isinstance(value, str) and len(value) <= MOST_CHARACTERS and value.isprintable() else ""
+
+
+def _boxes(row: Mapping[str, Any]) -> list[Any]:
+    boxes = row.get("bbox")
+    return boxes if isinstance(boxes, list) else []
+
+
+def _is_box(box: object) -> bool:
+    return isinstance(box, list) and len(box) == 4 and all(map(_is_side, box))
 
 
 def _is_side(value: object) -> bool:

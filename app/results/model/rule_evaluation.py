@@ -1,4 +1,5 @@
-"""Evaluates the rules of a producer on its rows as they arrive. Pure: state in, state and events out.
+"""Follows the objects of a producer's rows as they arrive, and evaluates its rules. Pure: state in; state, events and
+rows with the ids of their objects out.
 
 It runs in the web server, in the transaction that stores the rows, and not at the edge: rows arrive there in order,
 each once, including those that a node kept while it was disconnected. So each row is evaluated once, with the current
@@ -11,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.kit.clock import from_text
 from app.results.model.event import RuleEvent
-from app.results.model.frame_result import FrameRecord, is_number, objects_in
+from app.results.model.frame_result import FrameRecord, is_number, objects_in, with_track_ids
 from app.results.model.rule import Direction, Rule, RuleSet, Zone
 from app.results.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
 
@@ -51,7 +52,7 @@ class RuleState:
 
 @dataclass(frozen=True)
 class EvaluationState:
-    """The state of all rules for the rows of one origin: objects are followed within one picture."""
+    """The state of tracks and rules for the rows of one origin: objects are followed within one picture."""
 
     at: float | None = None
     """Of the last row, in seconds."""
@@ -85,32 +86,40 @@ class EvaluationState:
             for rule in after.rules
             if rule.name in self.rules and rule in before.rules and after.zone_of(rule) == before.zone_of(rule)
         }
-        tracks = self.tracks if before.zones == after.zones else ()
-        return replace(self, rules=kept, tracks=tracks)
+        places = {"", *(zone.name for zone in after.zones if zone in before.zones)}
+        return replace(self, rules=kept, tracks=tuple(track.within(places) for track in self.tracks))
+
+
+class Evaluation(NamedTuple):
+    state: EvaluationState
+    events: list[RuleEvent]
+    """Oldest first."""
+    records: list[FrameRecord]
+    """The rows, with the ids of their objects."""
 
 
 def evaluate(
     rule_set: RuleSet, state: EvaluationState, records: Iterable[FrameRecord], *, size: Size | None, by_pts: bool
-) -> tuple[EvaluationState, list[RuleEvent]]:
+) -> Evaluation:
     """Evaluates rows, oldest first.
 
     Args:
         size: Of the source, for rows without their own; None: unknown.
         by_pts: Time is that in the source, if a row has one; otherwise that of the node's clock.
-
-    Returns:
-        The new state, and the events, oldest first.
     """
-    events = list[RuleEvent]()
+    events, numbered = list[RuleEvent](), list[FrameRecord]()
     for record in records:
         state, last_at = _begun(state, _time_of(record, by_pts=by_pts))
         row_size = size_of_row(record.row) or size
         problem = NO_BOXES if "bbox" not in record.row else "" if row_size is not None else NO_SIZE
         objects = _objects_of(record, row_size) if row_size is not None else []
         state = replace(state, problem=problem)
-        state, held = _judged(rule_set, state, objects, last_at, record)
+        state, paired = _followed(state, objects, last_at)
+        state, held = _judged(rule_set, state, paired, record)
         events += [_event_of(rule, rule_set.zone_of(rule), record, matching) for rule, matching in held]
-    return state, events
+        track_ids = [one.track.track_id for one in paired]
+        numbered.append(replace(record, row=with_track_ids(record.row, track_ids)))
+    return Evaluation(state, events, numbered)
 
 
 def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
@@ -120,12 +129,20 @@ def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
     return replace(state, at=max(at, state.at)), state.at
 
 
+def _followed(
+    state: EvaluationState, objects: list[SeenObject], last_at: float
+) -> tuple[EvaluationState, list[Tracked]]:
+    """For one row: the state with the tracks that are not in it, and its objects with theirs."""
+    paired, lost = advance(state.tracks, objects, state.at or 0.0, last_at, state.next_track)
+    next_track = state.next_track + sum(one.before is None for one in paired)
+    return replace(state, tracks=tuple(lost), next_track=next_track), paired
+
+
 def _judged(
-    rule_set: RuleSet, state: EvaluationState, objects: list[SeenObject], last_at: float, record: FrameRecord
+    rule_set: RuleSet, state: EvaluationState, paired: list[Tracked], record: FrameRecord
 ) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
     at = state.at or 0.0
     is_new = not record.row.get("tracked")  # a stage has processed the frame; otherwise its boxes were carried over
-    paired, lost = advance(state.tracks, objects, at, last_at, state.next_track)
     tracked = [replace(one, track=_placed(one.track, rule_set.zones, at)) for one in paired]
     rules, held = dict[str, RuleState](), list[tuple[Rule, list[Tracked]]]()
     for rule in rule_set.rules:
@@ -141,9 +158,8 @@ def _judged(
         rules[rule.name] = replace(due, is_told=True, told_at=at) if fires else due
         if fires:
             held.append((rule, matching))
-    next_track = state.next_track + sum(one.before is None for one in tracked)
-    tracks = (*(one.track for one in tracked), *lost)
-    return replace(state, tracks=tracks, rules=rules, next_track=next_track), held
+    tracks = (*(one.track for one in tracked), *state.tracks)
+    return replace(state, tracks=tracks, rules=rules), held
 
 
 def _counted(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:

@@ -7,7 +7,7 @@ either place; else it counts as another object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -62,6 +62,10 @@ class Track:
         track_id, label, (x, y), (width, height), seen_at, since, speed = data
         return Track(track_id, label, (x, y), (width, height), seen_at, since, (speed[0], speed[1]) if speed else None)
 
+    def within(self, places: Collection[str]) -> Track:
+        """It is not known any more since when it has been in other areas than these."""
+        return replace(self, since={name: at for name, at in self.since.items() if name in places})
+
     def expected_at(self, at: float) -> Point:
         """Its expected position then at constant speed; its last position if that was long ago."""
         passed_s = at - self.seen_at
@@ -94,14 +98,8 @@ def advance(
         Each object with its track, in the order of the objects; and the tracks without one, as long as they are kept.
     """
     tracks = [track for track in tracks if track.seen_at >= last_at or at - track.seen_at <= KEPT_S]
-    pairs = sorted(
-        (cost, i, j)
-        for i, seen in enumerate(objects)
-        for j, track in enumerate(tracks)
-        if (cost := _cost(seen, track, at)) is not None
-    )
     track_of, taken = dict[int, int](), set[int]()
-    for _, i, j in pairs:
+    for _, i, j in sorted(_pairs(tracks, objects, at)):
         if i not in track_of and j not in taken:
             track_of[i] = j
             taken.add(j)
@@ -114,16 +112,21 @@ def advance(
     return paired, lost
 
 
-def _cost(seen: SeenObject, track: Track, at: float) -> float | None:
-    """Its distance from its last or expected position, in sides; None: too far, or another class."""
-    if seen.label != track.label:
-        return None
-    sides = [max(now, before) for now, before in zip(seen.reach, track.reach, strict=True)]
-    cost = min(
-        max(abs(now - before) / side for now, before, side in zip(seen.anchor, place, sides, strict=True))
-        for place in (track.anchor, track.expected_at(at))
-    )
-    return cost if cost <= MOST_MOVED else None
+def _pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> Iterator[tuple[float, int, int]]:
+    """Yields the distance of an object from the last or expected position of a track, in sides, and the places of both:
+    of each pair of one class that is near enough."""
+    expected = [track.expected_at(at) for track in tracks]
+    for i, seen in enumerate(objects):
+        x, y = seen.anchor
+        for j, track in enumerate(tracks):
+            if seen.label != track.label:
+                continue
+            width, height = max(seen.reach[0], track.reach[0]), max(seen.reach[1], track.reach[1])
+            (last_x, last_y), (next_x, next_y) = track.anchor, expected[j]
+            moved = max(abs(x - last_x) / width, abs(y - last_y) / height)
+            strayed = max(abs(x - next_x) / width, abs(y - next_y) / height)
+            if (cost := min(moved, strayed)) <= MOST_MOVED:
+                yield cost, i, j
 
 
 def _begun(seen: SeenObject, track_id: int, at: float) -> Tracked:

@@ -43,6 +43,13 @@ class ProducerRules:
 
 
 @dataclass(frozen=True)
+class TakenRows:
+    records: list[FrameRecord]
+    """As they are stored, oldest first."""
+    event_count: int
+
+
+@dataclass(frozen=True)
 class RuleEventPage:
     events: list[RuleEvent]
     cursor: int | None
@@ -106,7 +113,7 @@ class Rules:
         self.announce[producer.kind](uid)
         return ProducerRules(rule_set, problem)
 
-    def judge(
+    def take(
         self,
         conn: Connection,
         producer: Producer,
@@ -115,29 +122,29 @@ class Rules:
         size: Size | None = None,
         by_pts: bool = False,
         now: datetime,
-    ) -> int:
-        """Evaluates new rows, in the transaction that stores them, which has locked the producer.
+    ) -> TakenRows:
+        """Stores new rows, whose objects are followed, and evaluates them, in a transaction that has locked the
+        producer.
 
         Args:
             records: oldest first; none: nothing is read.
             size: of the source, for rows without their own; None: unknown.
             by_pts: see evaluate.
-
-        Returns:
-            The number of events.
         """
-        rule_set = store.get_rules(conn, producer.uid) if records else None
-        if rule_set is None or not rule_set.rules:
-            return 0
-        events = list[RuleEvent]()
+        if not records:
+            return TakenRows([], 0)
+        rule_set = store.get_rules(conn, producer.uid) or RuleSet()
+        events, stored = list[RuleEvent](), list[FrameRecord]()
         for origin, group in groupby(sorted(records, key=_origin), _origin):
             state = store.rule_state_of(conn, producer.uid, origin)
-            state, held = evaluate(rule_set.of(*origin), state, group, size=size, by_pts=by_pts)
-            store.put_rule_state(conn, producer.uid, origin, state)
-            events += held
+            evaluation = evaluate(rule_set.of(*origin), state, group, size=size, by_pts=by_pts)
+            store.put_rule_state(conn, producer.uid, origin, evaluation.state)
+            events += evaluation.events
+            stored += evaluation.records
+        store.add_rows(conn, producer.uid, stored)
         for event in sorted(events, key=lambda event: event.n_loop):
             _publish(conn, producer, store.add_rule_event(conn, producer.uid, event, to_text(now)))
-        return len(events)
+        return TakenRows(sorted(stored, key=lambda record: record.n_loop), len(events))
 
     def events(
         self,

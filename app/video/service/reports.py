@@ -157,9 +157,13 @@ class Reports:
         added = sorted(
             (result for result in report.results if result["n_loop"] > job.n_loop), key=lambda result: result["n_loop"]
         )
+        records = [FrameRecord(row["n_loop"], moment_of(row, now), row) for row in added]
+        size = size_in(stored.generator_output)
+        taken = self.rules.take(conn, producer_of_job(job), records, size=size, by_pts=not job.realtime, now=now)
         columns: dict[str, Any] = {"report_seq": report.seq, "reported_at": at}
         if added:
-            columns |= {"results": [*job.results, *added][-RESULTS_KEPT:], "n_loop": added[-1]["n_loop"]}
+            rows = [record.row for record in taken.records]
+            columns |= {"results": [*job.results, *rows][-RESULTS_KEPT:], "n_loop": added[-1]["n_loop"]}
         if report.plan_result is not None:
             columns["plan_result"] = report.plan_result
         columns["no_signal_since"] = _silent_since(job, report, now)
@@ -168,10 +172,6 @@ class Reports:
         if report.progress is not None:
             columns["progress"] = report.progress
         store.change(conn, job.uid, **columns)
-        records = [FrameRecord(row["n_loop"], moment_of(row, now), row) for row in added]
-        result_store.add_rows(conn, job.uid, records)
-        size = size_in(stored.generator_output)
-        self.rules.judge(conn, producer_of_job(job), records, size=size, by_pts=not job.realtime, now=now)
         if report.flags is not None:
             store.change_flags(conn, job, {*report.flags, *(NODE_FLAGS & set(job.flags))}, at=at)
         store.put_measurements(conn, report.profile)

@@ -31,7 +31,7 @@ def test_rows_from_then_on_go_by_http_in_order_and_signed(env: Env, job: VideoJo
     assert headers["content-type"] == "application/cloudevents-batch+json"
     first, second = json.loads(body)
     assert (first["specversion"], first["id"], first["source"]) == ("1.0", "row/2", f"/api/v2/video/jobs/{job.uid}")
-    assert first["data"]["objects"] == [{"label": "person", "score": 0.9, "bbox": [10.0, 20.0, 30.0, 60.0]}]
+    assert first["data"]["objects"] == [{"label": "person", "score": 0.9, "bbox": [10.0, 20.0, 30.0, 60.0], "id": 1}]
     assert first["data"]["counts"] == {"up": 2, "total": 4}
     assert first["data"]["size"] == [100, 100]
     assert second["id"] == "row/3"

@@ -23,11 +23,11 @@ BY_PLAN = {"model_name": "faces", "model_version": 3, "plan": 7}
 
 def test_csv_has_the_origin_of_a_row() -> None:
     row = {"n_loop": 1, "node": "edge0", "source": "door", "bbox": [[1, 2, 3, 4]], "labels": ["cat"], "scores": [0.5]}
-    row |= BY_PLAN
+    row |= {"ids": [12], **BY_PLAN}
     head, seen, none = csv_lines([FrameRecord(1, AT, row), FrameRecord(2, AT, {**row, "bbox": [], "labels": []})])
-    assert head.endswith(",node,source,model_name,model_version,plan,keypoints,mask\n")
-    assert seen.endswith(",cat,0.5,1,2,3,4,edge0,door,faces,3,7,,\n")
-    assert none.endswith(",,,,,,,edge0,door,faces,3,7,,\n")
+    assert head.endswith(",node,source,model_name,model_version,plan,keypoints,mask,id\n")
+    assert seen.endswith(",cat,0.5,1,2,3,4,edge0,door,faces,3,7,,,12\n")
+    assert none.endswith(",,,,,,,edge0,door,faces,3,7,,,\n")
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,14 @@ def test_no_class_is_a_formula_to_a_spreadsheet() -> None:
     row = {"n_loop": 1, "bbox": [[-1.0, 2.0, 3.0, 4.0]], "labels": [HREF], "scores": [0.5]}
     _, line = csv_lines([FrameRecord(1, AT, row)])
     assert f'"\'{HREF.replace(chr(34), chr(34) * 2)}"' in line
-    assert line.endswith("0.5,-1.0,2.0,3.0,4.0,,,,,,,\n"), "numbers are as they were"
+    assert line.endswith("0.5,-1.0,2.0,3.0,4.0,,,,,,,,\n"), "numbers are as they were"
 
 
 def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monkeypatch: pytest.MonkeyPatch) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(exports, "GROUP", 2)
     two = {"bbox": [[1, 2, 3, 4], [5.5, 6, 7, 8]], "labels": ["car", HREF], "scores": [0.5, None], "pts": 2, "total": 2}
+    two["ids"] = [7, None]
     of_service = {"bbox": [], "node": "edge0", "sample": "a1", "answered_by": "cloud", "is_hard": True, "pts": "odd"}
     of_service |= {"source": "door", **BY_PLAN}
     records = [FrameRecord(1, AT, two), FrameRecord(2, AT, of_service), FrameRecord(3, AT, {})]
@@ -64,6 +65,7 @@ def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monk
     first, second, third, fourth = table.to_pylist()
     assert (first["frame"], first["pts_s"], first["counts"], first["class"]) == (1, 2.0, [("total", 2.0)], "car")
     assert first["at"] == datetime(2026, 11, 22, 8, tzinfo=UTC)
+    assert table["id"].to_pylist() == [7, None, None, None]
     assert (second["class"], second["score"], second["x1"], second["y2"]) == (HREF, None, 5.5, 8.0)
     assert (third["answered_by"], third["is_hard"], third["node"], third["sample"]) == ("cloud", True, "edge0", "a1")
     assert (third["source"], {name: third[name] for name in BY_PLAN}) == ("door", BY_PLAN)

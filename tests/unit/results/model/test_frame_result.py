@@ -51,9 +51,14 @@ def test_what_is_no_box_is_passed_over(row: dict[str, Any]) -> None:
 
 
 def test_objects_are_summed_up_by_class_the_most_frequent_first() -> None:
-    boxes = {"bbox": [[0, 0, 1, 1]] * 3, "labels": ["dog", "cat", "cat"], "scores": [0.5, 0.9, 0.7]}
-    assert record(**boxes).classes == [ClassSummary("cat", 2, 0.7, 0.9), ClassSummary("dog", 1, 0.5, 0.5)]
-    assert record(bbox=[[0, 0, 1, 1]] * 2).classes == [ClassSummary("", 2, None, None)]
+    boxes = {
+        "bbox": [[0, 0, 1, 1]] * 3,
+        "labels": ["dog", "cat", "cat"],
+        "scores": [0.5, 0.9, 0.7],
+        "ids": [7, 8, None],
+    }
+    assert record(**boxes).classes == [ClassSummary("cat", 2, 0.7, 0.9, [8]), ClassSummary("dog", 1, 0.5, 0.5, [7])]
+    assert record(bbox=[[0, 0, 1, 1]] * 2).classes == [ClassSummary("", 2, None, None, [])]
     assert record().classes == []
 
 

@@ -41,7 +41,7 @@ def judge(
     """Of several reports, between which the state is stored as JSON."""
     state, events = EvaluationState(), list[RuleEvent]()
     for records in reports:
-        state, more = evaluate(rule_set, state, records, size=size, by_pts=by_pts)
+        state, more, _ = evaluate(rule_set, state, records, size=size, by_pts=by_pts)
         state = EvaluationState.from_json(json.loads(json.dumps(state.to_json())))
         events += more
     return events
@@ -147,12 +147,32 @@ def test_each_object_has_an_id_of_its_own_in_the_job() -> None:
 
 def test_what_an_older_version_remembers_of_rules_is_kept_and_its_objects_are_new() -> None:
     rules = RuleSet((), (Rule("come"),))
-    state, (event,) = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    state, (event,), _ = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
     older = {name: value for name, value in state.to_json().items() if name != "next_track"}
     older["tracks"] = [["person", [0.7, 0.6], [0.2, 0.4], ZERO, {"": ZERO}]]
-    state, events = evaluate(rules, EvaluationState.from_json(older), [row(2, IN)], size=SIZE, by_pts=False)
+    state, events, _ = evaluate(rules, EvaluationState.from_json(older), [row(2, IN)], size=SIZE, by_pts=False)
     assert (events, [track.track_id for track in state.tracks]) == ([], [1])
     assert event.objects[0]["track"] == 1
+
+
+def test_each_row_gets_the_ids_of_its_objects_also_without_rules_and_over_other_zones() -> None:
+    state, _, records = evaluate(RuleSet(), EvaluationState(), [row(1, FAR, IN), row(2, IN)], size=SIZE, by_pts=False)
+    assert [record.row["ids"] for record in records] == [[1, 2], [2]]
+    after = RuleSet((DOOR,), (Rule("come", zone="door"),))
+    state = state.following(RuleSet(), after)
+    odd = row(3, IN, ids=[99], bbox=["x", [650, 100, 750, 300]], labels=["", "person"])
+    state, events, records = evaluate(after, state, [odd, row(4)], size=SIZE, by_pts=False)
+    assert [record.row.get("ids") for record in records] == [[None, 2], None]
+    assert [event.objects[0]["track"] for event in events] == [2]
+    assert [one.details() for one in records[0].objects] == [{"id": 2}]
+
+
+def test_an_object_has_not_been_in_an_area_that_was_moved() -> None:
+    rules = RuleSet((DOOR,), (Rule("loiter", zone="door", dwell_s=5, cooldown_s=0),))
+    state, _, _ = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    moved = rules.with_zone(Zone("door", ((0.4, 0.0), *DOOR.points[1:])))
+    _, events, _ = evaluate(moved, state.following(rules, moved), [row(6, IN), row(11, IN)], size=SIZE, by_pts=False)
+    assert [event.n_loop for event in events] == [11]
 
 
 def test_slow_rows_are_no_gaps_and_long_gaps_are() -> None:
@@ -169,11 +189,11 @@ def test_the_size_is_that_of_the_row_before_that_of_the_source() -> None:
 
 def test_it_says_why_no_rule_can_hold() -> None:
     rule_set = RuleSet((), (Rule("come"),))
-    state, _ = evaluate(rule_set, EvaluationState(), [row(1, IN)], size=None, by_pts=False)
+    state, _, _ = evaluate(rule_set, EvaluationState(), [row(1, IN)], size=None, by_pts=False)
     assert state.problem == NO_SIZE
-    state, _ = evaluate(rule_set, state, [FrameRecord(2, row(2).at, {"total": 3})], size=SIZE, by_pts=False)
+    state, _, _ = evaluate(rule_set, state, [FrameRecord(2, row(2).at, {"total": 3})], size=SIZE, by_pts=False)
     assert state.problem == NO_BOXES
-    state, events = evaluate(rule_set, state, [row(3, IN)], size=SIZE, by_pts=False)
+    state, events, _ = evaluate(rule_set, state, [row(3, IN)], size=SIZE, by_pts=False)
     assert (state.problem, len(events)) == ("", 1)
 
 
@@ -188,11 +208,11 @@ def test_a_file_that_is_read_faster_is_judged_by_its_own_time() -> None:
 
 def test_rules_that_stay_keep_their_cool_down_and_others_begin_anew() -> None:
     before = RuleSet((DOOR, GATE), (Rule("come", zone="door"), Rule("all")))
-    state, events = evaluate(before, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    state, events, _ = evaluate(before, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
     assert [event.rule for event in events] == ["come", "all"]
     moved = Zone("door", ((0.4, 0.0), *DOOR.points[1:]))
     after = before.with_zone(moved)
-    _, events = evaluate(after, state.following(before, after), [row(9, IN)], size=SIZE, by_pts=False)
+    _, events, _ = evaluate(after, state.following(before, after), [row(9, IN)], size=SIZE, by_pts=False)
     assert [event.rule for event in events] == ["come"], "its zone is another one"
 
 
