@@ -48,7 +48,7 @@ class ResultConversions:
         self.conversion.submissions.check_toolchain(_checked(name, options).options)
 
     def convert(self, request: ConversionRequest) -> str:
-        """Raises BadInput, PathRefused, FileMissing, NoImages, TooManyJobs, … like uploads and submissions."""
+        """Raises BadInput, PathRefused, FileMissing, NoSamples, TooManyJobs, … like uploads and submissions."""
         if request.job_id and self.conversion.jobs.several([request.job_id], request.user):
             return request.job_id
         submission = _checked(request.name, request.options)

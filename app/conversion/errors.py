@@ -129,16 +129,16 @@ class ZipBomb(TooLarge):
     code = "IMAGES_ZIP_BOMB"
 
 
-class ImagesTooLarge(TooLarge):
+class SamplesTooLarge(TooLarge):
     code = "IMAGES_TOO_LARGE"
 
 
-class NoImages(BadInput):
+class NoSamples(BadInput):
     code = "IMAGES_NONE"
 
 
-class DamagedImage(BadInput):
-    """Some images cannot be read; they are named, and the rest is used only if the user allows it."""
+class DamagedSamples(BadInput):
+    """Some samples cannot be read; they are named, and the rest is used only if the user allows it."""
 
     code = "IMAGES_DAMAGED"
 

@@ -11,7 +11,7 @@ from multipart import MultipartSegment
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.conversion.schemas import StoredFile, UploadAnswer
 from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import BadRequest
@@ -75,10 +75,10 @@ class FileReceiver:
             self.storing.result()  # it failed: say so now and not after the last byte
 
     async def end(self) -> None:
-        """Wait until all is stored. Raises NoImages without any file, BadRequest for weights without their model."""
+        """Wait until all is stored. Raises NoSamples without any file, BadRequest for weights without their model."""
         await self._finish()
         if not self.stored:
-            raise NoImages("The upload holds no file.", hint="Send `model`, `images` or both.")
+            raise NoSamples("The upload holds no file.", hint="Send `model`, `images` or both.")
         if "weights" in self.stored and "model" not in self.stored:
             raise BadRequest("These are weights without their model.", hint="Send the .onnx file too, as `model`.")
 

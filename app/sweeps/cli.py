@@ -125,9 +125,9 @@ def _uploaded(context: typer.Context, url: str | None, folder: Path, each: dict[
     from app.conversion.cli.conversion import bundled, packed, require_file
     from app.conversion.cli.service import client_of
 
-    model, images = folder / str(each["model"]), folder / str(each["images"])
+    model, samples = folder / str(each["model"]), folder / str(each["images"])
     require_file(model, "model")
-    with client_of(context, url) as client, bundled(model) as whole, packed([images]) as pictures:
+    with client_of(context, url) as client, bundled(model) as whole, packed([samples]) as pictures:
         keys = client.upload(whole, pictures)
     name, options = str(each.get("name", model.stem)), dict(each.get("options") or {})
     return {"name": name, "model_key": keys["model_key"], "quant_key": keys["quant_key"], "options": options}

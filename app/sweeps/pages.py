@@ -145,7 +145,7 @@ def _new(request: Request, given: SweepForm, error: ModelmillError | None = None
 
 
 def _bases(request: Request) -> list[JobRecord]:
-    """Returns jobs whose model and images a sweep can use: those of the host toolchain, whose options the form
+    """Returns jobs whose model and samples a sweep can use: those of the host toolchain, whose options the form
     knows."""
     job_filter = JobFilter(toolchain=ToolchainName.HOST.value)
     jobs = conversion_of(request).jobs

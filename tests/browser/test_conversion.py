@@ -12,7 +12,7 @@ import onnx
 import pytest
 from playwright.sync_api import Error, Page, Route, expect
 
-from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
+from app.conversion.pages.new import SAMPLE_MODEL, SAMPLE_PICTURES
 from tests.harness.api import Api, has_ended, not_a_number_model, pngs, small_model
 from tests.harness.browser.drag_and_drop import drop
 from tests.harness.deployment import Deployment, submit_pending
@@ -22,13 +22,13 @@ from tests.harness.models import small
 JOB_PAGE = re.compile(r"/ui/jobs/([0-9a-f-]{36})$")
 
 
-def drop_sample(page: Page, images: Path = SAMPLE_IMAGES) -> None:
+def drop_sample(page: Page, samples: Path = SAMPLE_PICTURES) -> None:
     page.goto("/ui/jobs/new")
     model, pictures = page.locator('[data-upload="model"]'), page.locator('[data-upload="images"]')
     drop(page.locator("[data-drop-all]"), SAMPLE_MODEL)
     expect(model).to_have_class(re.compile("is-filled"))
     expect(model).to_contain_text("Opset")
-    drop(page.locator("[data-drop-all]"), images)
+    drop(page.locator("[data-drop-all]"), samples)
     expect(pictures).to_have_class(re.compile("is-filled"))
     expect(pictures.locator(".thumbs svg").first).to_be_visible()
 
@@ -62,7 +62,7 @@ def test_the_sample_is_converted_by_drag_and_drop_to_a_downloaded_nef(page: Page
 
 def test_a_dropped_folder_of_pictures_is_taken_whole(page: Page, api: Api, tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
-    with zipfile.ZipFile(SAMPLE_IMAGES) as packed:
+    with zipfile.ZipFile(SAMPLE_PICTURES) as packed:
         names = [name for name in packed.namelist() if name.endswith(".png")]
         packed.extractall(folder / "inner", names)
     (folder / "notes.txt").write_text("not a picture")
@@ -119,7 +119,7 @@ def test_pictures_to_report_on_go_into_a_folder_of_the_same_zip(page: Page, api:
 def test_pictures_to_report_on_are_refused_beside_a_zip(page: Page, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(pngs(1)[0][1])
     page.goto("/ui/jobs/new")
-    page.locator("#file-images").set_input_files(SAMPLE_IMAGES)
+    page.locator("#file-images").set_input_files(SAMPLE_PICTURES)
     expect(page.locator('[data-upload="images"]')).to_have_class(re.compile("is-filled"))
     page.get_by_text("Report pictures", exact=True).click()
     page.locator("#file-report").set_input_files(tmp_path / "a.png")

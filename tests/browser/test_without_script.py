@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from app.conversion.pages.new import SAMPLE_IMAGES, SAMPLE_MODEL
+from app.conversion.pages.new import SAMPLE_MODEL, SAMPLE_PICTURES
 from tests.browser.conftest import OpenContext
 from tests.harness.api import Api, has_ended
 
@@ -15,7 +15,7 @@ def test_a_plain_form_submits_and_a_reload_shows_the_result(open_context: OpenCo
     page = open_context(java_script_enabled=False).new_page()
     page.goto("/ui/jobs/new")
     page.locator("#file-model").set_input_files(SAMPLE_MODEL)
-    page.locator("#file-images").set_input_files(SAMPLE_IMAGES)
+    page.locator("#file-images").set_input_files(SAMPLE_PICTURES)
     page.get_by_label("Name").fill("without script")
     page.get_by_role("button", name="Convert", exact=True).click()
     page.wait_for_url(re.compile(r"/ui/jobs/[0-9a-f-]{36}$"))

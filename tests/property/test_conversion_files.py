@@ -17,7 +17,7 @@ import pytest
 from hypothesis import strategies as st
 from PIL import Image
 
-from app.conversion.errors import DamagedImage
+from app.conversion.errors import DamagedSamples
 from app.conversion.inspection import inspect_file
 from app.conversion.intake import archive as archives
 from app.conversion.intake.model_checks import check_model
@@ -117,7 +117,7 @@ def test_a_mutated_picture_is_read_or_called_damaged(kind: str, at: int, more: b
         (folder / "a.jpg").write_bytes(data)
         try:
             assert preprocess_picture(folder / "a.jpg", RGB8, RAW).shape == (1, 3, 8, 8)
-        except DamagedImage as error:
+        except DamagedSamples as error:
             assert "a.jpg" in error.message
 
 
@@ -129,7 +129,7 @@ def check_samples(folder: Path, tensor: TensorSpec) -> None:
 def test_random_bytes_in_place_of_a_sample_are_called_damaged(ending: str, data: bytes) -> None:
     with new_folder() as folder:
         (folder / f"a.{ending}").write_bytes(data)
-        with pytest.raises(DamagedImage):
+        with pytest.raises(DamagedSamples):
             check_samples(folder, RGB8)
 
 

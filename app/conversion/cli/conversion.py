@@ -14,7 +14,7 @@ from rich.console import Console
 from app.conversion.cli.progress import ProgressDisplay, make_display
 from app.conversion.cli.sources import fetched_key, is_source, stem_of
 from app.conversion.client import ArchiveClient, ConversionClient
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.errors import BadInput, ModelmillError, NotFound
@@ -42,7 +42,7 @@ class ConversionOrder:
     timeout_s: float | None = None
     no_cache: bool = False
     report_images: Path | None = None
-    """A folder of images that neither calibrate nor choose."""
+    """A folder of pictures that neither calibrate nor choose."""
 
     @property
     def stem(self) -> str:
@@ -53,8 +53,8 @@ class ConversionOrder:
 def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     """Upload the inputs and create the job. Returns its record."""
     if is_source(order.model):
-        with packed(order.images, order.report_images) as images:
-            quant_key = client.upload_pictures(images)["quant_key"]
+        with packed(order.images, order.report_images) as samples:
+            quant_key = client.upload_pictures(samples)["quant_key"]
         keys = {"model_key": fetched_key(client, order.model, display), "quant_key": quant_key}
     else:
         keys = _uploaded(client, order, display)
@@ -76,8 +76,8 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
 def _uploaded(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     path = Path(order.model)
     require_file(path, "model")
-    with bundled(path) as model, packed(order.images, order.report_images) as images:
-        total = model.stat().st_size + images.stat().st_size
+    with bundled(path) as model, packed(order.images, order.report_images) as samples:
+        total = model.stat().st_size + samples.stat().st_size
         done = 0
 
         def count(size: int) -> None:
@@ -85,7 +85,7 @@ def _uploaded(client: ConversionClient, order: ConversionOrder, display: Progres
             done += size
             display.sent(min(done, total), total)
 
-        return client.upload(model, images, count)
+        return client.upload(model, samples, count)
 
 
 def _flag(error: ApiError) -> str:
@@ -208,17 +208,17 @@ def _places(model: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def packed(images: Sequence[Path], report: Path | None = None) -> Iterator[Path]:
+def packed(samples: Sequence[Path], report: Path | None = None) -> Iterator[Path]:
     """One file with all of them: a lone file as it is; folders and several files in a temporary zip."""
     from app.conversion.sample_kinds import KINDS
 
-    for path in images:
+    for path in samples:
         if not path.exists():
             raise NotFound(
                 f"there is no {path}", hint="Reference samples are a folder, a zip, pictures, .npy or .npz files."
             )
     try:
-        with inputs.packed(images, tuple(KINDS), report) as archive:
+        with inputs.packed(samples, tuple(KINDS), report) as archive:
             yield archive
     except errors.NoImages as error:
-        raise NoImages(error.message, hint=error.hint) from error
+        raise NoSamples(error.message, hint=error.hint) from error

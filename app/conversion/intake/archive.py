@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from app.conversion.errors import BadArchive, NoImages, ZipBomb
+from app.conversion.errors import BadArchive, NoSamples, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
 from app.conversion.sample_kinds import LABELS, flattened
@@ -70,7 +70,7 @@ def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpa
 
     Raises:
         BadArchive: The upload is no zip, is damaged or encrypted, or has hostile names or links.
-        ZipBomb, ImagesTooLarge, NoImages: It contains too much, or nothing.
+        ZipBomb, SamplesTooLarge, NoSamples: It contains too much, or nothing.
     """
     with upload.open("rb") as file:
         head = file.read(64)
@@ -114,10 +114,10 @@ def _directory(upload: Path, head: bytes) -> list[zipfile.ZipInfo]:
         raise BadArchive(f"the reference samples are {other}", hint=f"Send {ACCEPTED}.") from error
 
 
-def _no_samples(ignored: list[str]) -> NoImages:
+def _no_samples(ignored: list[str]) -> NoSamples:
     named = ", ".join(ignored[:NAMED_AT_MOST]) + (", …" if len(ignored) > NAMED_AT_MOST else "")
     what = f"none of its {len(ignored)} files is a picture or an array ({named})" if ignored else "it is empty"
-    return NoImages(f"the zip holds no reference samples: {what}", hint=f"Send {ACCEPTED}.")
+    return NoSamples(f"the zip holds no reference samples: {what}", hint=f"Send {ACCEPTED}.")
 
 
 def _single(upload: Path, into: Path, name: str, max_bytes: int) -> Unpacked:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from app.conversion.errors import BadArchive, ImagesTooLarge, ZipBomb
+from app.conversion.errors import BadArchive, SamplesTooLarge, ZipBomb
 from app.conversion.sample_kinds import KINDS, LABELS
 
 READ_ERRORS = (
@@ -80,14 +80,14 @@ def choose(directory: Sequence[zipfile.ZipInfo], zip_bytes: int, *, max_files: i
 
     Raises:
         BadArchive, ZipBomb: The zip must not be unpacked.
-        ImagesTooLarge: It holds too many samples, or too much.
+        SamplesTooLarge: It holds too many samples, or too much.
     """
     if len(directory) > max_files * ENTRIES_PER_FILE_MAX:
-        raise ImagesTooLarge(f"the zip has {len(directory)} entries", hint=f"At most {max_files} samples are taken.")
+        raise SamplesTooLarge(f"the zip has {len(directory)} entries", hint=f"At most {max_files} samples are taken.")
     files = plain_files(directory)
     samples = [entry for entry in files if PurePosixPath(entry.name).suffix.lower() in KINDS]
     if len(samples) > max_files:
-        raise ImagesTooLarge(
+        raise SamplesTooLarge(
             f"the zip holds {len(samples)} samples; at most {max_files} are taken",
             hint="Fewer, well chosen samples calibrate as well: a few hundred are plenty.",
             detail={"files": len(samples), "max_files": max_files},
@@ -127,7 +127,7 @@ def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max
 
     Raises:
         ZipBomb: A ratio that no honest file has.
-        ImagesTooLarge: More than may be unpacked.
+        SamplesTooLarge: More than may be unpacked.
     """
     for info in infos:
         _refuse_ratio(f"{info.filename} in {what}", info.file_size, info.compress_size)
@@ -137,9 +137,9 @@ def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max
 
 
 def refuse_size(size_bytes: int, max_bytes: int) -> None:
-    """Raise ImagesTooLarge if the samples have more bytes than allowed."""
+    """Raise SamplesTooLarge if the samples have more bytes than allowed."""
     if size_bytes > max_bytes:
-        raise ImagesTooLarge(
+        raise SamplesTooLarge(
             f"the reference samples take {size_bytes:,} bytes unpacked; {max_bytes:,} are allowed",
             hint="Send fewer or smaller samples.",
             detail={"size_bytes": size_bytes, "max_bytes": max_bytes},

@@ -105,10 +105,10 @@ def preview_pictures(request: dict[str, Any], progress: Progress) -> dict[str, A
     Raises:
         BadInput: What archive.extract raises.
     """
-    images, limits = Path(request["images"]), request["limits"]
+    samples, limits = Path(request["images"]), request["limits"]
     folder = Path(request["unpack_to"])
     progress(0.0, "unpacking")
-    unpacked = extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    unpacked = extract(samples, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
     specs = request.get("inputs")
     inputs = specs and [graph.TensorSpec(entry["name"], tuple(entry["shape"]), entry["dtype"]) for entry in specs]
     measured, problem = sample_measurement.measure_samples(
@@ -118,7 +118,7 @@ def preview_pictures(request: dict[str, Any], progress: Progress) -> dict[str, A
     pictures = [asdict(picture) for picture in measured.pictures]
     return {
         "count": measured.count,
-        "size_bytes": images.stat().st_size,
+        "size_bytes": samples.stat().st_size,
         "kinds": measured.kinds,
         "formats": dict(Counter(picture.format for picture in measured.pictures)),
         "ignored": list(measured.ignored)[:NAMED_AT_MOST],

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 
-from app.conversion.errors import BadLabels, ImagesTooLarge
+from app.conversion.errors import BadLabels, SamplesTooLarge
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.archive import Unpacked, extract
 from app.conversion.intake.calibration_report import INFORMS, SampleStats
@@ -55,13 +55,13 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
         BadInput: One of the intake errors.
     """
     options = Options.model_validate(request["options"])
-    model, images, limits = Path(request["model"]), Path(request["images"]), request["limits"]
-    _refuse_large(images, limits["images_bytes"])
+    model, packed, limits = Path(request["model"]), Path(request["images"]), request["limits"]
+    _refuse_large(packed, limits["images_bytes"])
     progress(0.0, "checking the model")
     checked = check_model(model, options, max_bytes=limits["model_bytes"])
     progress(0.3, "unpacking the reference samples")
     folder = Path(request["unpack_to"])
-    unpacked = extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    unpacked = extract(packed, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
     progress(0.5, "reading the reference samples")
     recognition = checked.recognition if request.get("is_preprocess_open") and _has_pictures(unpacked) else None
     is_taken = recognition is not None and recognition.is_sure
@@ -72,7 +72,7 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
     facts = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
     labels = _checked_labels(folder, samples)
     findings = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
-    digests = {path.name: sha256_of(path) for path in (model, images)}
+    digests = {path.name: sha256_of(path) for path in (model, packed)}
     progress(1.0, "checked")
     return {
         "model": checked.facts,
@@ -125,10 +125,10 @@ def _doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
     return [{"code": "PREPROCESS_UNSURE", "message": text, "detail": recognition.to_json()}]
 
 
-def _refuse_large(images: Path, max_bytes: int) -> None:
-    size = images.stat().st_size
+def _refuse_large(packed: Path, max_bytes: int) -> None:
+    size = packed.stat().st_size
     if size > max_bytes:
-        raise ImagesTooLarge(
+        raise SamplesTooLarge(
             f"the reference samples have {size:,} bytes; {max_bytes:,} are allowed",
             hint="Send fewer or smaller samples.",
             detail={"size_bytes": size, "max_bytes": max_bytes},
@@ -137,7 +137,7 @@ def _refuse_large(images: Path, max_bytes: int) -> None:
 
 def _refuse_many(count: int, max_count: int) -> None:
     if count > max_count:
-        raise ImagesTooLarge(
+        raise SamplesTooLarge(
             f"there are {count} reference samples; at most {max_count} are taken",
             hint="Fewer, well chosen samples calibrate as well: a few hundred are plenty.",
             detail={"samples": count, "max_images": max_count},

@@ -94,13 +94,13 @@ def convert(request: Request, choice: HomeSelection) -> Response:
     """Copies the chosen files and opens the form of a new conversion with them."""
     home = home_of(request)
     model = home.locate(choice.model, field="model")
-    images = home.locate(choice.images, field="images") if choice.images else None
+    samples = home.locate(choice.images, field="images") if choice.images else None
     try:
         taken = copy_inputs(
             conversion_of(request).uploads,
             home.user,
             InputPath(home.tree(model), model.inner),
-            InputPath(home.tree(images), images.inner) if images else None,
+            InputPath(home.tree(samples), samples.inner) if samples else None,
         )
     except ModelmillError as error:
         if error.status >= 500:

@@ -36,7 +36,7 @@ from app.kit.web.public_address import reached_url
 from app.kit.web.templates import render
 from app.settings import settings_of
 
-SAMPLE_MODEL, SAMPLE_IMAGES = samples.ALL[0].model, samples.ALL[0].images
+SAMPLE_MODEL, SAMPLE_PICTURES = samples.ALL[0].model, samples.ALL[0].pictures
 FORM_BYTES = 1 << 22
 FILLED_IN = ("model_key", "model_name", "quant_key", "quant_name", "name")
 """Fields that a link may fill in; whether the uploads belong to the user is checked when they are read."""
@@ -268,7 +268,7 @@ async def pictures_part(request: Request) -> Response:
     user = user_of(request)
     view = await run_in_threadpool(new_view.pictures_view, previews_of(request), values, {}, user)
     sets = await run_in_threadpool(_sets_view, request)
-    return render(request, "conversion/_images.html", **view, **sets)
+    return render(request, "conversion/_pictures.html", **view, **sets)
 
 
 async def options_part(request: Request) -> Response:
@@ -314,7 +314,7 @@ def _submit_sample(request: Request) -> str:
     conversion, user = conversion_of(request), user_of(request)
     keys = {
         part: new_submission.stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
-        for part, path in (("model", sample.model), ("images", sample.images))
+        for part, path in (("model", sample.model), ("images", sample.pictures))
     }
     record = conversion.submissions.submit(
         Submission(

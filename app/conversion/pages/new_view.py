@@ -97,7 +97,7 @@ def pictures_view(previews: Previews, values: Values, errors: Errors, user: str)
     chosen, problem = _chosen(previews, values["quant_key"], values["quant_name"], user)
     preview: PicturesPreview | None = None
     if chosen:
-        preview = previews.images(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
+        preview = previews.pictures(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
     options, _ = new_form.options_of(_for_checks(values), open_inputs)
     findings = previews.findings(preview, model, options) if preview and options and preview.measured.count else []
     failure = problem_of(preview.failure) if preview and preview.failure else None

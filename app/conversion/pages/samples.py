@@ -17,11 +17,11 @@ class SampleCard:
 
     name: str
     model: Path
-    images: Path
+    pictures: Path
 
     @property
     def is_installed(self) -> bool:
-        return self.model.exists() and self.images.exists()
+        return self.model.exists() and self.pictures.exists()
 
 
 ALL = (

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class BatchModel:
-    """A model with its images, and the options that all its jobs share."""
+    """A model with its reference samples, and the options that all its jobs share."""
 
     name: str
     model_key: str

@@ -34,13 +34,13 @@ def calibration_sets(jobs: Jobs, user: str) -> list[CalibrationSet]:
     records, _ = jobs.page(JobFilter(), user, limit=JOBS_READ, cursor=None, max_read=JOBS_READ)
     by_digest: dict[str, CalibrationSet] = {}
     for record in records:
-        images = record.artifacts.get(object_keys.IMAGES)
-        if images is None:
+        samples = record.artifacts.get(object_keys.IMAGES)
+        if samples is None:
             continue
-        known, own = by_digest.get(images.sha256), _of(record)
+        known, own = by_digest.get(samples.sha256), _of(record)
         if known is not None:
             own = replace(known, jobs=known.jobs + 1, saturation=known.saturation or own.saturation)
-        by_digest[images.sha256] = own
+        by_digest[samples.sha256] = own
     return list(by_digest.values())[:SETS_AT_MOST]
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from app.conversion import object_keys
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.conversion.sample_kinds import KINDS, LABELS
 from app.conversion.service.intake_sandbox import IntakeSandbox
 from app.conversion.service.uploads import FileParts, FileStart, Uploads
@@ -59,20 +59,20 @@ class HomeInputs:
     quant_name: str
 
 
-def copy_inputs(uploads: Uploads, owner: str, model: InputPath, images: InputPath | None) -> HomeInputs:
+def copy_inputs(uploads: Uploads, owner: str, model: InputPath, samples: InputPath | None) -> HomeInputs:
     """Copies the inputs of a conversion from a data home; on an error nothing is kept.
 
     Args:
         model: An ONNX file, with its external weights beside it, or a zip of them.
-        images: A zip, one sample, or a folder of samples; None when they are chosen later.
+        samples: a zip, one sample, or a folder of samples; None when they are chosen later.
 
     Raises:
-        FileMissing, NotAFile, ModelTooLarge, ImagesTooLarge, TooManySamples, NoImages: An input cannot be used.
+        FileMissing, NotAFile, ModelTooLarge, SamplesTooLarge, TooManySamples, NoSamples: An input cannot be used.
     """
     with uploads.new(owner) as upload_id:
         model_key = copy_model(uploads, upload_id, model).key
-        stored = _store_pictures(uploads, upload_id, images) if images else None
-    return HomeInputs(model_key, model.name, stored.key if stored else "", images.name if images else "")
+        stored = _store_pictures(uploads, upload_id, samples) if samples else None
+    return HomeInputs(model_key, model.name, stored.key if stored else "", samples.name if samples else "")
 
 
 def copy_model(uploads: Uploads, upload_id: str, model: InputPath) -> Stored:
@@ -117,15 +117,15 @@ def is_archive(entry: Entry) -> bool:
     return entry.kind is Kind.FILE and entry.name.lower().endswith(ARCHIVE)
 
 
-def _store_pictures(uploads: Uploads, upload_id: str, images: InputPath) -> Stored:
-    if images.tree.info(images.inner).kind is not Kind.FOLDER:
-        return uploads.store_pictures(upload_id, _single(images))
-    return uploads.store_pictures(upload_id, _packed(images, uploads.settings.max_images))
+def _store_pictures(uploads: Uploads, upload_id: str, samples: InputPath) -> Stored:
+    if samples.tree.info(samples.inner).kind is not Kind.FOLDER:
+        return uploads.store_pictures(upload_id, _single(samples))
+    return uploads.store_pictures(upload_id, _packed(samples, uploads.settings.max_images))
 
 
-def _single(images: InputPath) -> FileParts:
-    yield FileStart(images.name)
-    yield from images.tree.read(images.inner)
+def _single(samples: InputPath) -> FileParts:
+    yield FileStart(samples.name)
+    yield from samples.tree.read(samples.inner)
 
 
 def _packed(folder: InputPath, max_samples: int) -> FileParts:
@@ -140,7 +140,7 @@ def _packed(folder: InputPath, max_samples: int) -> FileParts:
         yield FileStart(entry.name)
         yield from folder.tree.read(entry.path)
     if not count:
-        raise NoImages(
+        raise NoSamples(
             f"There is no reference sample in the folder {folder.name}.",
             hint=f"Samples are {', '.join(KINDS)}; or choose a zip of them.",
         )

@@ -117,7 +117,7 @@ class Previews:
             problems={name: ModelmillError.from_dict(error) for name, error in facts["problems"].items()},
         )
 
-    def images(
+    def pictures(
         self, key: str, owner: str, model: ModelPreview | None = None, shapes: Shapes | None = None
     ) -> PicturesPreview:
         """Measures the reference samples, or returns the stored measurements.

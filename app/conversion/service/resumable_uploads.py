@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.conversion import object_keys
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge
+from app.conversion.errors import ModelTooLarge, SamplesTooLarge
 from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
 from app.kit.errors import BadRequest, Conflict, ModelmillError, NotFound
@@ -58,7 +58,7 @@ class ResumableUploads:
 
         Raises:
             BadRequest: No such field, or no bytes.
-            ModelTooLarge, ImagesTooLarge: More than is accepted here.
+            ModelTooLarge, SamplesTooLarge: More than is accepted here.
             TooManyUploads: So many of this user's are unfinished.
         """
         self._check(field, length)
@@ -156,7 +156,7 @@ class ResumableUploads:
         limit, error = (
             (self.settings.max_model_bytes, ModelTooLarge)
             if field == "model"
-            else (self.settings.max_images_bytes, ImagesTooLarge)
+            else (self.settings.max_images_bytes, SamplesTooLarge)
         )
         if length > limit:
             raise error(

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.conversion import object_keys
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.errors import ModelTooLarge, NoSamples, SamplesTooLarge
 from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
@@ -169,7 +169,7 @@ class Uploads:
         try:
             return self.objects.put(object_keys.upload(upload_id, object_keys.IMAGES), _as_zip(parts), max_bytes=limit)
         except TooLarge as error:
-            raise ImagesTooLarge(
+            raise SamplesTooLarge(
                 f"The reference pictures are larger than the {limit} bytes that are accepted here.",
                 hint="A hundred typical pictures are enough to calibrate; send fewer or smaller ones.",
             ) from error
@@ -197,7 +197,7 @@ def _as_zip(parts: FileParts) -> Iterator[bytes]:
     incoming = iter(parts)
     first = next(incoming, None)
     if not isinstance(first, FileStart):
-        raise NoImages("There are no reference pictures.", hint="Send one zip, or pictures, .npy or .npz files.")
+        raise NoSamples("There are no reference pictures.", hint="Send one zip, or pictures, .npy or .npz files.")
     if not first.name.lower().endswith(".zip"):
         yield from zip_stream(_members(first, incoming))
         return

@@ -1,4 +1,4 @@
-"""The stage in the sandbox child: unpacks the images, selects the toolchain, runs it, returns plain data."""
+"""The stage in the sandbox child: unpacks the samples, selects the toolchain, runs it, returns plain data."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     }
 
 
-def _unpack(images: Path, folder: Path, limits: dict[str, int]) -> None:
+def _unpack(archive: Path, folder: Path, limits: dict[str, int]) -> None:
     """Does nothing if a process before this one has done it."""
     from app.conversion.intake.archive import extract
 
-    if folder.exists() and not images.exists():
+    if folder.exists() and not archive.exists():
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    extract(images, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
-    images.unlink()
+    extract(archive, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    archive.unlink()
 
 
 def _toolchain(name: ToolchainName, kneron_python: Path) -> Toolchain:

@@ -182,7 +182,7 @@ class StageRunner:
         return {
             "stage": space.stage.value,
             "work_dir": str(space.folder),
-            "images": str(space.images) if space.images else None,
+            "images": str(space.samples) if space.samples else None,
             "options": space.record.options.model_dump(mode="json"),
             "notes": notes_of(space.record),
             "threads": self.settings.threads,
@@ -193,7 +193,7 @@ class StageRunner:
 
     def _triage(self, space: Workspace, running: RunningStage, error: ModelmillError) -> dict[str, Artifact]:
         """Narrows down a toolchain crash: the smallest part of the model on which it still crashes, as an artifact."""
-        if not is_crash(error) or space.images is None or space.model.stat().st_size > MODEL_BYTES_MOST:
+        if not is_crash(error) or space.samples is None or space.model.stat().st_size > MODEL_BYTES_MOST:
             return {}
         triage = TriageRunner(self.sandbox, space, self._request(space), self._places(space.record), running)
         try:

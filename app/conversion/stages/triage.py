@@ -18,7 +18,7 @@ from typing import Any
 
 from app.conversion.object_keys import MODEL
 from app.conversion.stages.heartbeat import RunningStage
-from app.conversion.stages.workspace import IMAGES_IN_SCRATCH, Workspace
+from app.conversion.stages.workspace import SAMPLES_IN_SCRATCH, Workspace
 from app.conversion.toolchains.base import SCRATCH
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageCrashed
@@ -155,12 +155,12 @@ class TriageRunner:
         scratch.mkdir(parents=True)
         name = MODEL if self._space.stage.before is None else self._space.model.name
         shutil.copyfile(part.model, folder / name)
-        shutil.copyfile(part.samples, scratch / IMAGES_IN_SCRATCH)
+        shutil.copyfile(part.samples, scratch / SAMPLES_IN_SCRATCH)
         options = {**self._request["options"], "input_shapes": {}}
         request = {
             **self._request,
             "work_dir": str(folder),
-            "images": str(scratch / IMAGES_IN_SCRATCH),
+            "images": str(scratch / SAMPLES_IN_SCRATCH),
             "options": options,
             "notes": [],
         }

@@ -22,7 +22,7 @@ from app.kit.objects import ObjectStore, Stored, StoreFull
 from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfDisk, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.leftovers import file_within, remove_tree
 
-IMAGES_IN_SCRATCH = "quant"
+SAMPLES_IN_SCRATCH = "quant"
 LEAST_FREE_BYTES = 1 << 20
 OTHER_CAUSES = (StageCancelled, StageOutOfDisk, StageOutOfMemory, StageTimedOut)
 
@@ -46,9 +46,9 @@ class Workspace:
         self._remove()
 
     @property
-    def images(self) -> Path | None:
-        """The packed reference pictures, for the stages that use them."""
-        return None if self.stage is Stage.NEF else self.folder / SCRATCH / IMAGES_IN_SCRATCH
+    def samples(self) -> Path | None:
+        """The packed reference samples, for the stages that use them."""
+        return None if self.stage is Stage.NEF else self.folder / SCRATCH / SAMPLES_IN_SCRATCH
 
     @property
     def model(self) -> Path:
@@ -67,8 +67,8 @@ class Workspace:
         job_id, before = self.record.job_id, self.stage.before
         key = object_keys.result(job_id, before) if before else object_keys.input_(job_id, object_keys.MODEL)
         self.objects.get_file(key, self.model)
-        if self.images is not None:
-            self.objects.get_file(object_keys.input_(job_id, object_keys.IMAGES), self.images)
+        if self.samples is not None:
+            self.objects.get_file(object_keys.input_(job_id, object_keys.IMAGES), self.samples)
         for name, artifact in self.record.artifacts.items():
             if before and name.startswith(f"{before.step}.meta."):
                 self.objects.get_file(artifact.key, self.folder / f"out.{name}")

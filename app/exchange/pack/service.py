@@ -123,8 +123,8 @@ class Packs:
         """Creates everything else in the sandbox, and returns its entries of the manifest."""
         get = self._conversion.jobs.objects.get_file
         get(record.artifacts["out.nef"].key, contents / "out.nef")
-        images = folder / object_keys.IMAGES
-        get(object_keys.input_(record.job_id, object_keys.IMAGES), images)
+        samples = folder / object_keys.IMAGES
+        get(object_keys.input_(record.job_id, object_keys.IMAGES), samples)
         onnx = folder / "out.onnx"
         if not _is_host(record):
             get(record.artifacts["out.onnx"].key, onnx)
@@ -133,7 +133,7 @@ class Packs:
             "folder": str(contents),
             "nef": str(contents / "out.nef"),
             "onnx": str(onnx),
-            "images": str(images),
+            "images": str(samples),
             "options": record.options.model_dump(mode="json"),
             "limits": limits,
         }

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.errors import ImagesTooLarge
+from app.conversion.errors import SamplesTooLarge
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS
 from app.inference.errors import DamagedPicture
@@ -66,7 +66,7 @@ def read_samples(path: Path, labels: Sequence[str]) -> Iterator[CalibrationSampl
         labels: names of the models' classes.
 
     Raises:
-        BadSamples, ImagesTooLarge, BadArchive, ZipBomb: The set is not valid; raised before the first sample, or at a
+        BadSamples, SamplesTooLarge, BadArchive, ZipBomb: The set is not valid; raised before the first sample, or at a
             later one.
     """
     directory = _directory(path)
@@ -187,7 +187,7 @@ def _arrays(path: Path) -> Iterator[CalibrationSample]:
         raise BadSamples("The .npz file has no pictures in an array x of 3 or 4 dimensions.", hint=WANTED)
     x, y = arrays["x"], arrays.get("y")
     if len(x) > MAX_SAMPLES:
-        raise ImagesTooLarge(f"x holds {len(x)} samples; at most {MAX_SAMPLES} are taken", hint="Send fewer.")
+        raise SamplesTooLarge(f"x holds {len(x)} samples; at most {MAX_SAMPLES} are taken", hint="Send fewer.")
     if y is not None and (y.shape != (len(x),) or not np.issubdtype(y.dtype, np.integer)):
         raise BadSamples("y is not one whole number for each sample of x.", hint=WANTED)
     for index, values in enumerate(x):

@@ -12,7 +12,7 @@ import pytest
 from app.bootstrap.container import Container, assemble
 from app.bootstrap.training_results import ResultConversions, ResultModels
 from app.conversion import object_keys
-from app.conversion.errors import NoImages, NotOnnx, TooManyJobs
+from app.conversion.errors import NoSamples, NotOnnx, TooManyJobs
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.model import HomesOptions
 from app.homes.service import Homes
@@ -108,7 +108,7 @@ def test_a_job_of_that_id_is_the_one_that_is_wanted(
         ({"name": "n" * 201}, BadInput, "name"),
         ({"model": f"{HOME}/models/none.onnx"}, FileMissing, "models/none.onnx"),
         ({"model": f"{COMMON}/datasets/digits.zip"}, NotOnnx, "ONNX"),
-        ({"images": f"{HOME}/models"}, NoImages, "no reference sample"),
+        ({"images": f"{HOME}/models"}, NoSamples, "no reference sample"),
         ({"images": "/private/users/bob/datasets/x.zip"}, PathRefused, "images: it must lie under"),
         ({"model": "/etc/passwd"}, PathRefused, "artifact: it must lie under"),
         ({"model": f"{HOME}/models/../../bob/net.onnx"}, PathRefused, "a part \\.\\."),

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Mapping
 from typing import Any
 
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import provenance, quality
@@ -46,14 +46,14 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     """Write out.bie.
 
     Raises:
-        NoImages, NotFinite, StageFailed: The model cannot be quantized.
+        NoSamples, NotFinite, StageFailed: The model cannot be quantized.
         BadInput: What reading the samples raises.
     """
     progress(0.0, "reading out.onnx")
     model = _load(request)
     source = reference_samples(request, provenance.inputs_of(model))
     if source is None:
-        raise NoImages("there are no reference samples to calibrate on")
+        raise NoSamples("there are no reference samples to calibrate on")
     samples = CachedSamples(source)
     if request.options.quantization.report_images and request.options.allow_damaged_images:
         collections.deque(samples, maxlen=0)  # after that, unreadable samples are known, and no longer among the names

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
@@ -72,7 +72,7 @@ def calibrate(
 
     Raises:
         NotFinite: A NaN or an infinity in an input or output of the model; tensor and sample are named.
-        NoImages: There is no sample.
+        NoSamples: There is no sample.
     """
     collector = _collector(model, tensors, options)
     own_outputs = [output.name for output in model.graph.output]
@@ -86,7 +86,7 @@ def calibrate(
         count += 1
         step(count, len(samples))
     if count == 0:
-        raise NoImages("there are no reference samples to calibrate on")
+        raise NoSamples("there are no reference samples to calibrate on")
     return ActivationRanges(collector.ranges(), count, collector.not_finite)
 
 

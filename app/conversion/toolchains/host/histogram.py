@@ -1,7 +1,7 @@
 """A histogram of constant size whose range grows by doubling, and two ways to derive a range from it.
 
-onnxruntime's own collectors keep the bin width of the first image, so an almost black first image makes millions of
-bins; here the number of bins is fixed and doubling the range merges neighbors exactly, so the order of the images
+onnxruntime's own collectors keep the bin width of the first sample, so an almost black first sample makes millions of
+bins; here the number of bins is fixed and doubling the range merges neighbors exactly, so the order of the samples
 matters little and memory not at all.
 """
 

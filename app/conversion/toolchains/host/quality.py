@@ -1,6 +1,6 @@
 """The quality table of a BIE: float against int8 at every output and layer, and the verdict.
 
-The images are the calibration pictures, and the report says so: users measure accuracy on other images themselves.
+The samples are those of calibration, and the report says so: users measure accuracy on others themselves.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.conversion.model.saturation import SaturationCurve, SaturationPoint
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host import quality
@@ -32,11 +32,11 @@ def saturation_curve(
         step: Called as step(numbers done, of).
 
     Raises:
-        NoImages: There are fewer than four samples.
+        NoSamples: There are fewer than four samples.
         NotFinite: A sample or the model's answer to it is no number.
     """
     if len(samples) < SAMPLES_LEAST:
-        raise NoImages(
+        raise NoSamples(
             f"{len(samples)} reference samples are too few for a curve", hint=f"Send {SAMPLES_LEAST} or more."
         )
     judges = set(range(JUDGES_SHARE - 1, len(samples), JUDGES_SHARE))

@@ -190,7 +190,7 @@ def evaluate(run: Run, ktc: Any) -> None:
 
 
 def load_calibration(paths: dict[str, list[str]]) -> dict[str, list[Any]]:
-    """{input name: [float32 array, ...]}, mapped from disk so that many images need little memory."""
+    """{input name: [float32 array, ...]}, mapped from disk so that many samples need little memory."""
     import numpy
 
     return {name: [numpy.asarray(numpy.load(path, mmap_mode="c")) for path in paths[name]] for name in paths}

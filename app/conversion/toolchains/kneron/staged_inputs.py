@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from app.conversion.errors import ImagesTooLarge, NotFinite, TooNewModel, UnsupportedInput
+from app.conversion.errors import NotFinite, SamplesTooLarge, TooNewModel, UnsupportedInput
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, StageRequest
 from app.conversion.toolchains.samples import SampleSet
@@ -116,10 +116,10 @@ def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Pat
     """Writes every preprocessed reference sample as float32 .npy files, with one sample in memory at a time.
 
     Raises:
-        ImagesTooLarge: The files would be too large.
+        SamplesTooLarge: The files would be too large.
         WrongSampleShape: A sample has another shape than the input.
         NotFinite: A sample contains NaN or infinity.
-        NoImages, DamagedImage, WrongSampleType: See SampleSet.
+        NoSamples, DamagedSamples, WrongSampleType: See SampleSet.
     """
     inputs = graph.graph_inputs(model)
     samples = SampleSet(
@@ -142,7 +142,7 @@ def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Pat
 def _check_room(shapes: dict[str, tuple[int, ...]], count: int) -> None:
     size = 4 * count * sum(math.prod(shape) for shape in shapes.values())
     if size > CALIBRATION_LIMIT:
-        raise ImagesTooLarge(
+        raise SamplesTooLarge(
             f"{count} reference samples need {size / (1 << 30):.1f} GiB; the Kneron toolchain reads them all at once",
             hint=f"Give at most {max(1, count * CALIBRATION_LIMIT // size)} samples of this size.",
         )

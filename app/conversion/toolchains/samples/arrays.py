@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.errors import DamagedImage, WrongSampleType
+from app.conversion.errors import DamagedSamples, WrongSampleType
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
 from app.inference.errors import WrongSampleShape
 from app.kit.text.plain_text import reason_of
@@ -75,7 +75,7 @@ class ArrayStack:
     count: int
 
     def samples(self) -> Iterator[Array]:
-        """Yields `count` arrays of the input's shape and type. Raises DamagedImage, WrongSampleType (NaN, infinity)."""
+        """Yields `count` arrays of the input's shape and type. Raises DamagedSamples, WrongSampleType (not finite)."""
         shape = static_shape(self.spec)
         try:
             with self.opener() as file:
@@ -107,12 +107,12 @@ class ArrayStack:
 
 
 def open_npy(path: Path, label: str, spec: InputSpec) -> ArrayStack:
-    """Opens a .npy file. Raises DamagedImage, WrongSampleType, WrongSampleShape."""
+    """Opens a .npy file. Raises DamagedSamples, WrongSampleType, WrongSampleShape."""
     return _stack(label, lambda: path.open("rb"), path.stat().st_size, spec)
 
 
 def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[str, ArrayStack]:
-    """Opens a .npz file: one stack per input, all with the same count. Raises DamagedImage, WrongSampleType,
+    """Opens a .npz file: one stack per input, all with the same count. Raises DamagedSamples, WrongSampleType,
     WrongSampleShape."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -134,10 +134,10 @@ def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[st
     return stacks
 
 
-def damaged(label: str, error: BaseException) -> DamagedImage:
+def damaged(label: str, error: BaseException) -> DamagedSamples:
     """Returns the error for an array that cannot be read."""
     reason = reason_of(error)
-    return DamagedImage(
+    return DamagedSamples(
         f"{label} cannot be read as an array: {reason}",
         hint="Write it again with numpy.save or numpy.savez, without objects.",
         detail={"reason": reason},

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pillow_heif
 from PIL import Image, UnidentifiedImageError
 
-from app.conversion.errors import DamagedImage, UnsupportedInput
+from app.conversion.errors import DamagedSamples, UnsupportedInput
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples.spec import InputSpec, static_shape
 from app.inference.errors import WrongSampleShape
@@ -70,7 +70,7 @@ def _refuse_huge_input(layout: Layout, spec: InputSpec) -> None:
 def preprocess_picture(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt.NDArray[Any]:
     """Returns the picture as an array of the input's whole shape and dtype; a fixed batch above 1 repeats the picture.
 
-    x = (pixel * scale - mean) / std. Raises DamagedImage, WrongSampleShape (not an image input), BadInput (options
+    x = (pixel * scale - mean) / std. Raises DamagedSamples, WrongSampleShape (not an image input), BadInput (options
     that do not fit the input).
     """
     return PictureReader(spec, preprocess).read(path)
@@ -90,13 +90,13 @@ class PictureReader:
         _refuse_narrow(self._preprocessor.table, spec)
 
     def read(self, path: Path) -> npt.NDArray[Any]:
-        """Returns a picture as an array of the input's shape and type. Raises DamagedImage with the reason."""
+        """Returns a picture as an array of the input's shape and type. Raises DamagedSamples with the reason."""
         with _decoding(path):
             fitted, _ = self._preprocessor.fit(_open(path, self._preprocessor.mode))
         return self._preprocessor.values(fitted)
 
     def verify(self, path: Path) -> None:
-        """Decodes a picture to its last byte and keeps nothing. Raises DamagedImage like `read`, but is several times
+        """Decodes a picture to its last byte and keeps nothing. Raises DamagedSamples like `read`, but is several times
         faster: a JPEG is decoded at an eighth of its size, and nothing is fitted to the input."""
         with _decoding(path), Image.open(path, formats=FORMATS) as picture:
             _refuse_huge(picture)
@@ -106,12 +106,12 @@ class PictureReader:
 
 @contextmanager
 def _decoding(path: Path) -> Iterator[None]:
-    """Converts every exception of a decoder to DamagedImage, with the file and the reason."""
+    """Converts every exception of a decoder to DamagedSamples, with the file and the reason."""
     try:
         with warnings.catch_warnings(action="ignore"):
             yield
     except DECODER_ERRORS as error:
-        raise DamagedImage(
+        raise DamagedSamples(
             f"{path.name} cannot be read as a picture: {_reason(error)}",
             hint="Replace the file, or leave it out.",
             detail={"reason": _reason(error)},

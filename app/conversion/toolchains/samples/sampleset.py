@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.conversion.errors import DamagedImage, NoImages
+from app.conversion.errors import DamagedSamples, NoSamples
 from app.conversion.options import Preprocess
 from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains.samples.arrays import Array, ArrayStack, open_npy, open_npz
@@ -53,8 +53,8 @@ class SampleSet:
             they were encountered, so len() is exact after one pass.
 
     Raises:
-        NoImages, DamagedImage, WrongSampleShape, WrongSampleType, DynamicShape: The samples cannot be used;
-            DamagedImage names all unreadable arrays.
+        NoSamples, DamagedSamples, WrongSampleShape, WrongSampleType, DynamicShape: The samples cannot be used;
+            DamagedSamples names all unreadable arrays.
         BadInput: The options do not fit.
     """
 
@@ -79,12 +79,12 @@ class SampleSet:
         return [name for source in self._left() for name in _names(source)]
 
     def __iter__(self) -> Iterator[Sample]:
-        """Yields the samples. Raises DamagedImage for the first file that cannot be read (unless skip_damaged),
+        """Yields the samples. Raises DamagedSamples for the first file that cannot be read (unless skip_damaged),
         WrongSampleType."""
         for source in self._left():
             try:
                 yield from self._samples(source)
-            except DamagedImage as error:
+            except DamagedSamples as error:
                 if not self._skip_damaged:
                     raise
                 self._skip(source.label, error)
@@ -99,8 +99,8 @@ class SampleSet:
             {"samples": count, "skipped": [{"name", "reason"}], "kinds": {kind: count}}
 
         Raises:
-            DamagedImage: With the names of all files that cannot be read.
-            NoImages: None is left.
+            DamagedSamples: With the names of all files that cannot be read.
+            NoSamples: None is left.
             WrongSampleType: A sample has another type.
         """
         damaged = []
@@ -109,7 +109,7 @@ class SampleSet:
                 progress(index / len(self._sources))
             try:
                 self._verify(source)
-            except DamagedImage as error:
+            except DamagedSamples as error:
                 damaged.append((source.label, error))
         self._settle(damaged)
         self._refuse_if_empty()
@@ -142,7 +142,7 @@ class SampleSet:
         for path, label, kind in files:
             try:
                 sources.append(_Source(path, label, kind, self._stacks(path, label, kind)))
-            except DamagedImage as error:
+            except DamagedSamples as error:
                 damaged.append((label, error))
         self._settle(damaged)
         return sources
@@ -170,21 +170,21 @@ class SampleSet:
             )
         return PictureReader(next(iter(self._inputs.values())), preprocess)
 
-    def _settle(self, damaged: list[tuple[str, DamagedImage]]) -> None:
+    def _settle(self, damaged: list[tuple[str, DamagedSamples]]) -> None:
         """Records the damaged files as skipped, or refuses them all at once."""
         if damaged and not self._skip_damaged:
             raise _all_damaged(damaged)
         for label, error in damaged:
             self._skip(label, error)
 
-    def _skip(self, label: str, error: DamagedImage) -> None:
+    def _skip(self, label: str, error: DamagedSamples) -> None:
         self.skipped.append({"name": label, "reason": str(error.detail.get("reason", error.message))})
 
     def _refuse_if_empty(self) -> None:
         if self._left():
             return
         reason = "; ".join(f"{entry['name']}: {entry['reason']}" for entry in self.skipped[:NAMED_AT_MOST])
-        raise NoImages(
+        raise NoSamples(
             f"none of the {len(self.skipped)} reference samples can be read ({reason})",
             hint="Send at least one readable picture or array.",
             detail={"skipped": list(self.skipped)},
@@ -200,7 +200,7 @@ def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
     if files:
         return files
     others = ", ".join(label for label, _ in visible[:NAMED_AT_MOST])
-    raise NoImages(
+    raise NoSamples(
         f"there is no reference sample among the {len(visible)} files ({others})" if visible else "there are no files",
         hint=f"Send pictures or arrays: {', '.join(KINDS)}.",
         detail={"files": [label for label, _ in visible[:NAMED_AT_MOST]]},
@@ -215,14 +215,14 @@ def _names(source: _Source) -> Iterator[str]:
         yield f"{source.label}[{index}]"
 
 
-def _all_damaged(damaged: list[tuple[str, DamagedImage]]) -> DamagedImage:
+def _all_damaged(damaged: list[tuple[str, DamagedSamples]]) -> DamagedSamples:
     if len(damaged) == 1:
         message = damaged[0][1].message
     else:
         more = f" and {len(damaged) - NAMED_AT_MOST} more" if len(damaged) > NAMED_AT_MOST else ""
         named = ", ".join(label for label, _ in damaged[:NAMED_AT_MOST])
         message = f"{len(damaged)} reference samples cannot be read: {named}{more}"
-    return DamagedImage(
+    return DamagedSamples(
         message,
         hint="Replace them, or set allow_damaged_images to use the rest.",
         detail={

@@ -16,7 +16,7 @@ from app.conversion.cli.job_report import lack_of_quality
 from app.conversion.cli.option_flags import numbers, options_of, preprocess_flags, steps_of
 from app.conversion.cli.progress import ProgressLines, stage_text
 from app.conversion.cli.tables import candidates_table, facts_of_quality, plain, quality_table
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.inference.errors import InvalidModel
 from app.kit.cli.command import Exit
 from app.kit.clock import age
@@ -231,7 +231,7 @@ def test_labels_go_with_the_images_that_they_name(tmp_path):
     ):
         with packed(images) as path, zipfile.ZipFile(path) as archive:
             assert set(archive.namelist()) == names
-    with pytest.raises(NoImages, match="no pictures"), packed([tmp_path / "labels.csv", tmp_path / "labels.csv"]):
+    with pytest.raises(NoSamples, match="no pictures"), packed([tmp_path / "labels.csv", tmp_path / "labels.csv"]):
         pass
 
 
@@ -245,10 +245,10 @@ def test_images_to_report_on_lie_in_a_folder_of_their_own(tmp_path):
             "a.png": b"one/a.png",
             "report/a.png": b"two/a.png",
         }
-    with pytest.raises(NoImages, match="none"), packed([tmp_path / "one"], tmp_path / "none"):
+    with pytest.raises(NoSamples, match="none"), packed([tmp_path / "one"], tmp_path / "none"):
         pass
     (tmp_path / "one.zip").write_bytes(b"PK")
-    with pytest.raises(NoImages, match="zip"), packed([tmp_path / "one.zip"], tmp_path / "two"):
+    with pytest.raises(NoSamples, match="zip"), packed([tmp_path / "one.zip"], tmp_path / "two"):
         pass
 
 
@@ -259,7 +259,7 @@ def test_the_vendors_toolchain_takes_no_images_to_report_on(monkeypatch, capsys,
 
 
 def test_a_folder_without_samples_is_refused_before_anything_is_sent(tmp_path):
-    with pytest.raises(NoImages, match="no pictures"), packed([tmp_path]):
+    with pytest.raises(NoSamples, match="no pictures"), packed([tmp_path]):
         pass
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.conversion.errors import BadArchive, ImagesTooLarge, NoImages, ZipBomb
+from app.conversion.errors import BadArchive, NoSamples, SamplesTooLarge, ZipBomb
 from app.conversion.intake import archive as archives
 from app.conversion.intake.archive import Unpacked, flat_name
 from app.kit.errors import ModelmillError
@@ -80,7 +80,7 @@ def test_labels_are_unpacked_beside_the_samples_under_their_own_name(tmp_path: P
 
 
 def test_labels_alone_are_no_samples_and_two_of_them_too_many(tmp_path: Path) -> None:
-    refused(zipped(tmp_path, {"labels.csv": b"1"}), NoImages, "no reference samples")
+    refused(zipped(tmp_path, {"labels.csv": b"1"}), NoSamples, "no reference samples")
     entries = {"a.jpg": b"1", "labels.csv": b"1", "x/labels.json": b"2"}
     refused(zipped(tmp_path, entries), BadArchive, "2 files of labels")
 
@@ -164,11 +164,11 @@ def test_what_is_no_zip_is_refused_by_name(tmp_path: Path, data: bytes, what: st
 
 
 def test_a_zip_without_samples_is_refused(tmp_path: Path) -> None:
-    refused(zipped(tmp_path, {"readme.txt": b"1", "notes.csv": b"2"}), NoImages, r"none of its 2 files.*readme\.txt")
+    refused(zipped(tmp_path, {"readme.txt": b"1", "notes.csv": b"2"}), NoSamples, r"none of its 2 files.*readme\.txt")
 
 
 def test_an_empty_zip_is_refused(tmp_path: Path) -> None:
-    refused(zipped(tmp_path, {}), NoImages, "empty")
+    refused(zipped(tmp_path, {}), NoSamples, "empty")
 
 
 @pytest.mark.parametrize(
@@ -261,23 +261,23 @@ def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:
 
 # --- too much -------------------------------------------------------------------------------------
 def test_too_many_samples_are_refused(tmp_path: Path) -> None:
-    refused(zipped(tmp_path, {f"{i}.jpg": b"1" for i in range(4)}), ImagesTooLarge, "4 samples", max_files=3)
+    refused(zipped(tmp_path, {f"{i}.jpg": b"1" for i in range(4)}), SamplesTooLarge, "4 samples", max_files=3)
 
 
 def test_too_many_entries_of_any_kind_are_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path, {"a.jpg": b"1", **{f"{i}.txt": b"" for i in range(30)}})
-    refused(path, ImagesTooLarge, "31 entries", max_files=3)
+    refused(path, SamplesTooLarge, "31 entries", max_files=3)
 
 
 def test_too_many_bytes_are_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path, {"a.jpg": b"1" * 60, "b.jpg": b"1" * 60})
-    refused(path, ImagesTooLarge, "120 bytes", max_bytes=100)
-    refused(zipped(tmp_path, {"a.jpg": b"1" * 200}), ImagesTooLarge, "200 bytes", max_bytes=100)
+    refused(path, SamplesTooLarge, "120 bytes", max_bytes=100)
+    refused(zipped(tmp_path, {"a.jpg": b"1" * 200}), SamplesTooLarge, "200 bytes", max_bytes=100)
 
 
 def test_a_bare_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     Image.new("RGB", (64, 64)).save(tmp_path / "quant.zip", "BMP")
-    refused(tmp_path / "quant.zip", ImagesTooLarge, "are allowed", max_bytes=100)
+    refused(tmp_path / "quant.zip", SamplesTooLarge, "are allowed", max_bytes=100)
 
 
 def test_a_bomb_is_refused_by_what_it_declares(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ from PIL import Image
 from app.conversion.errors import (
     BadArchive,
     BadLabels,
-    DamagedImage,
+    DamagedSamples,
     DynamicShape,
     ExternalWeights,
-    ImagesTooLarge,
     ModelTooLarge,
-    NoImages,
+    NoSamples,
     NotOnnx,
+    SamplesTooLarge,
     TooNewModel,
     UnsupportedInput,
     WrongSampleType,
@@ -267,7 +267,7 @@ def test_progress_rises_to_one(tmp_path: Path) -> None:
 
 def test_a_damaged_picture_refuses_the_job_unless_the_user_allows_it(tmp_path: Path) -> None:
     images = pictures(tmp_path / "quant.zip", **{"bad.jpg": b"text"})
-    with pytest.raises(DamagedImage, match=r"bad\.jpg"):
+    with pytest.raises(DamagedSamples, match=r"bad\.jpg"):
         submit(tmp_path, small.conv(), images)
     for path in (tmp_path / "unpacked").iterdir():
         path.unlink()
@@ -356,7 +356,7 @@ def test_several_inputs_are_fed_from_a_npz(tmp_path: Path) -> None:
 
 
 def test_a_zip_of_no_samples_and_a_file_that_is_no_zip_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoImages):
+    with pytest.raises(NoSamples):
         submit(tmp_path, small.conv(), pictures(tmp_path / "quant.zip", 0, **{"a.txt": b"1"}))
     (tmp_path / "text").write_text("text")
     with pytest.raises(BadArchive):
@@ -365,7 +365,7 @@ def test_a_zip_of_no_samples_and_a_file_that_is_no_zip_are_refused(tmp_path: Pat
 
 @pytest.mark.parametrize(("limit", "value"), [("images_bytes", 100), ("unpacked_bytes", 100), ("max_images", 2)])
 def test_the_limits_on_samples_hold(tmp_path: Path, limit: str, value: int) -> None:
-    with pytest.raises(ImagesTooLarge):
+    with pytest.raises(SamplesTooLarge):
         submit(tmp_path, small.conv(), pictures(tmp_path / "quant.zip"), **{limit: value})
 
 
@@ -377,7 +377,7 @@ def test_the_limit_on_the_model_holds(tmp_path: Path) -> None:
 def test_samples_in_a_stack_count_towards_the_limit(tmp_path: Path) -> None:
     with (tmp_path / "bare").open("wb") as file:
         np.save(file, np.zeros((30, 39), np.float32))
-    with pytest.raises(ImagesTooLarge, match="30 reference samples"):
+    with pytest.raises(SamplesTooLarge, match="30 reference samples"):
         submit(tmp_path, small.relu(), tmp_path / "bare", max_images=29)
 
 

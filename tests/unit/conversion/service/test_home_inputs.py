@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.conversion import object_keys
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages
+from app.conversion.errors import ModelTooLarge, NoSamples, SamplesTooLarge
 from app.conversion.service import home_inputs
 from app.conversion.service.home_inputs import InputPath, TooManySamples, copy_inputs
 from app.conversion.service.uploads import Uploads
@@ -91,7 +91,7 @@ def test_more_samples_than_a_job_may_have_are_refused_and_nothing_is_kept(
 
 def test_samples_and_models_have_the_limits_of_every_upload(uploads: Uploads, home: Path, at: InputPath) -> None:
     (home / "datasets/set/a.png").write_bytes(b"x" * 3000)
-    with pytest.raises(ImagesTooLarge):
+    with pytest.raises(SamplesTooLarge):
         copy_inputs(uploads, "alice", model(at), at)
     (home / "models/net.onnx").write_bytes(b"x" * 1001)
     with pytest.raises(ModelTooLarge):
@@ -113,7 +113,7 @@ def test_what_is_not_there_or_leads_out_is_not_taken(uploads: Uploads, home: Pat
     for name, error in (("none.onnx", FileMissing), ("out.onnx", PathRefused)):
         with pytest.raises(error):
             copy_inputs(uploads, "alice", InputPath(at.tree, f"models/{name}"), at)
-    with pytest.raises(NoImages):
+    with pytest.raises(NoSamples):
         copy_inputs(uploads, "alice", model(at), at)
     assert nothing_is_kept(uploads)
 

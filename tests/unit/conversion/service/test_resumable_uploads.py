@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NotOnnx
+from app.conversion.errors import ModelTooLarge, NotOnnx, SamplesTooLarge
 from app.conversion.service.resumable_uploads import ResumableUpload, ResumableUploads
 from app.conversion.service.uploads import Uploads
 from app.kit.errors import BadRequest, NotFound
@@ -88,7 +88,7 @@ def test_another_users_upload_is_not_there(uploads: ResumableUploads) -> None:
         ("weights", 5, BadRequest),
         ("", 5, BadRequest),
         ("images", 0, BadRequest),
-        ("images", 201, ImagesTooLarge),
+        ("images", 201, SamplesTooLarge),
         ("model", 10_001, ModelTooLarge),
     ],
 )

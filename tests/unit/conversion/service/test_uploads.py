@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from app.conversion.errors import ImagesTooLarge, ModelTooLarge, NoImages, NotOnnx
+from app.conversion.errors import ModelTooLarge, NoSamples, NotOnnx, SamplesTooLarge
 from app.conversion.intake.entries import is_npz
 from app.conversion.service.uploads import FileStart, Uploads
 from app.kit.errors import BadRequest
@@ -94,7 +94,7 @@ def test_a_zip_among_other_files_is_refused_if_it_comes_first(uploads: Uploads) 
 
 
 def test_no_file_at_all_is_refused(uploads: Uploads) -> None:
-    with pytest.raises(NoImages):
+    with pytest.raises(NoSamples):
         uploads.store_pictures(uploads.begin("somebody"), [])
 
 
@@ -102,7 +102,7 @@ def test_what_is_over_the_limit_is_refused_with_the_limit_and_not_kept(uploads: 
     upload_id = uploads.begin("somebody")
     with pytest.raises(ModelTooLarge, match="1000 bytes"):
         uploads.store_model(upload_id, [b"x" * 600] * 2)
-    with pytest.raises(ImagesTooLarge, match=f"{64 * MIB} bytes"):
+    with pytest.raises(SamplesTooLarge, match=f"{64 * MIB} bytes"):
         uploads.store_pictures(upload_id, parts_of([("a.png", [bytes(MIB)] * 65)]))
     assert [info.key for info in uploads.objects.list("")] == [f"uploads/{upload_id}/upload.json"]
 

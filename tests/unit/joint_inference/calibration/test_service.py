@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from app.bootstrap.container import Container
-from app.conversion.errors import ImagesTooLarge
+from app.conversion.errors import SamplesTooLarge
 from app.inference.agreement import iou, matches
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration import samples as sample_sets
@@ -257,10 +257,10 @@ def test_a_zip_without_pictures_is_refused(tmp_path: Path) -> None:
 
 def test_no_more_than_the_allowed_number_of_samples_is_taken(tmp_path: Path) -> None:
     members = {f"{n}_png": b"" for n in range(MAX_SAMPLES + 1)}
-    with pytest.raises(ImagesTooLarge, match=str(MAX_SAMPLES)):
+    with pytest.raises(SamplesTooLarge, match=str(MAX_SAMPLES)):
         list(read_samples(packed(tmp_path, **members), []))
     np.savez(tmp_path / "many.npz", x=np.zeros((MAX_SAMPLES + 1, 1, 2, 2), np.float32))
-    with pytest.raises(ImagesTooLarge, match=str(MAX_SAMPLES)):
+    with pytest.raises(SamplesTooLarge, match=str(MAX_SAMPLES)):
         list(read_samples(tmp_path / "many.npz", []))
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.conversion.errors import NoImages, NotFinite
+from app.conversion.errors import NoSamples, NotFinite
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.calibration import calibrate
 from app.conversion.toolchains.host.graph_surgery import infer_shapes
@@ -56,7 +56,7 @@ def test_a_nan_in_a_sample_is_named() -> None:
 
 
 def test_calibrating_on_nothing_is_refused() -> None:
-    with pytest.raises(NoImages):
+    with pytest.raises(NoSamples):
         ranges(Stream(0), "minmax")
 
 

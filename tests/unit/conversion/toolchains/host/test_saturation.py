@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 from app.conversion.cli.saturation import lines
-from app.conversion.errors import NoImages
+from app.conversion.errors import NoSamples
 from app.conversion.model.saturation import SaturationCurve, SaturationPoint
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.saturation import saturation_curve
@@ -72,7 +72,7 @@ def test_where_the_wide_samples_come_last_the_curve_still_rises() -> None:
 
 
 def test_too_few_samples_have_no_curve() -> None:
-    with pytest.raises(NoImages, match="too few"):
+    with pytest.raises(NoSamples, match="too few"):
         curve_of([1.0] * 3)
 
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 from PIL import Image
 
-from app.conversion.errors import DamagedImage, NoImages, NotFinite
+from app.conversion.errors import DamagedSamples, NoSamples, NotFinite
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host.bie_report import quality_warnings, speed_warnings
@@ -378,14 +378,14 @@ def test_an_operator_the_runtime_lacks_is_named_with_its_node(tmp_path: Path) ->
 def test_a_bie_without_reference_images_is_refused(tmp_path: Path) -> None:
     folder = work_folder(tmp_path, convolutional(), None)
     run_stage(Stage.ONNX, folder)
-    with pytest.raises(NoImages):
+    with pytest.raises(NoSamples):
         run_stage(Stage.BIE, folder)
 
 
 def test_a_damaged_image_is_named_or_left_out_as_the_user_allows(tmp_path: Path) -> None:
     folder = work_folder(tmp_path, convolutional(), pictures(3))
     (folder / "ref_images" / "zzz.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
-    with pytest.raises(DamagedImage, match=r"zzz\.png"):
+    with pytest.raises(DamagedSamples, match=r"zzz\.png"):
         run_all(folder)
     report = run_all(folder, Options(allow_damaged_images=True))[Stage.BIE].report
     assert report["calibration"]["samples"] == 3

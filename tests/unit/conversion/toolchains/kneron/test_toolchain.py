@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 from app.conversion.errors import (
-    ImagesTooLarge,
+    SamplesTooLarge,
     TooNewModel,
     UnsupportedInput,
 )
@@ -46,7 +46,7 @@ def test_too_much_calibration_data_is_refused_by_size(
     tmp_path: Path, tool: KneronToolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staged_inputs, "CALIBRATION_LIMIT", 1000)
-    with pytest.raises(ImagesTooLarge, match="reads them all at once"):
+    with pytest.raises(SamplesTooLarge, match="reads them all at once"):
         job(tmp_path).prime().run(Stage.BIE, tool)
 
 

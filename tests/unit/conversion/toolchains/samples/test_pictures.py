@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.conversion.errors import DamagedImage, DynamicShape, UnsupportedInput
+from app.conversion.errors import DamagedSamples, DynamicShape, UnsupportedInput
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.samples import SampleSet, layout_of, pictures, preprocess_picture
@@ -142,7 +142,7 @@ def test_a_picture_of_a_phone_is_upright_and_a_cut_one_damaged(tmp_path: Path, e
     array = preprocess_picture(path, spec(1, 3, 64, 64), RAW)[0, 0]
     assert array[:, 40:].mean() > 200 and array[:, :24].mean() < 40
     path.write_bytes(path.read_bytes()[:-60])
-    with pytest.raises(DamagedImage):
+    with pytest.raises(DamagedSamples):
         pictures.PictureReader(RGB8, RAW).verify(path)
 
 
@@ -154,7 +154,7 @@ def test_of_an_animation_the_first_frame_is_read(tmp_path: Path) -> None:
 
 def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((8, 8), np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(DamagedImage, match="floating-point"):
+    with pytest.raises(DamagedSamples, match="floating-point"):
         preprocess_picture(tmp_path / "a.tif", RGB8, RAW)
 
 
@@ -162,7 +162,7 @@ def test_a_picture_with_too_many_pixels_is_refused_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pictures, "MAX_PIXELS", 63)
-    with pytest.raises(DamagedImage, match="8 x 8 pixels"):
+    with pytest.raises(DamagedSamples, match="8 x 8 pixels"):
         preprocess_picture(png(tmp_path / "a.png", pixels(8, 8)), spec(1, 3, 4, 4), RAW)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.conversion.errors import DamagedImage, NoImages, WrongSampleType
+from app.conversion.errors import DamagedSamples, NoSamples, WrongSampleType
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.samples import SampleSet, arrays
@@ -42,15 +42,15 @@ def test_a_symbolic_link_is_no_sample(tmp_path: Path) -> None:
     folder = tmp_path / "ref"
     folder.mkdir()
     (folder / "a.png").symlink_to(tmp_path / "secret.png")
-    with pytest.raises(NoImages):
+    with pytest.raises(NoSamples):
         samples(folder, RGB8)
 
 
 def test_no_files_and_no_samples_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoImages, match="no files"):
+    with pytest.raises(NoSamples, match="no files"):
         samples(tmp_path, RGB8)
     (tmp_path / "notes.txt").write_text("no sample")
-    with pytest.raises(NoImages, match=r"notes\.txt"):
+    with pytest.raises(NoSamples, match=r"notes\.txt"):
         samples(tmp_path, RGB8)
 
 
@@ -62,7 +62,7 @@ def three_with_two_damaged(folder: Path) -> None:
 
 def test_all_damaged_pictures_are_named_at_once(tmp_path: Path) -> None:
     three_with_two_damaged(tmp_path)
-    with pytest.raises(DamagedImage, match=r"2 reference samples cannot be read: cut\.png, text\.jpg") as caught:
+    with pytest.raises(DamagedSamples, match=r"2 reference samples cannot be read: cut\.png, text\.jpg") as caught:
         samples(tmp_path, RGB8).check()
     assert caught.value.detail["damaged"] == ["cut.png", "text.jpg"]
     assert "allow_damaged_images" in caught.value.hint
@@ -70,13 +70,13 @@ def test_all_damaged_pictures_are_named_at_once(tmp_path: Path) -> None:
 
 def test_a_single_damaged_picture_is_named_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("not a picture")
-    with pytest.raises(DamagedImage, match=r"text\.jpg.*known format"):
+    with pytest.raises(DamagedSamples, match=r"text\.jpg.*known format"):
         samples(tmp_path, RGB8).check()
 
 
 def test_iteration_stops_at_a_damaged_picture(tmp_path: Path) -> None:
     three_with_two_damaged(tmp_path)
-    with pytest.raises(DamagedImage, match=r"cut\.png"):
+    with pytest.raises(DamagedSamples, match=r"cut\.png"):
         list(samples(tmp_path, RGB8))
 
 
@@ -93,7 +93,7 @@ def test_damaged_pictures_are_left_out_when_the_user_allows_it(tmp_path: Path) -
 
 def test_nothing_but_damaged_pictures_is_refused_even_when_allowed(tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("not a picture")
-    with pytest.raises(NoImages, match=r"none of the 1 reference samples can be read \(text\.jpg"):
+    with pytest.raises(NoSamples, match=r"none of the 1 reference samples can be read \(text\.jpg"):
         samples(tmp_path, RGB8, skip_damaged=True).check()
 
 
@@ -204,7 +204,7 @@ def test_an_array_that_ends_early_is_damaged(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((5, 39), np.float32))
     data = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(data[:-1])
-    with pytest.raises(DamagedImage, match=r"a\.npy cannot be read.*ends early"):
+    with pytest.raises(DamagedSamples, match=r"a\.npy cannot be read.*ends early"):
         samples(tmp_path, ROW)
 
 
@@ -225,7 +225,7 @@ def header(text: str) -> bytes:
 )
 def test_damaged_headers_are_damaged_arrays(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.npy").write_bytes(data)
-    with pytest.raises(DamagedImage, match=r"a\.npy"):
+    with pytest.raises(DamagedSamples, match=r"a\.npy"):
         samples(tmp_path, ROW)
 
 
@@ -278,7 +278,7 @@ def test_unequal_numbers_of_samples_per_input_are_refused(tmp_path: Path) -> Non
 
 def test_a_npz_that_is_no_zip_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "s.npz").write_bytes(b"text")
-    with pytest.raises(DamagedImage, match=r"s\.npz"):
+    with pytest.raises(DamagedSamples, match=r"s\.npz"):
         samples(tmp_path, ROW)
 
 
@@ -286,7 +286,7 @@ def test_a_npz_with_a_wrong_checksum_is_damaged(tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", x=np.full((30, 39), 7, np.float32))
     data = (tmp_path / "s.npz").read_bytes()
     (tmp_path / "s.npz").write_bytes(data.replace(struct.pack("<f", 7), struct.pack("<f", 8), 1))
-    with pytest.raises(DamagedImage, match="CRC"):
+    with pytest.raises(DamagedSamples, match="CRC"):
         samples(tmp_path, ROW).check()
 
 
@@ -304,5 +304,5 @@ def test_a_stack_is_read_one_sample_at_a_time(tmp_path: Path) -> None:
 def test_a_zip_named_npy_is_damaged(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npy", "w") as archive:
         archive.writestr("x.npy", b"")
-    with pytest.raises(DamagedImage):
+    with pytest.raises(DamagedSamples):
         samples(tmp_path, ROW)
