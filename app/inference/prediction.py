@@ -40,6 +40,7 @@ class Decoder(StrEnum):
     YOLOV8_POSE = "yolov8-pose"
     YOLOV8_SEG = "yolov8-seg"
     NANODET = "nanodet"
+    BLAZEFACE = "blazeface"
     SCRFD = "scrfd"
     RETINAFACE = "retinaface"
     SSD = "ssd"
@@ -76,7 +77,8 @@ _DECODER_NAMES = {
     Decoder.YOLOV8: "YOLOv8, v9, v11",
     Decoder.YOLOV8_POSE: "YOLOv8, v11 pose",
     Decoder.YOLOV8_SEG: "YOLOv8, v11 seg",
-    Decoder.NANODET: "NanoDet-Plus",
+    Decoder.NANODET: "NanoDet, NanoDet-Plus",
+    Decoder.BLAZEFACE: "BlazeFace",
     Decoder.SCRFD: "SCRFD",
     Decoder.RETINAFACE: "RetinaFace",
     Decoder.SSD: "SSD",

@@ -212,7 +212,7 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     doubt = _doubt(*outputs.values()) if is_guess else ""
     if seen is not family:
         preparer = _preparer(runtime, layout, seen, card, options)
-    labels = card.labels or seen.usual_labels(ports)
+    labels = card.labels or runtime.labels or seen.usual_labels(ports)
     runtime, why = _batched(runtime, preparer, options.batching)
     predictor = Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
     predictor.why = "; ".join(filter(None, (predictor.why, why)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from app.inference.decoders.anchor_faces import Retinaface, Scrfd
 from app.inference.decoders.base import ModelFamily, OutputSpec
+from app.inference.decoders.blazeface import Blazeface
 from app.inference.decoders.classifier import Classifier
 from app.inference.decoders.detr import Detr, Rtdetr
 from app.inference.decoders.fastestdet import Fastestdet
@@ -28,6 +29,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Ultraface(),
     Scrfd(),
     Retinaface(),
+    Blazeface(),
     Fastestdet(),
     Yolov8Pose(),
     Yolov8Seg(),

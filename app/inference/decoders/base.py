@@ -146,10 +146,10 @@ class Detector:
         floor = min(options.candidate_threshold, options.score_threshold)
         with np.errstate(all="ignore"):
             detections = self.find(outputs, size, floor)
-            corners = fit.to_source(detections.corners)
         threshold = 1.0 if detections.is_final else options.nms_threshold
-        kept = suppressed(corners, detections.scores, detections.labels, threshold)
-        columns = corners[kept].tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist()
+        kept = suppressed(detections.corners, detections.scores, detections.labels, threshold)
+        corners = fit.to_source(detections.corners[kept])
+        columns = corners.tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist()
         keypoints = _keypoints(detections, kept, fit)
         masks = _masks(detections, kept, fit, size, options.score_threshold)
         candidates = tuple(
@@ -234,6 +234,18 @@ def box_and_score_ports(ports: Sequence[OutputSpec]) -> tuple[OutputSpec, Output
     boxes, scores = sorted(ports, key=lambda port: (port.shape[-1:] != (4,), bool(re.search("score|logit", port.name))))
     fit = len(boxes.shape) == 3 and boxes.shape[2] == 4 and scores.fits(None, boxes.shape[1], None)
     return (boxes, scores) if fit and scores.shape[2] != 1 else None
+
+
+def scored_pairs(scores: Floats, floor: float) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Returns the row and the class of every score of at least `floor`, as authors do that suppress each class alone: a
+    box may be several things.
+
+    Args:
+        scores: N×C.
+        floor: lowest score.
+    """
+    rows, labels = np.nonzero(scores >= floor)
+    return rows, labels
 
 
 TOLERANCE = 0.05

@@ -1,10 +1,11 @@
 """DETR and its successors: for each query a box 1×N×4 and logits 1×N×C. Nothing is suppressed.
 
 Box: center and sides in 0..1 of the input. DETR and YOLOS: softmax over the classes and, in the last column, "no
-object". RT-DETR, D-FINE, RF-DETR and Deformable DETR: a sigmoid for each class. Up to 125 queries are usual for the
-first kind, 300 or 900 for the second. The best class of a query counts. RT-DETR's usual export is post-processed:
-labels, boxes in pixels, scores. Source: models/detr.py of facebookresearch/detr, Apache-2.0;
-rtdetrv2_pytorch/src/zoo/rtdetr/rtdetr_postprocessor.py of lyuwenyu/RT-DETR, Apache-2.0 (formats alone).
+object"; the best class of a query counts. RT-DETR, D-FINE, RF-DETR and Deformable DETR: a sigmoid for each class; the
+best pairs of query and class count, as many as there are queries. Up to 125 queries are usual for the first kind, 300
+or 900 for the second. RT-DETR's usual export is post-processed: labels, boxes in pixels, scores.
+Source: models/detr.py of facebookresearch/detr, Apache-2.0; rtdetrv2_pytorch/src/zoo/rtdetr/rtdetr_postprocessor.py of
+lyuwenyu/RT-DETR, Apache-2.0 (formats alone).
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, box_and_score_ports, shares_of
+from app.inference.decoders.base import (
+    Detections,
+    Detector,
+    Outputs,
+    OutputSpec,
+    box_and_score_ports,
+    scored_pairs,
+    shares_of,
+)
 from app.inference.decoders.class_names import COCO, COCO_BY_NUMBER
 from app.inference.decoders.grids import corners_of
 from app.inference.decoders.post_processed import post_processed, roles_of, rows_of
@@ -61,10 +70,16 @@ class Detr(Detector):
         boxes, logits = (outputs[port.name][0].astype(np.float32) for port in pair or ())
         shares = shares_of(logits, is_exclusive=self.is_exclusive)
         shares = shares[:, :-1] if self.is_exclusive else shares
-        best = shares.max(axis=1)
-        chosen = np.flatnonzero(best >= floor)
+        if self.is_exclusive:
+            labels = shares.argmax(axis=1)
+            chosen = np.flatnonzero(shares.max(axis=1) >= floor)
+            labels = labels[chosen]
+        else:
+            chosen, labels = scored_pairs(shares, floor)
+            best = np.argsort(-shares[chosen, labels], kind="stable")[: len(boxes)]
+            chosen, labels = chosen[best], labels[best]
         corners = corners_of(boxes[chosen, :2], boxes[chosen, 2:]) * np.array(size * 2, dtype=np.float32)
-        return Detections(corners, best[chosen], shares[chosen].argmax(axis=1), is_final=True)
+        return Detections(corners, shares[chosen, labels], labels, is_final=True)
 
 
 class Rtdetr(Detr):

@@ -2,7 +2,7 @@
 
 All prior boxes: boxes 1×N×4 and scores 1×N×C with the background in the first column. The boxes are corners in 0..1,
 or offsets to the prior boxes (`ssd_priors`) of a network that N and the size of the input show. Scores outside of 0..1
-are logits. The best class of a box counts. Label 0 is the first class after the background.
+are logits. Every class of a box counts. Label 0 is the first class after the background.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, box_and_score_ports, shares_of
+from app.inference.decoders.base import (
+    Detections,
+    Detector,
+    Outputs,
+    OutputSpec,
+    box_and_score_ports,
+    scored_pairs,
+    shares_of,
+)
 from app.inference.decoders.class_names import COCO, COCO_BY_NUMBER, VOC
 from app.inference.decoders.grids import are_offsets, from_offsets
 from app.inference.decoders.post_processed import pixels_of, post_processed, roles_of
@@ -57,11 +65,10 @@ class Ssd(Detector):
         known = prior_set(len(boxes), scores.shape[1], size)
         is_tensorflow = bool(known and known.is_tensorflow) or any(RAW.search(name) for name in outputs)
         shares = shares_of(scores, is_exclusive=not is_tensorflow)[:, 1:]
-        best = shares.max(axis=1)
-        chosen = np.flatnonzero(best >= floor)
+        chosen, labels = scored_pairs(shares, floor)
         picked = boxes[chosen]
         if is_tensorflow:
             picked = picked[:, [1, 0, 3, 2]]
         if known is not None and are_offsets(boxes):
             picked = from_offsets(picked, known.boxes[chosen])
-        return Detections(pixels_of(picked, size), best[chosen], shares[chosen].argmax(axis=1))
+        return Detections(pixels_of(picked, size), shares[chosen, labels], labels)

@@ -43,7 +43,7 @@ class Yolov8(Detector):
         if channels is not None and (channels <= 4 or (count is not None and channels >= count)):
             return False
         cells = sum(cell_count(size, stride) for stride in STRIDES)
-        return count == cells if 0 not in size else channels is not None and count is not None
+        return count == cells if 0 not in size and count is not None else channels is not None
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:  # noqa: ARG002
         (values,) = outputs.values()

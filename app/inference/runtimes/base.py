@@ -53,6 +53,10 @@ class Runtime(Protocol):
     def preprocess(self) -> Mapping[str, Any]:
         """The preprocessing stored in the file itself; empty for most."""
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of classes stored in the file itself; empty for most."""
+
     def run(self, array: Array) -> dict[str, Array]:
         """Returns outputs by name.
 

@@ -14,6 +14,7 @@ from app.inference.prediction import ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.providers import open_by
 from app.inference.runtimes.sessions import HostModel, numeric_outputs, run
+from app.inference.runtimes.stored_labels import stored_labels
 from app.kit.errors import ModelmillError
 
 _DTYPES = {
@@ -43,6 +44,7 @@ class HostRuntime:
     preprocess: Mapping[str, Any] = field(default_factory=dict)
     provider: ExecutionProvider = ExecutionProvider.CPU
     """The one that really runs it."""
+    labels: tuple[str, ...] = ()
 
     def run(self, array: Array) -> dict[str, Array]:
         runner = self._run
@@ -85,6 +87,7 @@ def open_onnx(
         outputs,
         lambda arrays: run(session, {**arrays, **size_inputs(inputs, arrays)}),
         provider=opened.provider,
+        labels=stored_labels(session.get_modelmeta().custom_metadata_map),
     )
 
 

@@ -45,6 +45,7 @@ class BatchingRuntime:
         self.input: Tensor = runtime.input
         self.outputs: tuple[Tensor, ...] = runtime.outputs
         self.preprocess: Mapping[str, Any] = runtime.preprocess
+        self.labels: tuple[str, ...] = runtime.labels
 
     def run(self, array: Array) -> dict[str, Array]:
         entry = _Entry(array, time.monotonic())

@@ -37,6 +37,29 @@ from tests.harness.models.vision import (
 ORT = f"onnxruntime {onnxruntime.__version__} on CPU"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "labels"),
+    [
+        ("names", "{0: 'red', 1: 'green', 2: 'blue'}", ("red", "green", "blue")),
+        ("names", "['red', 'green']", ("red", "green")),
+        ("character", "a\nb\nc", ("a", "b", "c", " ")),
+        ("names", "{0: 'red', 2: 'blue'}", ()),
+        ("names", "__import__('os').getcwd()", ()),
+        ("names", "(" * 5000, ()),
+        ("names", "{[]: 1}", ()),
+        ("names", "7", ()),
+        ("description", "{0: 'red'}", ()),
+    ],
+)
+def test_names_of_classes_are_those_in_the_file_unless_the_card_has_some(
+    tmp_path: Path, key: str, value: str, labels: tuple[str, ...]
+) -> None:
+    model = brightest_channel()
+    helper.set_model_props(model, {key: value})
+    assert opened(tmp_path, model).labels == labels
+    assert opened(tmp_path, model, card(labels=("own",))).labels == ("own",)
+
+
 def test_an_onnx_says_what_runs_it_and_how_it_is_read(tmp_path: Path) -> None:
     predictor = opened(tmp_path, brightest_channel(), card(labels=("red", "green", "blue")))
     assert (predictor.runtime, predictor.why) == (f"{ORT} · onnx", "")

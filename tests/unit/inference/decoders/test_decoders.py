@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from app.inference.decoders import FAMILIES, OutputSpec, family_of
 from app.inference.decoders.base import DecodedOutputs, suppressed
+from app.inference.decoders.class_names import COCO
 from app.inference.decoders.classifier import probabilities
 from app.inference.decoders.ultraface import priors
 from app.inference.errors import InferenceFailed, ModelUnusable
@@ -136,6 +139,13 @@ def test_of_two_boxes_of_a_class_that_overlap_the_weaker_one_goes() -> None:
     assert suppressed(boxes, scores, np.array([0, 0, 0, 0]), 0.9).tolist() == [1, 0, 3]
 
 
+def test_boxes_are_compared_before_they_are_cut_at_the_border() -> None:
+    rows = np.zeros((1, 5, 42), np.float32)
+    rows[0, :, 0], rows[0, :, 1] = [-4, 16, 40, 16, 0.9], [2, 16, 16, 16, 0.8]
+    reading = read(Decoder.YOLOV8, (64, 32), {"output0": rows}, replace(OPEN, nms_threshold=0.5))
+    np.testing.assert_allclose(corners(reading), [[0, 16, 32, 48], [0, 16, 20, 48]])  # visible parts overlap by 0.63
+
+
 def test_suppression_agrees_with_the_plain_way_on_many_boxes() -> None:
     rng = np.random.default_rng(3)
     starts = rng.uniform(0, 80, (300, 2))
@@ -207,6 +217,11 @@ def test_a_decoder_that_is_named_has_to_fit() -> None:
         family_of(Decoder.YUNET, [OutputSpec("probs", (None, 10))], (8, 8))
 
 
+def test_an_export_with_open_sides_is_recognized_by_its_channels() -> None:
+    assert family_of(Decoder.AUTO, [OutputSpec("output0", (None, 22, None))], (0, 0)).name is Decoder.YOLOV8
+    assert family_of(Decoder.AUTO, [OutputSpec("output0", (None, 22, None))], (320, 320)).name is Decoder.YOLOV8
+
+
 def test_yolov8_has_its_boxes_in_columns_and_no_objectness() -> None:
     values = np.zeros((1, 7, 32 + 8 + 2), np.float32)
     values[0, :, 11] = [20, 16, 8, 4, 0.1, 0.9, 0.3]
@@ -259,6 +274,39 @@ def test_nanodet_weighs_distances_by_their_probabilities() -> None:
     reading = read(Decoder.NANODET, (64, 32), {"output": values})
     np.testing.assert_allclose(corners(reading), [[0, 16, 48, 64]], atol=1e-4)
     assert reading.boxes[0].label == 2
+
+
+@pytest.mark.parametrize("has_batch", [True, False])
+@pytest.mark.parametrize("columns", [32, 44])
+def test_nanodet_of_three_strides_counts_from_the_centre_of_a_cell(columns: int, has_batch: bool) -> None:
+    outputs = {}
+    for stride, count in ((8, 32), (16, 8), (32, 2)):
+        for name, width in (("cls", 80), ("dis", columns)):
+            outputs[f"{name}_{stride}"] = np.zeros((1, count, width) if has_batch else (count, width), np.float32)
+    outputs["cls_16"].reshape(-1, 80)[5, 2] = 0.9
+    outputs["cls_16"].reshape(-1, 80)[5, 7] = 0.6
+    for side, step in enumerate((1, 0, 2, 3)):
+        outputs["dis_16"].reshape(-1, 4, columns // 4)[5, side, step] = 50
+    ports = [OutputSpec(name, values.shape) for name, values in reversed(outputs.items())]
+    assert family_of(Decoder.AUTO, ports, (64, 32)).usual_labels(ports) == COCO
+    reading = read(Decoder.NANODET, (64, 32), outputs)
+    np.testing.assert_allclose(corners(reading), [[2 * 8, 2 * 24, 2 * 56, 64]] * 2, atol=1e-4)
+    assert [box.label for box in reading.boxes] == [2, 7], "a box may be several things"
+
+
+@pytest.mark.parametrize("side", [128, 256])
+def test_blazeface_counts_from_its_anchors(side: int) -> None:
+    outputs = {"boxes": np.zeros((1, 896, 16), np.float32), "scores": np.full((1, 896, 1), -200, np.float32)}
+    for place, x in ((2 * (16 * 3 + 5) + 1, 4), (512 + 6 * (8 * 2 + 1), -4)):
+        outputs["scores"][0, place], outputs["boxes"][0, place, :4] = 200, [x, 0, 8, 16]
+    ports = [OutputSpec(name, values.shape) for name, values in outputs.items()]
+    assert family_of(Decoder.AUTO, ports, (side, side)).name is Decoder.BLAZEFACE
+    reading = read(Decoder.BLAZEFACE, (side, side), outputs)
+    centres = [(5.5 / 16 * side + 4, 3.5 / 16 * side), (1.5 / 8 * side - 4, 2.5 / 8 * side)]
+    np.testing.assert_allclose(
+        corners(reading), [[2 * (x - 4), 2 * (y - 8), 2 * (x + 4), 2 * (y + 8)] for x, y in centres]
+    )
+    assert [box.score for box in reading.boxes] == [1, 1]
 
 
 def test_families_that_look_alike_are_told_by_the_size_of_the_input() -> None:

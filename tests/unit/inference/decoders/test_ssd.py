@@ -185,6 +185,14 @@ SETS = {
 }
 
 
+def test_a_box_may_be_several_things() -> None:
+    outputs = {"scores": np.zeros((1, 3000, 21), np.float32), "boxes": np.zeros((1, 3000, 4), np.float32)}
+    outputs["scores"][0, :, 0] = 1
+    outputs["scores"][0, 7], outputs["boxes"][0] = 0, [0.1, 0.1, 0.5, 0.5]
+    outputs["scores"][0, 7, [0, 3, 9]] = 0.1, 0.5, 0.4
+    assert [(box.label, round(box.score, 2)) for box in read(outputs, (300, 300))] == [(2, 0.5), (8, 0.4)]
+
+
 def offsets_and_logits(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Random ones, of which twenty rows show an object."""
     rng = np.random.default_rng(rows)
