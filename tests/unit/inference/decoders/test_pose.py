@@ -42,14 +42,16 @@ def expected(values: np.ndarray) -> list[Box]:
         return min(max(x * 200 / 64, 0), 200), min(max((y - 8) * 50 / 16, 0), 50)
 
     boxes: list[Box] = []
+    whole: list[tuple[float, ...]] = []
     for x, y, width, height, score, *points in sorted(values[0].T.tolist(), key=lambda row: -row[4]):
         if score < OPTIONS.score_threshold:
             continue
-        corners = *place(x - width / 2, y - height / 2), *place(x + width / 2, y + height / 2)
-        if any(share(corners, (box.x1, box.y1, box.x2, box.y2)) > OPTIONS.nms_threshold for box in boxes):
+        corners = x - width / 2, y - height / 2, x + width / 2, y + height / 2
+        if any(share(corners, other) > OPTIONS.nms_threshold for other in whole):
             continue
+        whole.append(corners)
         keypoints = tuple((*place(*points[at : at + 2]), points[at + 2]) for at in range(0, len(points), 3))
-        boxes.append(Box(*corners, score, 0, keypoints))
+        boxes.append(Box(*place(*corners[:2]), *place(*corners[2:]), score, 0, keypoints))
     return boxes
 
 
