@@ -10,6 +10,7 @@ import pytest
 
 from app.conversion.model import Stage
 from app.conversion.toolchains.base import StageResult
+from app.conversion.toolchains.kneron.vendor import Vendor, VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 from tests.standins import kneron
 
@@ -76,3 +77,29 @@ def test_what_the_next_stage_reads_is_the_rung_that_was_taken(tmp_path: Path) ->
 
 def test_the_report_is_json(tmp_path: Path) -> None:
     json.dumps(bie(tmp_path, "").report)
+
+
+class Killed(BaseException):
+    """As if the process had ended."""
+
+
+def test_a_climb_whose_process_ends_goes_on_from_the_runs_that_were_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = kneron.job(tmp_path, "analysis:snr_ladder", "720", goal="snr>=20")
+    job.until(Stage.ONNX, kneron.toolchain(tmp_path))
+    runs, run = list[str](), Vendor.run
+
+    def counted(self: Vendor, question: dict[str, Any], *args: Any) -> VendorOutcome:
+        runs.append(question["arguments"]["analysis"]["datapath_bitwidth_mode"])
+        if len(runs) == 4:
+            raise Killed
+        return run(self, question, *args)
+
+    monkeypatch.setattr(Vendor, "run", counted)
+    with pytest.raises(Killed):
+        job.run(Stage.BIE, kneron.toolchain(tmp_path))
+    result = job.run(Stage.BIE, kneron.toolchain(tmp_path))
+    assert runs == ["int8", "int8", "mix light", "mixbw", "mixbw", "mixbw"]
+    assert [row["snr_db"] for row in result.report["search"]["candidates"]] == [12.0, 13.5, 17.0, 19.6, 22.0]
+    assert result.summary["snr_db"] == 22.0 and result.output.stat().st_size > 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import collections
 import copy
-import hashlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.goals import AS_GIVEN, parse_goal
-from app.conversion.toolchains.base import SEARCH_JOURNAL, Progress, StageRequest
+from app.conversion.toolchains.base import Progress, StageRequest
+from app.conversion.toolchains.budget import LAST_RESORT_S, LAST_RESORT_SHARE, Budget
 from app.conversion.toolchains.graph.shapes import skeleton
 from app.conversion.toolchains.host.bie_report import effort_line, goal_line, odd_warnings
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
@@ -19,15 +19,14 @@ from app.conversion.toolchains.host.inputs import CachedSamples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan, plan, quantize, without_tensors
 from app.conversion.toolchains.host.saturating_outputs import conceal, expose, judged_outputs, logits_of
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
-from app.conversion.toolchains.host.search.budget import LAST_RESORT_S, LAST_RESORT_SHARE, Budget
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import search
 from app.conversion.toolchains.host.search.split import within
 from app.conversion.toolchains.host.task_drop import drop_meter
+from app.conversion.toolchains.journal import kept_in
 from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.runtimes.sessions import open_session, run
 from app.kit.errors import BadInput
-from app.kit.files.digest import sha256_of
 
 CALIBRATED, QUANTIZED = 0.45, 0.5
 """Progress of the stage at the end of each step."""
@@ -145,7 +144,7 @@ class ModelQuantization:
                 reporting=self._reporting,
                 logits=self.logits,
                 last_resort_s=min(LAST_RESORT_S, LAST_RESORT_SHARE * self._request.time_s),
-                kept_in=(self._request.scratch() / SEARCH_JOURNAL, self._work()),
+                kept_in=kept_in(self._request, *self._names),
             )
         except NothingToQuantize as nothing:
             calibration = ActivationRanges({}, nothing.statistics.pictures.total())
@@ -157,12 +156,6 @@ class ModelQuantization:
         warnings = [*problem, *result.warnings, *odd_warnings(basis.statistics.not_finite)]
         calibration = ActivationRanges(result.ranges, result.pictures)
         return QuantizedModel(basis.model, result.model, result.plan, calibration, warnings, result)
-
-    def _work(self) -> str:
-        """Returns a digest of what the result of a search depends on."""
-        options = self._request.options.model_dump_json()
-        texts = [sha256_of(self._request.input()), options, *self._names]
-        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def _reporting(names: Sequence[str], folder: str) -> tuple[int, ...]:

@@ -1,9 +1,9 @@
-"""Climbs the vendor's ladder: one complete vendor run per rung, until the goal or the budget is reached."""
+"""Climbs the vendor's ladder: one complete vendor run per rung, until the goal or the budget is reached. The runs are
+kept in a journal, so a process that continues a killed one repeats none of them."""
 
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,10 @@ from typing import Any
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.base import Progress
+from app.conversion.toolchains.budget import Budget
+from app.conversion.toolchains.journal import Journal
 from app.conversion.toolchains.kneron.ladder import Rung, Tried, chosen, goal_report, is_enough, search_report
+from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageFailed
 
 
@@ -37,7 +40,12 @@ class LadderResult:
 
 
 def search_ladder(
-    ladder: list[Rung], goal: Goal, budget_s: float, quantize: Quantize, progress: Progress
+    ladder: list[Rung],
+    goal: Goal,
+    budget_s: float,
+    quantize: Quantize,
+    progress: Progress,
+    kept_in: tuple[Path | None, str] = (None, ""),
 ) -> LadderResult:
     """Tries rung after rung. A run in progress is not interrupted; none is started that would exceed the budget if it
     took as long as the longest so far.
@@ -47,28 +55,29 @@ def search_ladder(
         budget_s: seconds for all runs together.
         quantize: runs a rung; called with the rung, its number, and where to report progress.
         progress: called with the share that is done, from 0 to 1, and the current step.
+        kept_in: file that keeps the runs, for a process that continues this one, and digest of the work.
 
     Raises:
         StageFailed: All rungs failed; the error of the first one.
     """
     tried: list[Tried] = []
     made: dict[int, Quantized] = {}
-    first_failure: StageFailed | None = None
-    begun, longest, ended_by = time.monotonic(), 0.0, "exhausted"
+    first_failure: ModelmillError | None = None
+    budget, longest, ended_by = Budget(budget_s), 0.0, "exhausted"
+    journal = Journal(*kept_in, budget)
     for number, rung in enumerate(ladder):
-        if tried and time.monotonic() - begun + longest > budget_s:
+        if tried and budget.elapsed_s + longest > budget_s:
             ended_by = "budget"
             break
-        started = time.monotonic()
-        try:
-            quantized = quantize(rung, number, _share_of(progress, number, len(ladder), rung.name))
-        except StageFailed as error:
-            first_failure = first_failure or error
-            tried.append(Tried(rung, failure=error.message))
+        started = budget.elapsed_s
+        row = _run(journal, quantize, rung, number, _share_of(progress, number, len(ladder), rung.name))
+        if failure := row.get("failure"):
+            first_failure = first_failure or ModelmillError.from_dict(failure)
+            tried.append(Tried(rung, failure=failure["message"]))
         else:
-            made[number] = quantized
-            tried.append(_measured(rung, quantized))
-        longest = max(longest, time.monotonic() - started)
+            made[number] = Quantized(row["result"], row["measured"], Path(row["bie"]))
+            tried.append(_measured(rung, row))
+        longest = max(longest, budget.elapsed_s - started)
         print(_line(tried[-1]))
         _keep_best(goal, tried, made)
         if is_enough(goal, tried[-1]):
@@ -80,15 +89,35 @@ def search_ladder(
         raise first_failure
     report = {
         "goal": goal_report(goal, tried, budget_s),
-        "search": search_report(goal, tried, elapsed_s=time.monotonic() - begun, ended_by=ended_by),
+        "search": search_report(goal, tried, elapsed_s=budget.elapsed_s, ended_by=ended_by),
     }
     return LadderResult(taken, made[tried.index(taken)], report)
 
 
-def _measured(rung: Rung, quantized: Quantized) -> Tried:
-    facts = quantized.measured
-    size = quantized.bie.stat().st_size
-    return Tried(rung, facts.get("snr_db"), facts.get("fps"), size, bits=facts.get("bits", {}))
+def _run(journal: Journal, quantize: Quantize, rung: Rung, number: int, progress: Progress) -> dict[str, Any]:
+    """Runs a rung unless the journal has it.
+
+    Returns:
+        {"result", "measured", "bie", "size_bytes"}, or the error as {"failure"}.
+    """
+
+    def run() -> dict[str, Any]:
+        try:
+            quantized = quantize(rung, number, progress)
+        except StageFailed as error:
+            return {"failure": error.to_dict()}
+        return vars(quantized) | {"bie": str(quantized.bie), "size_bytes": quantized.bie.stat().st_size}
+
+    try:
+        row: dict[str, Any] = journal.remember(f"rung {rung.name}", run)
+    except StageFailed as error:  # it ended its process each time
+        return {"failure": error.to_dict()}
+    return row
+
+
+def _measured(rung: Rung, row: dict[str, Any]) -> Tried:
+    facts = row["measured"]
+    return Tried(rung, facts.get("snr_db"), facts.get("fps"), row["size_bytes"], bits=facts.get("bits", {}))
 
 
 def _keep_best(goal: Goal, tried: list[Tried], made: dict[int, Quantized]) -> None:

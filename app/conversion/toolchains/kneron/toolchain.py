@@ -18,6 +18,7 @@ from app.conversion.model import Stage
 from app.conversion.options import Chip, KneronOptions, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress, StageRequest, StageResult
+from app.conversion.toolchains.journal import kept_in
 from app.conversion.toolchains.kneron import arguments, operators, report, sidecar, staged_inputs, verdict
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.ladder import Rung, rungs
@@ -53,8 +54,9 @@ class ScratchFolders:
         )
 
     def rung(self, number: int) -> ScratchFolders:
-        """Returns the folders of one of several runs."""
-        scratch = staged_inputs.fresh_folder(self.scratch / f"rung-{number}")
+        """Returns the folders of one of several runs, outside of the stage's own, which another process that
+        continues this stage empties."""
+        scratch = staged_inputs.fresh_folder(self.scratch.with_name(f"{self.scratch.name}_rungs") / str(number))
         return ScratchFolders(
             scratch, staged_inputs.fresh_folder(scratch / "out"), staged_inputs.fresh_folder(scratch / "keep")
         )
@@ -171,7 +173,9 @@ class KneronToolchain:
             return replace(made, bie=Path(shutil.move(made.bie, place.scratch / "rung.bie")))
 
         ladder, goal = rungs(_chip(request), options), parse_goal(options.goal)
-        outcome = search_ladder(ladder, goal, options.budget_s, quantize, progress)
+        names = [Path(path).name for paths in source.samples.values() for path in paths]
+        kept = kept_in(request, self.vendor.version(), *names)
+        outcome = search_ladder(ladder, goal, options.budget_s, quantize, progress, kept)
         shutil.copyfile(outcome.quantized.bie, request.output)
         return outcome.taken.rung.options, outcome.quantized, outcome.report
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.conversion.goals import Goal
-from app.conversion.toolchains.host.search.budget import Budget
+from app.conversion.toolchains.budget import Budget
 from app.conversion.toolchains.host.search.candidates import Trail, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import FirstBad
 from app.conversion.toolchains.host.search.interval import interval_of

@@ -17,6 +17,7 @@ from typing import Any
 from app.conversion.goals import Goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress
+from app.conversion.toolchains.budget import LAST_RESORT_S, SEARCH_SHARE, Budget
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantizer import QuantizationPlan
 from app.conversion.toolchains.host.search.acceptance import (
@@ -25,11 +26,9 @@ from app.conversion.toolchains.host.search.acceptance import (
     loss_most,
 )
 from app.conversion.toolchains.host.search.basis import basis_of
-from app.conversion.toolchains.host.search.budget import LAST_RESORT_S, SEARCH_SHARE, Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import FirstBad, first_bad
-from app.conversion.toolchains.host.search.journal import Journal
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.recipe import choice_of, rewrites_of
@@ -41,6 +40,7 @@ from app.conversion.toolchains.host.search.tensor_search import TensorSearch
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
+from app.conversion.toolchains.journal import Journal
 from app.kit.sandbox.errors import StageFailed
 
 FIRST_METHODS = METHODS[:4]

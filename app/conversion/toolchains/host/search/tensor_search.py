@@ -8,20 +8,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.conversion.toolchains.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.acceptance import level_db
 from app.conversion.toolchains.host.search.boundary import boundaries
-from app.conversion.toolchains.host.search.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, Rewrites, TriedCandidate
-from app.conversion.toolchains.host.search.journal import Journal
 from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.template import Template
 from app.conversion.toolchains.host.search.trials import Trials
+from app.conversion.toolchains.journal import Journal
 from app.inference.errors import UnsupportedOperator
 from app.kit.sandbox.errors import StageFailed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from pydantic import ValidationError
 
 from app.conversion.goals import parse_goal
 from app.conversion.options import Chip, KneronOptions, bitwidth_problem
+from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.kneron import arguments
-from app.conversion.toolchains.kneron.ladder import Tried, chosen, goal_report, rungs
-from app.conversion.toolchains.kneron.ladder_search import search_ladder
+from app.conversion.toolchains.kneron.ladder import Rung, Tried, chosen, goal_report, rungs
+from app.conversion.toolchains.kneron.ladder_search import LadderResult, Quantized, search_ladder
 from app.kit.sandbox.errors import StageFailed
 
 GOAL = parse_goal("snr>=20")
@@ -57,6 +59,50 @@ def test_an_empty_ladder_of_failures_has_nothing_to_take() -> None:
 
     with pytest.raises(StageFailed, match="no"):
         search_ladder([rung], GOAL, 60, fail, lambda fraction, text: None)
+
+
+def test_a_process_that_continues_repeats_no_rung_neither_a_failed_one_nor_the_best(tmp_path: Path) -> None:
+    ladder, runs = rungs(Chip.KL520, KneronOptions()), list[str]()
+    snr_db = {"int8, mmse": 13.0, "int8, mmse, outlier factor 2": 12.0}
+
+    def quantize(rung: Rung, number: int, progress: Progress) -> Quantized:
+        runs.append(rung.name)
+        if len(runs) == 3:
+            raise KeyboardInterrupt
+        if rung.name not in snr_db:
+            raise StageFailed("no", hint="Use another chip.")
+        (bie := tmp_path / str(number) / "rung.bie").parent.mkdir(exist_ok=True)
+        bie.write_text(rung.name)
+        return Quantized({"warnings": []}, {"snr_db": snr_db[rung.name]}, bie)
+
+    def climb() -> LadderResult:
+        kept_in = tmp_path / "search.jsonl", "work"
+        return search_ladder(ladder, GOAL, 60, quantize, lambda fraction, text: None, kept_in)
+
+    with pytest.raises(KeyboardInterrupt):
+        climb()
+    for _ in range(2):
+        result = climb()
+        assert runs == ["int8", "int8, mmse", *["int8, mmse, outlier factor 2"] * 2]
+        rows = result.report["search"]["candidates"]
+        assert [row["verdict_code"] for row in rows] == ["failed", "taken", "below_goal"]
+        assert rows[0]["failure"] == "no" and rows[1]["size_bytes"] == len("int8, mmse")
+        assert result.quantized.bie.read_text() == "int8, mmse"
+
+
+def test_a_rung_that_ends_its_process_twice_has_failed(tmp_path: Path) -> None:
+    def end(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    def climb() -> LadderResult:
+        rung = rungs(Chip.KL520, KneronOptions())[0]
+        return search_ladder([rung], GOAL, 60, end, lambda fraction, text: None, (tmp_path / "search.jsonl", "work"))
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            climb()
+    with pytest.raises(StageFailed, match="ended the process each time"):
+        climb()
 
 
 def test_a_goal_that_is_none_is_refused() -> None:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization
+from app.conversion.toolchains.budget import SECONDS_LEAST, Budget
 from app.conversion.toolchains.host.bie_report import effort_line, goal_line
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantizer import plan
@@ -21,7 +22,6 @@ from app.conversion.toolchains.host.search import tensor_search
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
-from app.conversion.toolchains.host.search.budget import SECONDS_LEAST, Budget
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.result import SearchResult

@@ -11,13 +11,12 @@ import pytest
 
 from app.conversion.goals import parse_goal
 from app.conversion.options import HostQuantization
+from app.conversion.toolchains.budget import Budget
 from app.conversion.toolchains.host.bie_report import quality_warnings
 from app.conversion.toolchains.host.quantizer import plan
 from app.conversion.toolchains.host.search.basis import basis_of
-from app.conversion.toolchains.host.search.budget import Budget
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
-from app.conversion.toolchains.host.search.journal import Journal
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import search
@@ -26,6 +25,7 @@ from app.conversion.toolchains.host.search.split import Split, split_of
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.search.unlikeness import looks_of
 from app.conversion.toolchains.host.task_drop import DropMeter
+from app.conversion.toolchains.journal import Journal
 from app.kit.sandbox.errors import StageFailed
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.conversion.toolchains.host.search.budget import LARGE_BYTES, Budget
+from app.conversion.toolchains.budget import LARGE_BYTES, Budget
 
 
 @dataclass

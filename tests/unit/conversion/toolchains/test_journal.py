@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.host.search.budget import Budget
-from app.conversion.toolchains.host.search.journal import Journal
+from app.conversion.toolchains.budget import Budget
 from app.conversion.toolchains.host.search.judge import JudgedPicture, Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.journal import Journal
 from app.kit.sandbox.errors import StageFailed
 
 

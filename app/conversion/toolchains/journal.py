@@ -3,13 +3,16 @@ none of it again, and chooses the same."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.conversion.toolchains.host.search.budget import Budget
+from app.conversion.toolchains.base import SEARCH_JOURNAL, StageRequest
+from app.conversion.toolchains.budget import Budget
+from app.kit.files.digest import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 BEGUN_MOST = 2
@@ -69,6 +72,12 @@ class Journal:
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, default=float) + "\n")
+
+
+def kept_in(request: StageRequest, *facts: str) -> tuple[Path, str]:
+    """Returns the journal of a stage, and the digest of its work: its input, its options, and these facts."""
+    texts = [sha256_of(request.input()), request.options.model_dump_json(), *facts]
+    return request.scratch() / SEARCH_JOURNAL, hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:
