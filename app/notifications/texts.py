@@ -53,6 +53,8 @@ def _sentence(kind: str, _: Gettext) -> str:
         EventKind.SERVICE_FAILED: _("The service %(name)s has failed."),
         EventKind.SERVICE_DRIFT: _("Drift was detected at the service %(name)s."),
         EventKind.SERVICE_ROLLED_BACK: _("The service %(name)s was rolled back to its previous model."),
+        EventKind.SERVICE_ALERT: _("The service %(name)s has a problem."),
+        EventKind.SERVICE_CLEAR: _("The service %(name)s is back to normal."),
         EventKind.SERVICE_EVENT: _("The rule %(rule)s of the service %(name)s was triggered."),
         EventKind.VIDEO_ENDED: _("The video job %(name)s has ended."),
         EventKind.VIDEO_ALERT: _("The video job %(name)s has a problem."),

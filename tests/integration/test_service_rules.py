@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.inference.prediction import Prediction
+from app.joint_inference import store as joint_store
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample, Source
+from app.joint_inference.service.alerts import ALERT, CLEAR
 from app.joint_inference.service.producers import producer_of_service
 from app.joint_inference.service.reports import RowReport
 from app.kit.clock import to_text
 from app.notifications.model import Kind
 from app.notifications.service import NewTarget
+from app.results import store as result_store
 from app.results.model.rule import Rule, RuleSet
 from app.results.model.schedule import Schedule, Weekday
+from app.results.model.sink import STUCK_TRIES
 from app.results.store import RuleEventFilter
 from tests.harness.joint.answers import JPEG, env, place_of, service, take, web
 from tests.harness.joint.nodes import Env
@@ -63,6 +68,40 @@ def test_rows_make_events_that_go_to_a_broker_and_to_the_users_targets(
     assert data["url"].endswith(f"/ui/services/default/{service.name}/rules")
     page = web.get(f"/ui/services/default/{service.name}").text
     assert f"/ui/services/default/{service.name}/rules#events" in page
+
+
+def test_a_sink_that_is_stuck_degrades_its_service_and_the_user_is_told_once(
+    env: Env, web: Within, service: Service
+) -> None:
+    target = env.container.notifications.targets.add(env.user, NewTarget(Kind.WEBHOOK, "https://example.org/alerts"))
+    body = {"kind": "mqtt", "address": "mqtt://me:secret@127.0.0.1:9/door", "content": "rows"}
+    sink_id = web.post(f"{place_of(service)}/sinks", json=body).json()["sink_id"]
+
+    def after(minutes: float, **sink: Any) -> tuple[str, list[str]]:
+        """The reason of its condition, and of which alerts its user was told."""
+        if sink:
+            with env.container.database.write() as conn:
+                result_store.change_sink(conn, sink_id, **sink)
+        env.now += timedelta(minutes=minutes)
+        env.settle()
+        told = [d for d in env.container.notifications.outbox.newest(env.user) if d.target_id == target.target_id]
+        kinds = [
+            d.event_kind for d in told if service.uid in d.body and d.event_kind in ("service.alert", "service.clear")
+        ]
+        condition = env.container.joint.services.get(env.user, "default", service.name).status["conditions"][-1]
+        assert "secret" not in condition["message"]
+        return condition["reason"], kinds
+
+    assert after(0, tries=STUCK_TRIES - 1, problem="refused") == ("Serving", [])
+    assert after(0, tries=STUCK_TRIES, problem="refused") == ("Degraded", [])
+    assert after(4) == ("Degraded", []), "it may be over soon"
+    assert after(2) == ("Degraded", ["service.alert"])
+    assert after(9) == ("Degraded", ["service.alert"])
+    assert after(0, tries=0, problem="") == ("Serving", ["service.clear", "service.alert"])
+    with env.container.database.read() as conn:
+        events = [event for event in joint_store.events_of(conn, service.uid, 9) if event.reason in (ALERT, CLEAR)]
+    assert [event.reason for event in events] == [CLEAR, ALERT]
+    assert events[1].message == "The sink 'mqtt://me:***@127.0.0.1:9/door' accepts nothing: refused."
 
 
 def test_the_picture_of_an_event_is_the_sample_that_comes_with_it(env: Env, web: Within, service: Service) -> None:

@@ -12,12 +12,15 @@ from app.kit.clock import to_text
 from app.kit.errors import BadRequest
 from app.kit.queue.broker import connect_to_look
 from app.kit.redis.time_series import TimeSeries
+from app.results.model.sink import STUCK_TRIES, SinkKind
+from app.results.store import change_sink
 from app.video import responses
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, Ending, JobState
 from app.video.service.reports import SERIES
 from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import measured, plan_result, result
+from tests.harness.video.sinks import add
 
 
 @pytest.fixture
@@ -116,6 +119,21 @@ def test_flags_come_and_go_but_whether_its_node_is_heard_is_not_the_runners_to_s
     assert env.job(job.uid).flags == ("degraded", "offline")
     take(env, job.uid, 3, flags=[])
     assert env.job(job.uid).flags == ("offline",)
+
+
+def test_a_sink_that_is_stuck_is_a_flag_of_its_job_and_two_events(env: Env) -> None:
+    job = env.running()
+    sink = add(env, job.uid, SinkKind.HTTP, "https://1.1.1.1/rows")
+    for seq, tries in enumerate((STUCK_TRIES - 1, STUCK_TRIES, STUCK_TRIES + 1, 0), 1):
+        with env.container.database.write() as conn:
+            change_sink(conn, sink.sink_id, tries=tries, problem="refused" if tries else "")
+        take(env, job.uid, seq, flags=[])
+        assert env.job(job.uid).flags == (("sink_stuck",) if tries >= STUCK_TRIES else ())
+    told = [(event.type, event.message) for event in env.jobs.events(USER, job.uid) if "Sink" in event.type]
+    assert told == [
+        ("SinkStuck", "The sink 'https://1.1.1.1/rows' accepts nothing: refused."),
+        ("SinkRecovered", "No sink is stuck any more."),
+    ]
 
 
 def test_a_profile_is_kept_by_node_stage_model_and_size(env: Env) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from app.inference.model_card import MODEL_CARD, ModelCard
 from app.joint_inference.model.content import BigModel, OrderContent, resource_for_node
 from app.joint_inference.model.resource import PLURAL, Role, Service
-from app.joint_inference.model.state import ObservedWorker, condition_of
+from app.joint_inference.model.state import ObservedWorker, condition_of, with_trouble
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.nodes.model import Node, Operation, Order, WorkKey
 
@@ -134,15 +134,13 @@ def kept_model(service: Service, order: Order | None) -> ModelCard | None:
 
 def _withdrawn(service: Service, state: ObservedState, condition: Condition) -> Condition:
     """The condition of a service that serves says which models are no longer there; other troubles come first."""
-    if not state.withdrawn or (condition.type, condition.reason) != (ConditionType.RUNNING, Reason.SERVING):
-        return condition
     lost = [service.specification.worker(role) for role in Role if role in state.withdrawn]
     lines = (
         f"The model {worker.model!r} of the {worker.role} worker is no longer there for you: it is not shared any "
         "more, or was removed. The worker goes on with the version that it has."
         for worker in lost
     )
-    return Condition(ConditionType.RUNNING, Reason.DEGRADED, "\n".join(lines))
+    return with_trouble(condition, "\n".join(lines))
 
 
 def _orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> dict[Role, OrderContent]:

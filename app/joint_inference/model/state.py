@@ -8,6 +8,7 @@ from typing import Any
 
 from app.inference.model_card import ModelCard, version_on
 from app.joint_inference.model.resource import Role, Service, Worker
+from app.joint_inference.model.sources import source_broadcasts
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
@@ -57,6 +58,16 @@ class ObservedWorker:
     @property
     def stream_end(self) -> StreamEnd | None:
         return stream_end(self.report.detail) if self.report is not None and self.was_serving else None
+
+    @property
+    def broadcast_trouble(self) -> str:
+        """Which of its broadcasts are not sent, and why, a line each; empty: none."""
+        broadcasts = source_broadcasts(self.report.detail) if self.report is not None else ()
+        return "\n".join(
+            f"The source {one.source!r} is not broadcast: {one.problem.rstrip('.')}."
+            for one in broadcasts
+            if one.problem and not one.is_sending
+        )
 
     @property
     def is_blind(self) -> bool:
@@ -138,7 +149,18 @@ def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> C
         return Condition(RUNNING, Reason.DEGRADED, f"{end.message}\n{OTHERS_GO_ON}")
     if edge.report_problem and condition.reason is Reason.SERVING:
         return Condition(RUNNING, Reason.DEGRADED, _why_not_reported(edge))
-    return condition
+    return with_trouble(condition, edge.broadcast_trouble)
+
+
+def with_trouble(condition: Condition, trouble: str) -> Condition:
+    """Returns the condition of a service that serves but for this; other troubles come first.
+
+    Args:
+        trouble: for its user; empty: there is none.
+    """
+    if not trouble or (condition.type, condition.reason) != (RUNNING, Reason.SERVING):
+        return condition
+    return Condition(RUNNING, Reason.DEGRADED, trouble)
 
 
 def _asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:

@@ -19,8 +19,9 @@ from app.joint_inference.model.fleet import SUMMED_AT, fleet_plan, summed, task_
 from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, kept_model, key_of, plan_service
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.rollout import Rollout
-from app.joint_inference.model.state import change_of_model
+from app.joint_inference.model.state import change_of_model, with_trouble
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after, current_of, metrics_of
+from app.joint_inference.service.alerts import note_trouble
 from app.joint_inference.service.model_pairs import mismatch
 from app.joint_inference.service.reports import Reports
 from app.joint_inference.service.rollouts import condition_with, next_rollout, note_change, service_event
@@ -31,6 +32,7 @@ from app.kit.sql import publish
 from app.model_registry.service import Model, Models
 from app.nodes.model import Node, Operation, Order, WorkKey
 from app.nodes.service import Nodes
+from app.results.store import sink_trouble
 
 HEARTBEAT_S = 60
 """How often each service is reconciled when nothing happens; its conditions say when that was."""
@@ -193,9 +195,10 @@ class Controller:
         is_fleet = bool(specification.edge.selector)
         plan = fleet_plan(service, plans) if is_fleet else plans[specification.edge.node]
         reported = summed([placed.reported for placed, _ in placements]) if is_fleet else service.reported
-        return Reconciliation(
-            replace(plan, condition=condition_with(rollout, plan.condition)), warning, rollout, reported
-        )
+        with self.database.read() as conn:
+            trouble = sink_trouble(conn, service.uid)
+        condition = with_trouble(condition_with(rollout, plan.condition), trouble)
+        return Reconciliation(replace(plan, condition=condition), warning, rollout, reported)
 
     def _check(
         self, service: Service, edge_model: Model | None, cloud_model: Model | None
@@ -255,6 +258,7 @@ class Controller:
                 store.change_service(conn, fresh, **changes)
             if "status" in changes:
                 _publish(conn, fresh, plan.condition, now)
+            note_trouble(conn, fresh, fields["status"], now)
         if changes:
             self.services.announce()
         return nodes_to_notify

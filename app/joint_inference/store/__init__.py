@@ -23,6 +23,7 @@ from app.joint_inference.store.services import (
     lock,
     looked_at,
     looked_at_before,
+    newest_reason,
     newest_version,
     not_settled,
     note_look,

@@ -300,5 +300,12 @@ def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
     return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in conn.execute(newest)]
 
 
+def newest_reason(conn: Connection, uid: str, reasons: Collection[str]) -> str:
+    """The reason of the newest event with one of these; empty: there is none."""
+    c = events.c
+    newest = sa.select(c.reason).where(c.uid == uid, c.reason.in_(reasons)).order_by(c.event_id.desc()).limit(1)
+    return conn.execute(newest).scalar() or ""
+
+
 def forget_events(conn: Connection, uids: Collection[str]) -> None:
     conn.execute(sa.delete(events).where(events.c.uid.in_(uids)))

@@ -21,6 +21,8 @@ from app.results.model.producer import Producer
 PAUSE = GrowingPause(2.0, 300.0)
 """Pauses between two tries, in seconds."""
 PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/?#]*@")
+STUCK_TRIES = 9
+"""Failed tries in a row after which a sink counts as stuck: eight and a half minutes."""
 MOST_SINKS = 5
 """For one producer."""
 
@@ -120,6 +122,12 @@ class Sink:
     def shown_address(self) -> str:
         """The address without its password."""
         return PASSWORD.sub(r"\1:***@", self.address)
+
+    @property
+    def trouble(self) -> str:
+        """A sentence for its user if it is stuck; otherwise empty."""
+        is_stuck = self.problem and self.tries >= STUCK_TRIES
+        return f"The sink {self.shown_address!r} accepts nothing: {self.problem}." if is_stuck else ""
 
 
 @dataclass(frozen=True)

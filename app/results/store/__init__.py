@@ -28,6 +28,7 @@ from app.results.store.sinks import (
     last_event_id,
     lease_sinks,
     remove_sink,
+    sink_trouble,
     sinks_of,
 )
 from app.results.store.tables import rows, rule_events, rule_states, rules, sinks

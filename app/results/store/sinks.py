@@ -34,6 +34,11 @@ def has_sinks(conn: Connection, uid: str) -> bool:
     return conn.execute(sa.select(sinks.c.sink_id).where(sinks.c.uid == uid).limit(1)).first() is not None
 
 
+def sink_trouble(conn: Connection, uid: str) -> str:
+    """What is wrong with the producer's sinks that are stuck, a line each; empty: none is."""
+    return "\n".join(filter(None, (sink.trouble for sink in sinks_of(conn, uid))))
+
+
 def remove_sink(conn: Connection, uid: str, sink_id: str) -> bool:
     """False: there is none."""
     return conn.execute(sa.delete(sinks).where(sinks.c.uid == uid, sinks.c.sink_id == sink_id)).rowcount == 1

@@ -39,6 +39,7 @@ MOST_SILENT_S = 30 * 86400.0
 OFFLINE, NODE_FULL = "offline", "node_full"
 NODE_FLAGS = frozenset({OFFLINE, NODE_FULL})
 """Flags that the node itself has given rise to, not the runner."""
+SINK_STUCK = "sink_stuck"
 LONGEST = {"node": 63, "stage": 64, "resolution": 16, "model": 64, "at": 32}
 _READER = Reader(BadRequest)
 
@@ -173,7 +174,8 @@ class Reports:
             columns["progress"] = report.progress
         store.change(conn, job.uid, **columns)
         if report.flags is not None:
-            store.change_flags(conn, job, {*report.flags, *(NODE_FLAGS & set(job.flags))}, at=at)
+            trouble = _sink_trouble(conn, job, at)
+            store.change_flags(conn, job, {*report.flags, *(NODE_FLAGS & set(job.flags)), *trouble}, at=at)
         store.put_measurements(conn, report.profile)
         if report.note:
             store.add_event(conn, job.uid, at, type="Note", message=report.note)
@@ -181,6 +183,15 @@ class Reports:
             message = report.reason or f"Its runner says: {report.ending}."
             store.enter(conn, stored, JobState.DONE, at=at, message=message, ending=report.ending)
         return added
+
+
+def _sink_trouble(conn: Connection, job: VideoJob, at: str) -> set[str]:
+    """The flag of a job with a stuck sink; its begin and its end are events."""
+    trouble = result_store.sink_trouble(conn, job.uid)
+    if bool(trouble) != (SINK_STUCK in job.flags):
+        message = trouble or "No sink is stuck any more."
+        store.add_event(conn, job.uid, at, type="SinkStuck" if trouble else "SinkRecovered", message=message)
+    return {SINK_STUCK} if trouble else set()
 
 
 def _silent_since(job: VideoJob, report: ParsedReport, now: datetime) -> str | None:

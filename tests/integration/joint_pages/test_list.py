@@ -29,7 +29,7 @@ def test_the_list_says_state_reason_workers_and_figures(browser: Browser) -> Non
     browser.report(faces, TALLY)
     page = browser.get("/ui/services")
     text = text_of(page)
-    assert "The edge answers alone: the cloud does not" in text and 'title="connection refused"' in page.text
+    assert "It answers, but not everything works" in text and 'title="connection refused"' in page.text
     assert "edge0 → cloud0" in text and "small → big" in text
     assert "650 / 300 / 50" in text and "30.0 %" in text
     assert re.search(r'class="bar [^"]*" x="0" y="0" width="30.0"', page.text)

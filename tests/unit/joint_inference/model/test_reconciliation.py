@@ -252,6 +252,19 @@ def test_a_node_that_cannot_store_what_its_worker_reports_is_told_while_the_work
     assert "其磁碟已滿" in chinese and "記憶體" in chinese and "cannot" not in chinese
 
 
+def test_a_source_that_is_not_broadcast_degrades_a_service_that_serves() -> None:
+    states = [{"source": "door", "is_sending": False, "problem": "refused"}, {"source": "yard", "is_sending": True}]
+    starting = [{"source": "door", "is_sending": False, "problem": ""}]
+    cloud = node("cloud0", worker(Role.CLOUD))
+    plan = planned(node("edge0", worker(Role.EDGE, detail={"broadcasts": states})), cloud)
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert plan.condition.message == "The source 'door' is not broadcast: refused."
+    chinese = filters(CHINESE)["written"](plan.condition.message)
+    assert "沒有轉播" in chinese and "broadcast" not in chinese
+    plan = planned(node("edge0", worker(Role.EDGE, detail={"broadcasts": starting})), cloud)
+    assert plan.condition.reason == Reason.SERVING
+
+
 def test_a_worker_that_ends_again_and_again_has_failed_also_while_it_is_tried() -> None:
     dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3, pid=77)
     plan = planned(node("edge0", dead), node("cloud0", worker(Role.CLOUD)))
