@@ -22,6 +22,7 @@ from app.homes.model import COMMON, HOME_FOLDERS, Entry
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of
+from app.kit.web.conditions import IF_MATCH, IF_NONE_MATCH, TAGS, require_match
 from app.kit.web.http import json_answer, query
 from app.kit.web.operations import Operations
 from app.kit.web.thread_stream import hand_over
@@ -109,22 +110,24 @@ def get_file(request: Request, params: schemas.FileQuery) -> Response:
 @OPERATIONS.add(
     "PUT",
     "/api/v2/files/content",
-    "Upload a file as the request body; with If-None-Match: * an existing file is not replaced",
+    "Upload a file as the request body; If-None-Match: * and If-Match protect an existing file",
     {200: schemas.EntryAnswer, 201: schemas.EntryAnswer},
     more_errors=(403, 404, 409, 412, 507),
     query=schemas.FileQuery,
     body=_ANY_FILE,
+    sent_headers={IF_MATCH: TAGS, IF_NONE_MATCH: TAGS},
 )
 async def put_file(request: Request) -> Response:
     """The body is the file, as it is; it streams to its place and appears there when it is whole."""
     params, home = query(request, schemas.FileQuery), await run_in_threadpool(home_of, request)
-    path, may_replace = home.own(params.path), request.headers.get("if-none-match", "").strip() != "*"
+    path, may_replace = home.own(params.path), request.headers.get(IF_NONE_MATCH, "").strip() != "*"
     is_new = not await run_in_threadpool(_is_there, home, path)
     write = partial(
         home.files.write,
         home.user,
         path,
         replace=may_replace,
+        require=partial(require_match, request),
         expected_bytes=_length(request),
         quota=home.quota,
     )
@@ -170,12 +173,14 @@ def move_file(request: Request, body: schemas.Move) -> Response:
     "/api/v2/files",
     "Move a file or folder to the trash; one in the trash is deleted permanently",
     {200: schemas.RemovedAnswer},
-    more_errors=(400, 403, 404, 409, 507),
+    more_errors=(400, 403, 404, 409, 412, 507),
     query=schemas.FileQuery,
+    sent_headers={IF_MATCH: TAGS},
 )
 def remove_file(request: Request, params: schemas.FileQuery) -> Response:
     home = home_of(request)
-    trashed = home.files.remove(home.user, home.own(params.path), now=now())
+    path, require = home.own(params.path), partial(require_match, request)
+    trashed = home.files.remove(home.user, path, now=now(), require=require)
     return json_answer(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
@@ -37,11 +37,13 @@ from app.homes.model import (
 )
 from app.homes.path_openers import Opener
 from app.homes.quota import Allowance, HomeUsage, Measurement, UsageTracker
-from app.homes.read_only_tree import PAGE_ENTRIES, ReadOnlyTree, entry
+from app.homes.read_only_tree import PAGE_ENTRIES, ReadOnlyTree, entry, etag_of
 from app.homes.rooted_directory import DRAFT_PREFIX, Draft, RootedDirectory, kind_of
 from app.kit.objects import CHUNK_BYTES
 
 STALE_DRAFT_S = 24 * 3600
+Require = Callable[[str | None], None]
+"""Given the ETag of what is at a path, None for nothing; raises an error to refuse the change."""
 
 
 class HomeFiles:
@@ -113,6 +115,7 @@ class HomeFiles:
         chunks: Iterable[bytes],
         *,
         replace: bool = False,
+        require: Require | None = None,
         expected_bytes: int = 0,
         quota: Quota | None = None,
     ) -> Entry:
@@ -120,6 +123,7 @@ class HomeFiles:
 
         Args:
             replace: replace a file of this name.
+            require: of the file that is there, before the stream is read and when it is about to be replaced.
             expected_bytes: the size, if known: a file that cannot fit is refused before it is read.
             quota: instead of the one of the installation.
 
@@ -133,6 +137,7 @@ class HomeFiles:
         with self.opened(user) as home, ExitStack() as stack:
             with disk_errors(path):
                 replaced = _replaced(home, target, replace=replace)
+            _check(require, replaced)
             credit = replaced.st_size if replaced else 0
             allowance = self.allowance(user, home, place[0], credit=credit, quota=quota)
             allowance.check(expected_bytes)
@@ -143,6 +148,9 @@ class HomeFiles:
                     _ensure_folder(home, TMP)
                     draft = stack.enter_context(home.draft(TMP))
                 _fill(draft, chunks, allowance, path)
+                with disk_errors(path):
+                    current = _replaced(home, target, replace=replace)
+                _check(require, current)
                 with disk_errors(path):
                     status = draft.publish(target, replace=replace)
             except BaseException:
@@ -180,8 +188,11 @@ class HomeFiles:
                 home.rename("/".join(leaving), "/".join(place))
         self._tracker.forget(user)
 
-    def remove(self, user: str, path: str, *, now: datetime) -> str | None:
+    def remove(self, user: str, path: str, *, now: datetime, require: Require | None = None) -> str | None:
         """Moves a file, link or folder to the trash; entries of the trash or of tmp/ are deleted permanently.
+
+        Args:
+            require: of what is there.
 
         Returns its new path, from where it can be moved back; None if it is deleted. Raises FileMissing.
         """
@@ -189,6 +200,7 @@ class HomeFiles:
         check_may_leave(place)
         trashed = None
         with self.opened(user) as home, disk_errors(path):
+            _check(require, home.lstat("/".join(place)))
             if place[0] in (TRASH, TMP):
                 home.remove_tree("/".join(place))
             else:
@@ -295,6 +307,11 @@ def _replaced(home: RootedDirectory, target: str, *, replace: bool) -> os.stat_r
     if kind_of(status.st_mode) is Kind.FOLDER:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
     return status
+
+
+def _check(require: Require | None, status: os.stat_result | None) -> None:
+    if require is not None:
+        require(etag_of(status) if status else None)
 
 
 def _ensure_folder(directory: RootedDirectory, folder: str) -> None:

@@ -174,8 +174,13 @@ def entry(segments: list[str], status: os.stat_result) -> Entry:
         kind=kind,
         size_bytes=0 if kind is Kind.FOLDER else status.st_size,
         modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
-        etag=f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}",
+        etag=etag_of(status),
     )
+
+
+def etag_of(status: os.stat_result) -> str:
+    """Returns a tag that changes with the content."""
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 def to_cursor(position: ListingPosition, sort: Sort) -> str:

@@ -213,6 +213,26 @@ def test_a_file_is_written_over_unless_that_is_refused(web: httpx.Client, home: 
     assert (home / "datasets/over").read_bytes() == b"third"
 
 
+def test_a_file_that_somebody_else_has_changed_is_neither_written_over_nor_removed(
+    web: httpx.Client, home: Path
+) -> None:
+    read = put(web, "datasets/shared", b"first").json()["etag"]
+    current = put(web, "datasets/shared", b"of somebody else").json()["etag"]
+    for change in (put(web, "datasets/shared", b"mine", **{"If-Match": f'"{read}"'}), remove(web, "shared", read)):
+        assert (change.status_code, change.json()["error"]["code"]) == (412, "PRECONDITION_FAILED")
+        assert change.json()["error"]["detail"] == {"etag": current}
+        assert (home / "datasets/shared").read_bytes() == b"of somebody else"
+    again = put(web, "datasets/shared", b"mine", **{"If-Match": f'"{current}"'})
+    assert again.status_code == 200 and (home / "datasets/shared").read_bytes() == b"mine"
+    assert remove(web, "shared", again.json()["etag"]).status_code == 200
+    assert put(web, "datasets/shared", b"mine", **{"If-Match": "*"}).status_code == 412
+    assert not (home / "datasets/shared").exists()
+
+
+def remove(web: httpx.Client, name: str, etag: str) -> httpx.Response:
+    return web.delete("/api/v2/files", params={"path": f"datasets/{name}"}, headers={"If-Match": f'"{etag}"'})
+
+
 def test_an_upload_that_grows_beyond_the_quota_is_cut_off_and_nothing_of_it_is_left(
     web: httpx.Client, home: Path
 ) -> None:

@@ -612,6 +612,16 @@ def test_inputs_can_be_put_straight_to_the_store(api: Api) -> None:
     assert api.wait(created.json()["job_id"], has_ended)["status"] == "COMPLETED"
 
 
+def test_a_put_over_another_version_than_the_clients_is_refused(api: Api) -> None:
+    url = api.http.post("/uploads/presign", json={}).json()["model"]["url"]
+    assert_error(httpx.put(url, content=b"first", headers={"If-Match": "*"}), 412, "PRECONDITION_FAILED")
+    first = httpx.put(url, content=b"first").headers["etag"]
+    second = httpx.put(url, content=b"second", headers={"If-Match": first})
+    assert second.status_code == 200
+    assert_error(httpx.put(url, content=b"third", headers={"If-Match": first}), 412, "PRECONDITION_FAILED")
+    assert httpx.put(url, content=b"third", headers={"If-Match": second.headers["etag"]}).status_code == 200
+
+
 def test_only_the_links_that_are_wanted_are_made(api: Api) -> None:
     links = api.http.post("/uploads/presign", json={"images": False}).json()
     assert links["images"] is None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.errors import TooLarge
-from app.kit.objects.base import ObjectStore
+from app.kit.objects.base import ObjectMissing, ObjectStore
 from app.kit.objects.signed_urls import verify
+from app.kit.web.conditions import IF_MATCH, TAGS, require_match
 from app.kit.web.http import stream_bytes
 from app.kit.web.operations import Operations
 from app.kit.web.state import objects_of, web_settings_of
@@ -35,15 +37,18 @@ class Signed(BaseModel):
     _KEY,
     "Upload by a signed link",
     {200: None},
-    errors=(403, 404, 408, 413, 422, 503, 507),
+    errors=(403, 404, 408, 412, 413, 422, 503, 507),
     query=Signed,
     body=_BYTES,
+    sent_headers={IF_MATCH: TAGS},
     headers={"ETag": "SHA-256 of what was stored"},
     callers=(),
 )
 async def put_object(request: Request) -> Response:
     key = _verified_key(request, "PUT")
     store: ObjectStore = objects_of(request)
+    if IF_MATCH in request.headers:
+        require_match(request, await run_in_threadpool(_etag, store, key))
     limit = max(web_settings_of(request).max_model_bytes, web_settings_of(request).max_images_bytes)
     try:
         stored = await hand_over(request.stream(), lambda chunks: store.put(key, chunks, max_bytes=limit))
@@ -74,6 +79,13 @@ def get_object(request: Request) -> Response:
         name=name,
         media_type=info.content_type,
     )
+
+
+def _etag(store: ObjectStore, key: str) -> str | None:
+    try:
+        return store.info(key).etag
+    except ObjectMissing:
+        return None
 
 
 def _verified_key(request: Request, method: str) -> str:

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
 from app.kit.text.attachment import attachment
+from app.kit.web.conditions import is_known, require_match
 from app.kit.web.request_body import whole_body
 from app.kit.web.state import AppState
 from app.kit.web.strict import TEXT
@@ -242,14 +243,19 @@ def stream_bytes(
         size: in bytes.
         etag: without quotes.
         name: the name of the saved file.
+
+    Raises:
+        PreconditionFailed: If-Match names another version.
+        RangeNotSatisfiable
     """
+    require_match(request, etag)
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": f'"{etag}"',
         "Content-Disposition": attachment(name),
         "Cache-Control": "private, no-cache",
     }
-    if _knows(request.headers.get("if-none-match", ""), headers["ETag"]):
+    if is_known(request, etag):
         return Response(status_code=304, headers=headers)
     is_same = request.headers.get("if-range", headers["ETag"]) == headers["ETag"]
     range_ = byte_range(request.headers.get("range"), size) if is_same and request.method == "GET" else None
@@ -261,12 +267,6 @@ def stream_bytes(
         return Response(status_code=200, headers=headers, media_type=media_type)
     status = 206 if range_ else 200
     return StreamingResponse(read(start, end), status_code=status, headers=headers, media_type=media_type)
-
-
-def _knows(if_none_match: str, etag: str) -> bool:
-    """Whether the client says that it already has the object."""
-    known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return "*" in known or etag in known
 
 
 def text_file(text: str, name: str, media_type: str) -> Response:

@@ -108,7 +108,9 @@ class Operations(list[Operation]):
 
         def declare(endpoint: Endpoint) -> Endpoint:
             given = _given_what_is_sent(endpoint, body, query, guard)
-            operation = Operation(method, path, given, summary, answers, (*kind, *more_errors), body, query, parameters)
+            conditional = (412,) if 304 in answers else ()
+            refusals = (*kind, *more_errors, *conditional)
+            operation = Operation(method, path, given, summary, answers, refusals, body, query, parameters)
             self.append(replace(operation, **details))
             return endpoint
 

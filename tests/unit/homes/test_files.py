@@ -23,7 +23,7 @@ from app.homes.errors import (
 from app.homes.files import HomeFiles
 from app.homes.model import HOME_FOLDERS, HomesOptions, Kind, Quota
 from app.homes.path_openers import Opener
-from app.kit.errors import ModelmillError
+from app.kit.errors import Conflict, ModelmillError
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECRET = b"bob's"
@@ -469,3 +469,21 @@ def test_no_descriptor_is_left_open(files: HomeFiles) -> None:
     del stream
     files.usage("alice")
     assert count() == before
+
+
+def test_a_file_that_changes_while_its_replacement_arrives_is_not_replaced(home: Path, files: HomeFiles) -> None:
+    put(files, "datasets/d", b"known")
+    known = files.info("alice", "datasets/d").etag
+
+    def chunks() -> Iterator[bytes]:
+        (home / "datasets/d").write_bytes(b"of somebody else")
+        yield b"mine"
+
+    def require(etag: str | None) -> None:
+        if etag != known:
+            raise Conflict("changed")
+
+    with pytest.raises(Conflict):
+        files.write("alice", "datasets/d", chunks(), replace=True, require=require)
+    assert content(files, "datasets/d") == b"of somebody else"
+    assert everything_below(home / "tmp") == []

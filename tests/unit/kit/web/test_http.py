@@ -107,12 +107,22 @@ def get(headers: dict[str, str] | None = None, name: str = "out.nef") -> httpx.R
         ({"If-None-Match": 'W/"abc", "x"'}, 304, b""),
         ({"If-None-Match": '"abcd"'}, 200, CONTENT),
         ({"If-None-Match": '"abc"', "Range": "bytes=1-2"}, 304, b""),
+        ({"If-Match": '"abc"'}, 200, CONTENT),
+        ({"If-Match": '"x", "abc"', "Range": "bytes=1-2"}, 206, CONTENT[1:3]),
+        ({"If-Match": "*", "If-None-Match": '"abc"'}, 304, b""),
     ],
 )
 def test_a_download_obeys_its_conditions(headers: dict[str, str], status: int, content: bytes) -> None:
     answer = get(headers)
     assert (answer.status_code, answer.content) == (status, content)
     assert answer.headers["etag"] == '"abc"'
+
+
+@pytest.mark.parametrize("tags", ['"old"', 'W/"abc"', "abc", "", '"abc'])
+def test_a_download_of_another_version_than_the_clients_is_refused_before_all_else(tags: str) -> None:
+    answer = get({"If-Match": tags, "If-None-Match": '"abc"', "Range": "bytes=100-"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (412, "PRECONDITION_FAILED")
+    assert answer.json()["error"]["detail"] == {"etag": "abc"}
 
 
 def test_a_range_outside_is_answered_with_the_size_in_the_header() -> None:
