@@ -72,7 +72,7 @@ class JointCollector(Collector):
         seen = self._query.take()
         if seen is not None:
             yield _of_nodes(seen.nodes, self._now())
-            yield _of_lost_reports(seen.nodes)
+            yield from _of_dropped_reports(seen.nodes)
             services = GaugeMetricFamily(
                 "modelmill_joint_services", "JointInferenceServices by their current condition.", labels=["state"]
             )
@@ -158,15 +158,21 @@ def _of_drifts(seen: JointSnapshot) -> Metric:
     return family
 
 
-def _of_lost_reports(nodes: Iterable[Node]) -> Metric:
-    family = CounterMetricFamily(
+def _of_dropped_reports(nodes: Iterable[Node]) -> tuple[Metric, Metric]:
+    lost = CounterMetricFamily(
         "modelmill_node_reports_lost",
         "Reports of workers that a node has dropped because too many were waiting for the web server.",
         labels=["node"],
     )
+    refused = CounterMetricFamily(
+        "modelmill_node_reports_refused",
+        "Reports of workers that a node has dropped because the web server refused them.",
+        labels=["node"],
+    )
     for node in nodes:
-        family.add_metric([node.name], node.report.lost_reports)
-    return family
+        lost.add_metric([node.name], node.report.lost_reports)
+        refused.add_metric([node.name], node.report.refused_reports)
+    return lost, refused
 
 
 def _of_nodes(nodes: Iterable[Node], now: datetime) -> Metric:

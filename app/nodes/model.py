@@ -192,6 +192,12 @@ class NodeReport:
     while the web server was away."""
     lost_reports_at: str = ""
     """When it dropped the last one; empty: none."""
+    refused_reports: int = 0
+    """How many reports of its workers the web server has refused since it was set up; its agent has dropped them."""
+    refused_reports_at: str = ""
+    """When the last one was refused; empty: none."""
+    refusal: str = ""
+    """Why the last one was refused."""
     discovered: tuple[DiscoveredCamera, ...] = ()
     """Cameras on its network, if its administrator has turned on discovery."""
     tls: TlsReport = TlsReport()

@@ -185,6 +185,10 @@ class NodeAnswer(BaseModel):
     """How many stored reports of its workers its agent has dropped because too many waited for the web server."""
     lost_reports_at: str
     """When it dropped the last one; empty: none."""
+    refused_reports: int
+    """How many reports of its workers the web server has refused; its agent has dropped them."""
+    refused_reports_at: str
+    """When the last one was refused; empty: none."""
     workers: list[WorkerAnswer] | None
     """What each of them is, for administrators; null for others, whose services they need not be."""
 

@@ -50,6 +50,8 @@ class NodeView:
     """When its certificate expires; None: it has none, or the time is unknown."""
     lost_at: datetime | None = None
     """When its agent dropped the last report; None: it has dropped none, or the time is unknown."""
+    refused_at: datetime | None = None
+    """When the web server refused the last report; None: it has refused none, or the time is unknown."""
     providers: tuple[str, ...] = ()
     """The readable names of its onnxruntime's execution providers."""
     provider: str = ""
@@ -76,6 +78,7 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
         workers=tuple(sorted(workers, key=_by_name)) if is_whole else (),
         certificate_until=_moment(report.tls.expires_at),
         lost_at=_moment(report.lost_reports_at),
+        refused_at=_moment(report.refused_reports_at),
         providers=tuple(display_name_of(name) for name in report.providers),
         provider="" if report.provider == ExecutionProvider.AUTO else display_name_of(report.provider),
         decoding=_decoding(report),

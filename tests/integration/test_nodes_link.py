@@ -545,6 +545,11 @@ def test_an_administrator_adds_a_node_on_a_page_renews_its_token_and_removes_it(
             text = page.get("/ui/nodes/page0").text
             assert all(word in text for word in ("Lost reports", "1,234", words))
             assert httpx.get(f"{root.url}/neptune/nodes/page0", headers=root.bearer).json()["lost_reports"] == 1234
+        report = NodeReport(refused_reports=2345, refused_reports_at=to_text(now()), refusal="NOT_FOUND: <no job>")
+        nodes.report("page0", report, address="", version="", now=now())
+        text = page.get("/ui/nodes/page0").text
+        assert all(word in text for word in ("Refused reports", "2,345", "NOT_FOUND: &lt;no job&gt;"))
+        assert httpx.get(f"{root.url}/neptune/nodes/page0", headers=root.bearer).json()["refused_reports"] == 2345
         assert page.get("/ui/nodes/page0/token").status_code == 200
         assert "mn_page0_" in page.post("/ui/nodes/page0/token", headers=OURS).text
         tell(nodes, Machine("http://x", "page0", ""))

@@ -18,6 +18,8 @@ UNAUTHORIZED = 401
 RETRIED = (UNAUTHORIZED, 408, 429)
 """Errors below 500 that are retried. A 500 itself is not, since a report that the web cannot process would block the
 others."""
+MOST_REFUSAL = 300
+"""Characters that are kept of the web's reason."""
 logger = logging.getLogger(__name__)
 
 
@@ -103,7 +105,9 @@ class Outbox:
                 if error.status > 500 or error.status in RETRIED:
                     raise
                 logger.warning("The web refuses a report to %s, which is dropped: %s", entry.path, error)
-            self._store.remove_sent(entry)
+                self._store.remove_refused(entry, f"{error.code}: {error.message}"[:MOST_REFUSAL])
+            else:
+                self._store.remove_sent(entry)
 
     async def _pause(self, seconds: float) -> None:
         try:

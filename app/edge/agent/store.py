@@ -25,6 +25,7 @@ VERSION = 1
 OUTBOX_MOST = 1000
 OUTBOX_BYTES = 256 << 20
 LOST_REPORTS, LOST_REPORTS_AT = "lost_reports", "lost_reports_at"
+REFUSED_REPORTS, REFUSED_REPORTS_AT, REFUSAL = "refused_reports", "refused_reports_at", "refusal"
 """Names of settings."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLES = """
@@ -114,7 +115,11 @@ class AgentStore:
 
     def remember(self, name: str, value: str) -> None:
         with self._db:
-            self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+            self._set(name, value)
+
+    def _set(self, name: str, value: str) -> None:
+        """Within a transaction."""
+        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
     # orders
     def put(self, order: Order) -> bool:
@@ -241,14 +246,10 @@ class AgentStore:
                 (OUTBOX_MOST, OUTBOX_BYTES),
             ).rowcount
             if dropped:
-                self._count_lost(dropped)
+                self._set(LOST_REPORTS, str(self.lost_reports + dropped))
+                self._set(LOST_REPORTS_AT, to_text(now()))
         if dropped:
             logger.warning("The web has been away for too long: %d of the oldest reports to it are lost.", dropped)
-
-    def _count_lost(self, dropped: int) -> None:
-        """Within a transaction: the count stays when the agent is restarted."""
-        for name, value in ((LOST_REPORTS, str(self.lost_reports + dropped)), (LOST_REPORTS_AT, to_text(now()))):
-            self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
     @property
     def lost_reports(self) -> int:
@@ -260,17 +261,44 @@ class AgentStore:
         """When the last of them was; empty: there was none."""
         return self.setting(LOST_REPORTS_AT)
 
+    @property
+    def refused_reports(self) -> int:
+        """Number of reports that the web has refused, and that are dropped."""
+        return int(self.setting(REFUSED_REPORTS) or 0)
+
+    @property
+    def refused_reports_at(self) -> str:
+        """When it refused the last of them; empty: there was none."""
+        return self.setting(REFUSED_REPORTS_AT)
+
+    @property
+    def refusal(self) -> str:
+        """Why it refused the last of them."""
+        return self.setting(REFUSAL)
+
     def oldest(self) -> OutboxEntry | None:
         row = self._db.execute("SELECT id, path, content_type, body FROM outbox ORDER BY id LIMIT 1").fetchone()
         return OutboxEntry(*row) if row else None
 
     def remove_sent(self, entry: OutboxEntry) -> None:
         """Succeeds on a full disk, too: the reports behind it are sent."""
-        self._write(lambda: self._remove(entry), makes_room=True)
+        self._write(lambda: self._remove(entry, ""), makes_room=True)
 
-    def _remove(self, entry: OutboxEntry) -> None:
+    def remove_refused(self, entry: OutboxEntry, refusal: str) -> None:
+        """Like `remove_sent`, of a report that the web refuses; it is counted.
+
+        Args:
+            refusal: the web's reason; not empty.
+        """
+        self._write(lambda: self._remove(entry, refusal), makes_room=True)
+
+    def _remove(self, entry: OutboxEntry, refusal: str) -> None:
         with self._db:
             self._db.execute("DELETE FROM outbox WHERE id = ?", (entry.number,))
+            if refusal:
+                self._set(REFUSED_REPORTS, str(self.refused_reports + 1))
+                self._set(REFUSED_REPORTS_AT, to_text(now()))
+                self._set(REFUSAL, refusal)
 
     def _write(self, change: Callable[[], None], *, makes_room: bool = False) -> None:
         """Carries out a change, also if the disk is full but the database still has unused room.

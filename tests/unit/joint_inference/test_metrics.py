@@ -42,11 +42,13 @@ def test_nodes_are_online_until_they_are_silent(database: Database, nodes: Nodes
     assert value(database, nodes, "nodes", later, side="edge", state="offline") == 2
 
 
-def test_lost_reports_are_counted_for_each_node(database: Database, nodes: Nodes) -> None:
-    for name, lost in (("edge0", 0), ("edge1", 7)):
+def test_lost_and_refused_reports_are_counted_for_each_node(database: Database, nodes: Nodes) -> None:
+    for name, lost, refused in (("edge0", 0, 3), ("edge1", 7, 0)):
         nodes.register(name, Side.EDGE, now=now())
-        nodes.report(name, NodeReport(lost_reports=lost), address="", version="", now=now())
+        report = NodeReport(lost_reports=lost, refused_reports=refused)
+        nodes.report(name, report, address="", version="", now=now())
         assert value(database, nodes, "node_reports_lost_total", node=name) == lost
+        assert value(database, nodes, "node_reports_refused_total", node=name) == refused
 
 
 def test_services_are_counted_by_state_and_orders_until_they_are_stored(database: Database, nodes: Nodes) -> None:

@@ -299,6 +299,9 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported_nor_that_
         store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
         for body in (b"1", b"2"):
             store.push("/told/a", body, "text/plain", "")
+        refused = store.oldest()
+        assert refused is not None
+        store.remove_refused(refused, "NOT_FOUND: no such job")
         lost_at = store.lost_reports_at
         with listen("127.0.0.1", 0) as listen_address:
             agent = NodeAgent(given, [BadDriver(), GoodDriver()], Cameras(), store, web, listen_address)  # type: ignore[list-item]
@@ -307,5 +310,7 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported_nor_that_
         store.close()
         assert heartbeat.offers == {"good": {"address": f"10.0.0.7:{port}"}}
         assert (heartbeat.lost_reports, heartbeat.lost_reports_at) == (1, lost_at)
+        assert (heartbeat.refused_reports, heartbeat.refusal) == (1, "NOT_FOUND: no such job")
+        assert heartbeat.refused_reports_at >= lost_at
 
     asyncio.run(report())

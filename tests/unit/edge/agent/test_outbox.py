@@ -12,6 +12,7 @@ from app.edge.agent.outbox import Outbox
 from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
+from app.kit.clock import from_text
 from tests.harness.until import until_async
 
 
@@ -86,3 +87,35 @@ def test_an_evicted_node_keeps_its_reports_and_tries_no_more(tmp_path: Path) -> 
     asyncio.run(_tell_after_an_eviction(store, web))
     assert web.heard == [b"first", *(b"%d" % number for number in range(20))]
     store.close()
+
+
+class Refusing(Listener):
+    """It refuses what is of a job that it does not know."""
+
+    async def post(self, path: str, body: bytes, content_type: str) -> None:
+        if path == "/jobs/gone":
+            message = f"There is no job {body.decode()}. {'x' * 1000}"
+            raise ApiError(errors.ApiError(404, {"code": "NOT_FOUND", "message": message}))
+        await super().post(path, body, content_type)
+
+
+async def _tell_of_jobs(store: AgentStore, web: Refusing) -> None:
+    outbox = Outbox(store, cast(WebClient, web))
+    for path, body in (("/jobs/gone", b"1"), ("/jobs/kept", b"2"), ("/jobs/gone", b"3")):
+        outbox.push(path, body, "text/plain")
+    running = asyncio.create_task(outbox.run())
+    await until_async(lambda: store.oldest() is None)
+    running.cancel()
+
+
+def test_what_the_web_refuses_is_dropped_and_counted_with_the_last_reason(tmp_path: Path) -> None:
+    store, web = AgentStore(tmp_path / "agent.db", "edge0"), Refusing()
+    assert (store.refused_reports, store.refused_reports_at, store.refusal) == (0, "", "")
+    asyncio.run(_tell_of_jobs(store, web))
+    store.close()
+    restarted = AgentStore(tmp_path / "agent.db", "edge0")
+    assert web.heard == [b"2"]
+    assert (restarted.refused_reports, restarted.lost_reports) == (2, 0)
+    assert from_text(restarted.refused_reports_at)
+    assert restarted.refusal.startswith("NOT_FOUND: There is no job 3. xxx") and len(restarted.refusal) == 300
+    restarted.close()
