@@ -65,8 +65,12 @@ def leader() -> TrainingLeader:
         partial(task_succeeded, container.waker),
         container.accounts.users.enabled_of,
     )
-    is_ending = lambda: container.broker.is_draining  # noqa: E731
-    return TrainingLeader(container.redis, scheduler, tick_s=settings.training_tick_s, is_ending=is_ending)
+    return TrainingLeader(
+        container.redis,
+        scheduler,
+        tick_s=settings.training_tick_s,
+        is_ending=lambda: container.broker.is_draining,
+    )
 
 
 class FirstPulse(dramatiq.Middleware):

@@ -76,7 +76,7 @@ class WorkerLife(dramatiq.Middleware):
                 self.container.store,
                 worker=slot.name,
                 ttl_s=settings.worker_ttl_s,
-                text=lambda job_id, queue=queue: self._text(queue, job_id),  # type: ignore[misc]
+                text=partial(self._text, queue),
             )
             self.heartbeats[queue].start()
             if queue in stages:

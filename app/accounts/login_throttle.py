@@ -48,9 +48,12 @@ class LoginThrottle:
         counted = [(_per_minute(BY_ADDRESS), (kind, "address", network(address)))]
         if token_id is not None:
             counted.append((_per_minute(BY_TOKEN), (kind, "token", token_id)))
-        exceeded = [names for names in counted if not self._ask(lambda limiter, n=names: limiter.hit(n[0], *n[1]))]  # type: ignore[misc]
+        exceeded = [(limit, names) for limit, names in counted if not self._hit(limit, names)]
         if exceeded:
             raise self._refusal(*exceeded[0])
+
+    def _hit(self, limit: RateLimitItem, names: tuple[str, ...]) -> bool:
+        return self._ask(lambda limiter: limiter.hit(limit, *names))
 
     def _refusal(self, item: RateLimitItem, names: tuple[str, ...]) -> TooManyLogins:
         stats = self._ask(lambda limiter: limiter.get_window_stats(item, *names))

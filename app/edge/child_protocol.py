@@ -41,7 +41,7 @@ def receive(end: socket.socket) -> Message:
     return header, [memoryview(_read(end, length)) for length in lengths]
 
 
-async def send_async(end: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | memoryview] = ()) -> None:
+async def send_async(end: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | memoryview]) -> None:
     """Raises OSError when the other end has gone."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(end, begin_of(header, blobs))

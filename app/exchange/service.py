@@ -141,7 +141,7 @@ class Exchange:
             self._put(replace(done, state=TransferState.COMPLETED, message=""))
         except ModelmillError as error:
             self._failed(transfer, error.to_dict())
-        except Exception as error:
+        except Exception as error:  # whatever it is, the transfer ends with it, and it goes on
             logger.exception("Transfer %s failed in an unforeseen way.", transfer_id)
             self._failed(transfer, ModelmillError(f"{type(error).__name__}: {error}").to_dict())
             raise

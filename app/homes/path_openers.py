@@ -78,7 +78,7 @@ class KernelOpener:
 class StepOpener:
     follows_links = False
 
-    def open(self, root_fd: int, path: str, flags: int, mode: int = 0, *, follow: bool = True) -> int:  # noqa: ARG002
+    def open(self, root_fd: int, path: str, flags: int, mode: int = 0, *, follow: bool = True) -> int:  # noqa: ARG002  # the signature is that of the other openers
         """See `Opener.open`."""
         _encoded(path)
         names = (path or ".").split("/")

@@ -106,9 +106,9 @@ class RootedDirectory:
         """As os.open, with whatever kind of thing is there."""
         return self._opener.open(self.root_fd, "/".join(_segments(path)), flags | os.O_CLOEXEC, mode)
 
-    def open_file(self, path: str, flags: int = os.O_RDONLY, mode: int = FILE_MODE) -> int:
+    def open_file(self, path: str, flags: int = os.O_RDONLY) -> int:
         """A regular file or nothing: no pipe blocks, no device is read. IsADirectoryError, or ENXIO."""
-        fd = self.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
+        fd = self.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
         kind = kind_of(os.fstat(fd).st_mode)
         if kind is Kind.FILE:
             return fd

@@ -126,10 +126,10 @@ def _of_sources(sources: Sequence[tuple[tuple[str, ...], SourceState]]) -> Itera
 def _of_services(figures: Sequence[tuple[tuple[str, str, str], Mapping[str, Any]]]) -> Iterable[Metric]:
     """By service."""
     for key, name, text in COUNTED:
-        family: Metric = CounterMetricFamily(f"modelmill_joint_{name}", text, labels=SERVICE)
+        family = CounterMetricFamily(f"modelmill_joint_{name}", text, labels=SERVICE)
         for labels, reported in figures:
             if isinstance(value := reported.get(key), int | float):
-                family.add_metric(labels, value)  # type: ignore[attr-defined]
+                family.add_metric(labels, value)
         yield family
     rate = GaugeMetricFamily("modelmill_joint_pictures_per_second", "Pictures answered a second.", labels=SERVICE)
     latency = GaugeMetricFamily(

@@ -22,7 +22,7 @@ from app.joint_inference.sedna import from_sedna, is_sedna
 from app.kit.text.labels import BadLabels, checked_labels
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError  # type: ignore[import-untyped]
+    from jsonschema import ValidationError
 
 MAX_DEPTH = 64
 MAX_TEXT = 32 * 1024

@@ -149,10 +149,10 @@ def values_of(rule: Rule) -> dict[str, str]:
 def _given(values: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the form as a RuleBody takes them; a schedule without days is for each day."""
     days = [day for day in WEEK if values[day.value]]
-    of_schedule = {name: values[name] for name in (*TIMES, "timezone") if values[name]}
+    of_schedule: dict[str, Any] = {name: values[name] for name in (*TIMES, "timezone") if values[name]}
     own = {name: text for name, text in values.items() if text and name not in (*WEEK, *TIMES, "timezone")}
     if days:
-        of_schedule["days"] = days  # type: ignore[assignment]
+        of_schedule["days"] = days
     has_schedule = bool(days or values["start"] or values["end"])
     return {**own, "schedule": of_schedule} if has_schedule else own
 

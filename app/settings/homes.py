@@ -62,6 +62,6 @@ class HomeSettings(WebSettings, HostSettings):
     @property
     def sftp_known_host(self) -> str | None:
         """Host name of the SFTP server if the settings define it; otherwise that of the web server is used."""
-        is_one = self.sftp_host is not None and self.sftp_host.strip("[]") not in ("", "0.0.0.0", "::")  # noqa: S104
+        is_one = self.sftp_host is not None and self.sftp_host.strip("[]") not in ("", "0.0.0.0", "::")  # noqa: S104  # only compared with
         public = urlsplit(self.public_url).hostname if self.public_url else None
         return self.sftp_public_host or public or (self.sftp_host if is_one else None)

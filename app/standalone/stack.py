@@ -13,7 +13,7 @@ from app.kit.files.whole_files import lasting_key
 from app.settings import load_settings, secret_files
 from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.launch import WEB as WEB_PART
-from app.standalone.launch import Launch, OnSupervisor, Stack, run
+from app.standalone.launch import Launch, Stack, run
 from app.standalone.ports import free_port, next_free_port, require_free
 from app.standalone.preload import PRELOADED
 from app.standalone.process import Call, Part, Role
@@ -49,10 +49,8 @@ class Plan:
 
 
 @contextmanager
-def open_stack(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda _: None) -> Iterator[Stack]:
+def open_stack(plan: Plan, notice: Notice) -> Iterator[Stack]:
     """Start everything, yield when the web answers, and stop everything at the end.
-
-    on_supervisor gets the supervisor before the first process starts.
 
     Raises:
         CannotStart: A part does not start.
@@ -63,7 +61,7 @@ def open_stack(plan: Plan, notice: Notice, on_supervisor: OnSupervisor = lambda 
     except BaseException:
         lock.release()
         raise
-    with run(launch, lock, notice, on_supervisor) as stack:
+    with run(launch, lock, notice) as stack:
         yield stack
 
 

@@ -163,7 +163,7 @@ def test_a_job_of_another_user_is_none(env: Env, container: Container) -> None:
         lambda: env.video.pictures.live("mallory", job.uid, now=env.now),
         lambda: env.video.pictures.snapshot("mallory", job.uid),
         lambda: env.planning.give("mallory", job.uid, {}, {}, now=env.now),
-        lambda: env.planning.ask({"job_uid": job.uid}, user="mallory", now=env.now),  # type: ignore[typeddict-item]
+        lambda: env.planning.ask({"job_uid": job.uid}, user="mallory"),  # type: ignore[typeddict-item]
     ]
     for verb in verbs:
         with pytest.raises(VideoJobNotFound):

@@ -96,7 +96,7 @@ def test_the_policy_is_told_the_last_plan_its_memory_and_what_was_measured(env: 
         "generator_output": {"seq": 9, "bytes": 1234.5, "objects": 4, "image": "no figure"},
         "why": "late",
     }
-    env.planning.ask(request, node="edge0", now=env.now)
+    env.planning.ask(request, node="edge0")
     assert env.sent[-1] == (job.uid, "late")
     policy_runner = env.decide_by(None)
     env.later(2)
@@ -250,7 +250,7 @@ def test_an_older_demand_is_ignored_and_a_new_runner_counts_anew(env: Env) -> No
         env.sent.clear()
         output = {"seq": is_asked}
         request: Any = {"job_uid": job.uid, "asked": is_asked, "why": why, "generator_output": output}
-        env.planning.ask(request, node="edge0", now=env.now)
+        env.planning.ask(request, node="edge0")
         return len(env.sent)
 
     assert [ask(5), ask(4), ask(5), ask(6)] == [1, 0, 1, 1]
@@ -281,11 +281,11 @@ def test_a_demand_that_is_none_is_refused(env: Env) -> None:
     for changes, error in NO_DEMANDS:
         request: Any = {"job_uid": job.uid, **changes}
         with pytest.raises(error):
-            env.planning.ask(request, node="edge0", now=env.now)
+            env.planning.ask(request, node="edge0")
         assert env.sent == [], changes
     for other in ({"node": "cloud0"}, {"user": "mallory"}):
         with pytest.raises(VideoJobNotFound):
-            env.planning.ask({"job_uid": job.uid}, **other, now=env.now)  # type: ignore[typeddict-item, arg-type]
+            env.planning.ask({"job_uid": job.uid}, **other)  # type: ignore[typeddict-item, arg-type]
     assert env.sent == []
 
 
@@ -315,7 +315,7 @@ def test_a_plan_by_hand_is_in_force_at_once(env: Env) -> None:
             env.planning.give(USER, job.uid, bad_conf, bad_mapping, now=env.now)
     assert env.job(job.uid).plan == after.plan
     source = {"fps": 12.0, "width": 320, "height": 240}
-    env.planning.ask({"job_uid": job.uid, "generator_output": source}, user=USER, now=env.now)  # type: ignore[typeddict-item]
+    env.planning.ask({"job_uid": job.uid, "generator_output": source}, user=USER)  # type: ignore[typeddict-item]
     env.planning.give(USER, job.uid, conf, mapping, now=env.now)
     limited = env.job(job.uid).plan
     assert limited is not None

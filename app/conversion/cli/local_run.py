@@ -72,7 +72,7 @@ def save(results: Sequence[InferenceResult], path: Path) -> None:
         if len(results) == 1:
             np.savez(path, **results[0].outputs)  # type: ignore[arg-type]  # its stub takes the names for its own flag
         else:
-            np.savez(path, **{name: np.stack([r.outputs[name] for r in results]) for name in results[0].outputs})  # type: ignore[arg-type]
+            np.savez(path, **{name: np.stack([r.outputs[name] for r in results]) for name in results[0].outputs})  # type: ignore[arg-type]  # NumPy types a flag of its own
     except (OSError, ValueError) as error:
         raise BadInput(f"the outputs cannot be saved to {path}: {error}") from error
 

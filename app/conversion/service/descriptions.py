@@ -140,4 +140,4 @@ def _stage(data: dict[str, Any]) -> StageRecord:
 
 def _known(kind: type[T], data: dict[str, Any]) -> T:
     """Selects the fields that this release has."""
-    return kind(**{field.name: data[field.name] for field in fields(kind) if field.name in data})  # type: ignore[arg-type]
+    return kind(**{field.name: data[field.name] for field in fields(kind) if field.name in data})  # type: ignore[arg-type]  # any data class

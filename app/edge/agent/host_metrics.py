@@ -9,7 +9,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from app.inference.installed_providers import installed_providers
 from app.nodes.model import NodeReport

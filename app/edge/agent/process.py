@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from app.kit.process.spawn import signal_group, spawn
 

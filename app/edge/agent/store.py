@@ -170,16 +170,16 @@ class AgentStore:
         """Remove a deleted order and its worker, unless a newer order has arrived."""
         with self._db:
             deleted = self._db.execute(
-                f"DELETE FROM orders WHERE {_OF_KEY} AND seq <= ? AND operation = 'delete'",  # noqa: S608
+                f"DELETE FROM orders WHERE {_OF_KEY} AND seq <= ? AND operation = 'delete'",  # noqa: S608  # the condition is a constant
                 (*_key(order.key), order.seq),
             )
             if deleted.rowcount:
-                self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _key(order.key))  # noqa: S608
+                self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _key(order.key))  # noqa: S608  # likewise
         self._reserve.fill()
 
     def _orders(self, where: str, values: Iterable[Any]) -> list[Order]:
         rows = self._db.execute(
-            f"SELECT kind, uid, part, seq, namespace, name, operation, generation, content FROM orders {where}",  # noqa: S608
+            f"SELECT kind, uid, part, seq, namespace, name, operation, generation, content FROM orders {where}",  # noqa: S608  # the callers' are constants
             tuple(values),
         )
         return [
@@ -200,7 +200,7 @@ class AgentStore:
     # workers
     def worker(self, key: WorkKey) -> WorkerRecord:
         """Returns what is stored about a worker; an empty record for an unknown one."""
-        row = self._db.execute(f"SELECT kept FROM workers WHERE {_OF_KEY}", _key(key)).fetchone()  # noqa: S608
+        row = self._db.execute(f"SELECT kept FROM workers WHERE {_OF_KEY}", _key(key)).fetchone()  # noqa: S608  # see forget
         if row is None:
             return WorkerRecord()
         data = json.loads(row[0])

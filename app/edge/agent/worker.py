@@ -98,7 +98,7 @@ class Worker:
                     await self._delete()
                     return
                 await self._step(self.order)
-            except Exception as error:
+            except Exception as error:  # a capability's code; the other workers go on
                 logger.exception("Something unforeseen with worker %s of %s", self.status.name, self.order.name)
                 self.status.mark_failed("InternalError", f"{type(error).__name__}: {error}")
                 await self._pause_after_refusal()

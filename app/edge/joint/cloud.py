@@ -47,7 +47,7 @@ class CloudServer:
     """
 
     def __init__(
-        self, predictor: Predictor, *, service: str, model: str, secret: str, threads: int, batch: int = 1
+        self, predictor: Predictor, *, service: str, model: str, secret: str, threads: int, batch: int
     ) -> None:
         self.predictor = predictor
         self.service = service

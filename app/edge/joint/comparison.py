@@ -53,7 +53,7 @@ class ModelComparison:
         started = time.perf_counter()
         try:
             former = self._former.predict(picture)
-        except Exception:
+        except Exception:  # the former model only counts for the comparison
             logger.exception("The former model has failed")
             return
         self._former_ms += (time.perf_counter() - started) * 1000

@@ -47,12 +47,12 @@ class WorkerInfo:
 
     name: str
     namespace: str
-    ownerName: str  # noqa: N815  # the requirement's
-    ownerKind: str  # noqa: N815
+    ownerName: str
+    ownerKind: str
     status: Literal["completed", "failed", "running"]
     kind: str = "inference"
-    taskInfo: dict[str, Any] | None = None  # noqa: N815
-    ownerInfo: dict[str, Any] | None = None  # noqa: N815
+    taskInfo: dict[str, Any] | None = None
+    ownerInfo: dict[str, Any] | None = None
     """Sedna's name for taskInfo."""
     uid: str = ""
     """Of the service."""

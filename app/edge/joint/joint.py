@@ -270,7 +270,7 @@ class JointInference:
         started = time.perf_counter()
         try:
             prediction = self.predictor.predict(picture)
-        except Exception:
+        except Exception:  # whatever it is, it is counted and goes on
             if self._comparison is not None:
                 self._comparison.count_error()
             raise
@@ -285,7 +285,7 @@ class JointInference:
         try:
             with self._decision:
                 return self._predict(pending.picture)
-        except Exception as error:
+        except Exception as error:  # a runtime raises anything; the sample is answered all the same
             logger.exception("The small model has failed on sample %s", pending.id)
             self.note(f"the small model has failed: {type(error).__name__}: {error}")
             return Prediction(), 0.0
@@ -293,7 +293,7 @@ class JointInference:
     def _judge(self, prediction: Prediction) -> Verdict:
         try:
             return self.algorithm(prediction)
-        except Exception as error:
+        except Exception as error:  # an algorithm may be foreign code
             logger.exception("The algorithm %s has failed", self.algorithm.name)
             self.note(f"the algorithm {self.algorithm.name} has failed: {type(error).__name__}: {error}")
             return Verdict(False, 0.0, "the algorithm has failed")
@@ -349,7 +349,7 @@ class JointInference:
             return
         try:
             self._on_final(pending, outcome)
-        except Exception:
+        except Exception:  # one sample's fault must not stop the others
             logger.exception("Sample %s is final, and its on_final has failed", pending.id)
 
 

@@ -28,7 +28,7 @@ class SourceTracker:
         self._states = {source.name: SourceState(source.name, SourceStatus.OPENING, at) for source in sources}
         self._ends = dict[str, StreamEnd]()
 
-    def has_frame(self, name: str, *, is_hard: bool = False, is_still: bool = False) -> None:
+    def has_frame(self, name: str, *, is_hard: bool, is_still: bool) -> None:
         """A frame has come.
 
         Args:

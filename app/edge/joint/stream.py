@@ -77,7 +77,7 @@ class SourceStream:
                     Reason.DECODER_MISSING if is_decoder else Reason.SOURCE_UNAVAILABLE,
                     f"{error.message}. {error.hint}".strip(),
                 )
-            except Exception as error:
+            except Exception as error:  # a runtime or a decoder raises anything; the source is opened again
                 logger.exception("The stream has met a fault")
                 self._fail(Reason.SOURCE_UNAVAILABLE, f"{type(error).__name__}: {error}")
             else:

@@ -178,7 +178,7 @@ class Uploads:
             result = UploadResult(pending, error="the worker is ending", was_sent=True)
             try:
                 result = await self._send(client, pending)
-            except Exception as error:
+            except Exception as error:  # whatever it is, the sample gets a result
                 logger.exception("Sample %s could not be sent", pending.id)
                 result = UploadResult(pending, error=f"it could not be sent: {type(error).__name__}: {error}")
             finally:
@@ -255,7 +255,7 @@ class Uploads:
     def _report(self, result: UploadResult) -> None:
         try:
             self.on_result(result)
-        except Exception:
+        except Exception:  # one sample's fault must not stop the others
             logger.exception("Sample %s has ended, and its result could not be processed", result.pending.id)
 
 

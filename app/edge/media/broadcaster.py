@@ -100,7 +100,7 @@ class Broadcaster(PacedThread[S]):
             return self._send(scene, at_s)
         except PushFailed as error:
             self._fail(str(error))
-        except Exception as error:
+        except Exception as error:  # PyAV raises anything; the push begins anew
             logger.exception("Frame %s cannot be broadcast", scene.number)
             self._fail(type(error).__name__)
         self._disconnect()

@@ -19,7 +19,8 @@ def even_size(source: Size, most_width: int) -> Size:
     """Returns the size with the source's aspect ratio, at most this wide, never enlarged. Both sides are even, as H264
     requires."""
     ratio = min(1.0, most_width / source[0])
-    return tuple(max(2, round(side * ratio) // 2 * 2) for side in source)  # type: ignore[return-value]
+    width, height = (max(2, round(side * ratio) // 2 * 2) for side in source)
+    return width, height
 
 
 def resized(picture: Picture, size: Size) -> Picture:

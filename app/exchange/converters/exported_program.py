@@ -30,13 +30,13 @@ def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
         raise ExtraMissing("PyTorch is not installed here.", hint="pip install 'modelmill[pytorch]'") from error
     try:
         program = torch.export.load(request["model"])
-    except Exception as error:
+    except Exception as error:  # torch raises anything
         raise BadSource(f"This is no exported program that can be read: {first_line(error)}", hint=hint) from error
     try:
         converted = torch.onnx.export(program, dynamo=True)
         assert converted is not None
         converted.save(request["into"], external_data=False)
-    except Exception as error:
+    except Exception as error:  # torch raises anything
         raise BadSource(
             f"torch.onnx cannot convert this program: {first_line(error)}",
             hint="Export it to ONNX where it was made, and convert that.",

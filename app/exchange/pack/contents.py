@@ -126,13 +126,15 @@ def _samples(folder: Path, specs: list[InputSpec], options: Options, preparer: P
     """Yields (inputs by name, the picture or None), at most TESTS."""
     pictures = [path for path in sorted(folder.rglob("*")) if KINDS.get(path.suffix.lower()) == "image"]
     count = 0
-    for path in pictures if preparer else ():
+    for path in pictures:
+        if preparer is None:
+            break
         try:
             picture = decode(path.read_bytes())
         except ModelmillError:
             continue
         rgb = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
-        array, _ = preparer.prepare(rgb)  # type: ignore[union-attr]
+        array, _ = preparer.prepare(rgb)
         yield {specs[0].name: array}, rgb
         count += 1
         if count == TESTS:

@@ -135,6 +135,6 @@ def _sentence(error: Exception, access: Access) -> str:
     if status in REFUSALS:
         return REFUSALS[status]
     try:
-        return str(read_json(response.text)["error"])[:300]  # type: ignore[union-attr]
+        return str(read_json(response.text)["error"])[:300]  # type: ignore[union-attr]  # None raises, too
     except (AttributeError, ValueError, KeyError, TypeError):
         return (str(error) or type(error).__name__).splitlines()[0][:300]

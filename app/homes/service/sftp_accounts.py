@@ -111,7 +111,7 @@ class SftpAccounts:
             self._replace_keys(backend, user, checked, checked, by, token_id)
         return checked
 
-    def add_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str = "") -> None:
+    def add_keys(self, user: str, keys: Sequence[str], *, by: str, token_id: str) -> None:
         """Adds keys to the existing ones. An existing one that is given again ends with this token. Arguments as of
         `set_keys`.
 

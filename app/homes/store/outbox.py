@@ -60,7 +60,7 @@ def add_pending(
             password_hash=password_hash,
         )
     )
-    return int(added.inserted_primary_key[0])  # type: ignore[index]
+    return int(added.inserted_primary_key[0])  # type: ignore[index]  # a row that was inserted has one
 
 
 def pending(conn: Connection, *, user: str | None = None, limit: int = 1000) -> list[PendingChange]:

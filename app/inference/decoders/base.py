@@ -128,7 +128,7 @@ class Detector:
         """See `ModelFamily.fits`."""
         raise NotImplementedError
 
-    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """See `ModelFamily.is_typical`."""
         return True
 

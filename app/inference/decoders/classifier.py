@@ -26,21 +26,21 @@ class Classifier:
     preprocess: ClassVar[Preprocess] = Preprocess()
     usual_size: ClassVar[Size] = (0, 0)
 
-    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:  # noqa: ARG002
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
         """See `ModelFamily.usual_labels`."""
         return ()
 
-    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         if len(ports) != 1:
             return False
         port = ports[0]
         return (port.fits(None, None) or port.fits(None, None, 1, 1)) and port.shape[1] != 1
 
-    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """See `ModelFamily.is_typical`."""
         return True
 
-    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:  # noqa: ARG002
+    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
         """See `ModelFamily.read`."""
         (values,) = outputs.values()
         return DecodedOutputs(probabilities=tuple(probabilities(values.reshape(values.shape[0], -1)[0]).tolist()))

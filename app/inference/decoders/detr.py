@@ -52,11 +52,11 @@ class Detr(Detector):
         columns = ((pair[1].shape[2] if pair else None) or 0) - self.is_exclusive
         return {len(names): names for names in (COCO, COCO_BY_NUMBER)}.get(columns, ())
 
-    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         pair = box_and_score_ports(ports)
         return pair is not None and (pair[0].shape[1] or 0) <= MOST_QUERIES
 
-    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         boxes, scores = box_and_score_ports(ports) or ports
         rows = boxes.shape[1]
         if rows is None:

@@ -53,7 +53,7 @@ class OwnFamily:
             return self._detector.read(outputs, fit, size, options)
         except ModelmillError:
             raise
-        except Exception as error:
+        except Exception as error:  # it is somebody else's code
             logger.warning("The decoder %s has failed", self.name, exc_info=True)
             raise InferenceFailed(
                 f"the decoder {self.name.value} has failed: {_described(error)}",

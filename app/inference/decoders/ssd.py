@@ -45,7 +45,7 @@ class Ssd(Detector):
         by_count = {len(names) + 1: names for names in (COCO, COCO_BY_NUMBER[1:], VOC)}
         return by_count.get(columns or 0, ())
 
-    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         return roles_of(ports) is not None or box_and_score_ports(ports) is not None
 
     def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:

@@ -29,7 +29,7 @@ class Ultraface(Detector):
     preprocess: ClassVar[Preprocess] = Preprocess(color="RGB", scale=1, mean=(127,), std=(128,))
     usual_size: ClassVar[Size] = (320, 240)
 
-    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         if len(ports) != 2:
             return False
         scores, boxes = sorted(ports, key=lambda port: port.shape[-1] or 0)

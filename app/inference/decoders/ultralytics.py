@@ -45,7 +45,7 @@ class Yolov8(Detector):
         cells = sum(cell_count(size, stride) for stride in STRIDES)
         return count == cells if 0 not in size and count is not None else channels is not None
 
-    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:  # noqa: ARG002
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         (values,) = outputs.values()
         rows = values[0].T.astype(np.float32)
         return _chosen(rows[:, :4], rows[:, 4:], floor)
@@ -63,7 +63,7 @@ class Yolov8Pose(Detector):
         """See `ModelFamily.usual_labels`."""
         return PERSON if COCO_CHANNELS in ports[0].shape[1:] else ()
 
-    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """See `ModelFamily.is_typical`."""
         return ports[0].values is not None or COCO_CHANNELS in ports[0].shape[1:]
 
@@ -146,7 +146,7 @@ class Yolov5(Detector):
         rows = 3 * sum(cell_count(size, stride) for stride in STRIDES)
         return ports[0].fits(None, rows, None) and ports[0].shape[1] == rows and (width is None or width > 5)
 
-    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:  # noqa: ARG002
+    def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         (values,) = outputs.values()
         rows = values[0][values[0][:, 4] >= floor].astype(np.float32)
         return _chosen(rows[:, :4], rows[:, 5:] * rows[:, 4:5], floor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class Pictures:
 
     def frames(self) -> Generator[LazyFrame, None, None]:
         for path in _pictures_in(self._path) if self._path.is_dir() else [self._path]:
-            yield LazyFrame(path.name, lambda path=path: _read(path))  # type: ignore[misc]
+            yield LazyFrame(path.name, partial(_read, path))
 
 
 def _pictures_in(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import importlib
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ class Video:
                 yield LazyFrame(origin, None, reason="the frame is corrupt")
             else:
                 at = _time(frame, stream) if is_timed else None
-                yield LazyFrame(origin, lambda frame=frame: _pixels(frame), at=at)  # type: ignore[misc]
+                yield LazyFrame(origin, partial(_pixels, frame), at=at)
 
 
 def stream_options(url: str) -> tuple[str, dict[str, str]]:

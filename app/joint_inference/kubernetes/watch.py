@@ -143,7 +143,7 @@ async def watch(request: Request) -> Response:
         media_type="application/json",
         ping=0,
         send_timeout=SEND_TIMEOUT_S,
-        shutdown_event=hub,  # type: ignore[arg-type]
+        shutdown_event=hub,  # type: ignore[arg-type]  # it has what is used of an event
         shutdown_grace_period=SHUTDOWN_GRACE_S,
     )
 

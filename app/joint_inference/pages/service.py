@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -174,7 +175,7 @@ LATENCIES = (("edge-50", "edgeMsP50"), ("edge-95", "edgeMsP95"), ("cloud-50", "c
 
 def latency_plot(points: Sequence[TallyPoint]) -> Plot | None:
     """Milliseconds; None while there is nothing to draw a line of."""
-    return time_plot({kind: over_time(points, lambda p, key=key: _value(p, key)) for kind, key in LATENCIES})  # type: ignore[misc]
+    return time_plot({kind: over_time(points, partial(_value, key=key)) for kind, key in LATENCIES})
 
 
 def upload_plot(points: Sequence[TallyPoint]) -> Plot | None:

@@ -31,12 +31,12 @@ class TaskInfo(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    inferenceNumber: Count  # noqa: N815  # the requirement's names
-    hardExampleNumber: Count  # noqa: N815
-    uploadCloudRatio: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]  # noqa: N815
-    startTime: Time | None = None  # noqa: N815
-    currentTime: Time | None = None  # noqa: N815
-    updateTime: Time | None = None  # noqa: N815
+    inferenceNumber: Count
+    hardExampleNumber: Count
+    uploadCloudRatio: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    startTime: Time | None = None
+    currentTime: Time | None = None
+    updateTime: Time | None = None
     """The other name of currentTime."""
 
     @model_validator(mode="after")
@@ -62,8 +62,8 @@ def _is_short_text(value: object) -> bool:
 
 class _Output(BaseModel):
     models: list[Any] | None = None
-    taskInfo: TaskInfo | None = None  # noqa: N815
-    ownerInfo: TaskInfo | None = None  # noqa: N815
+    taskInfo: TaskInfo | None = None
+    ownerInfo: TaskInfo | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> _Output:

@@ -9,6 +9,7 @@ import logging
 import re
 import time
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -40,7 +41,7 @@ class RequestLog:
             return
         request_id = scope["request_id"] = _request_id(scope)
         # A path parameter is unknown until the request has been routed.
-        fields: dict[str, logs.Value] = {name: lambda n=name: _parameter(scope, n) for name in self.path_fields}  # type: ignore[misc]
+        fields: dict[str, logs.Value] = {name: partial(_parameter, scope, name) for name in self.path_fields}
         with _span(scope), logs.context(**fields, request_id=request_id, trace_id=tracing.trace_id()):
             await self._answer(scope, receive, send)
 
@@ -58,7 +59,7 @@ class RequestLog:
 
         try:
             await self.app(scope, receive, send_seen)
-        except Exception:
+        except Exception:  # it is logged and goes on
             if not is_logged:
                 _tell(scope, 500, time.perf_counter() - begin)
             raise

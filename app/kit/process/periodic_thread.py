@@ -39,7 +39,7 @@ class PeriodicThread:
         while True:
             try:
                 self._step()
-            except Exception:
+            except Exception:  # a fault in one step must not stop the thread
                 logger.exception("The thread %s has met a fault and goes on", self.name)
             if self._stopping.wait(self._every_s):
                 return

@@ -111,7 +111,7 @@ class Delivery(MessageProxy):
         vars(self).update(fields, args=tuple(fields["args"]), failed=False, _exception=None)
 
     @cached_property
-    def _message(self) -> Message[Any]:  # type: ignore[override]
+    def _message(self) -> Message[Any]:  # type: ignore[override]  # an attribute of the base class
         return Message(**{field.name: vars(self)[field.name] for field in dataclasses.fields(Message)})
 
 

@@ -89,8 +89,6 @@ class ChangeHub:
         frames = self._shared[key].get(user)
         if frames is None or asyncio.get_running_loop().time() - frames.began_at > SHARED_FOR_S:
             frames = self._shared[key][user] = _begin(make)
-        if frames.task.done():
-            return frames.task.result()  # type: ignore[no-any-return]
         return await asyncio.shield(frames.task)  # one viewer may leave while the others stay
 
     @property

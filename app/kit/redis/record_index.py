@@ -66,9 +66,7 @@ class RecordIndex:
     form: names the format of `digest`; with another name, the index is rebuilt.
     """
 
-    def __init__(
-        self, records: Records, digest: Callable[[dict[str, str]], IndexDoc], *, form: str, few: int = FEW
-    ) -> None:
+    def __init__(self, records: Records, digest: Callable[[dict[str, str]], IndexDoc], *, form: str, few: int) -> None:
         self._records = records
         self._digest = digest
         self._form = form

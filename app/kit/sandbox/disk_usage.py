@@ -53,9 +53,9 @@ def nameless(processes: Iterable[int]) -> int:
     sizes = {}
     for process in processes:
         with contextlib.suppress(OSError):
-            for descriptor in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208  # plain names are enough
+            for descriptor in os.listdir(f"/proc/{process}/fd"):
                 with contextlib.suppress(OSError):
-                    status = os.stat(f"/proc/{process}/fd/{descriptor}")  # noqa: PTH116
+                    status = os.stat(f"/proc/{process}/fd/{descriptor}")
                     if not status.st_nlink:
                         sizes[status.st_dev, status.st_ino] = status.st_blocks * BLOCK_BYTES
     return sum(sizes.values())

@@ -181,7 +181,7 @@ def _work(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd:
 def _confine(work_dir: str, places: SandboxPaths) -> None:
     """Runs last before the target: from here on neither this process nor its children can gain rights."""
     os.chdir(work_dir)
-    os.makedirs(TEMPORARY, 0o700, exist_ok=True)  # noqa: PTH103
+    os.makedirs(TEMPORARY, 0o700, exist_ok=True)
     tempfile.tempdir = os.environ["TMPDIR"] = os.path.realpath(TEMPORARY)
     kernel.drop_rights()
     landlock.restrict(places)
@@ -266,7 +266,7 @@ def _kill_tree(spared: int) -> None:
 def _tree(root: int) -> list[int]:
     """Returns every descendant of a process except zombies. It reads the state of all processes of the host."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208  # plain names are enough
+    for entry in os.listdir("/proc"):
         if entry.isdigit():
             state, parent = _state_and_parent(entry)
             if state not in "ZX":
@@ -308,7 +308,7 @@ def _glimpse(root: int) -> list[int]:
     while todo:
         pid = todo.pop()
         with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            for task in os.listdir(f"/proc/{pid}/task"):
                 below = [int(text) for text in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
                 pids += below
                 todo += below

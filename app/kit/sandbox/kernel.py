@@ -28,7 +28,7 @@ def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] |
     return _checked(_libc.syscall(ctypes.c_long(number), *plain))
 
 
-def prctl(option: int, value: int = 0, pointer: ctypes.c_void_p | None = None) -> int:
+def prctl(option: int, value: int, pointer: ctypes.c_void_p | None = None) -> int:
     nothing = ctypes.c_void_p(None)
     return _checked(_libc.prctl(option, ctypes.c_ulong(value), pointer or nothing, nothing, nothing))
 

@@ -22,9 +22,9 @@ def keep_plain_files(folder: Path) -> None:
                     todo.append(entry.path)
                 elif entry.is_symlink():
                     if not _is_within(folder, entry.path):
-                        os.unlink(entry.path)  # noqa: PTH108
+                        os.unlink(entry.path)
                 elif not entry.is_file():
-                    os.unlink(entry.path)  # noqa: PTH108
+                    os.unlink(entry.path)
 
 
 def _is_within(folder: Path, path: str) -> bool:
@@ -60,14 +60,14 @@ def remove_tree(folder: Path) -> None:
 
 def _remove_level(folder: Path, path: str) -> None:
     """Removes a file, or a folder whose own folders move up."""
-    if not os.path.isdir(path) or os.path.islink(path):  # noqa: PTH112, PTH114
-        os.unlink(path)  # noqa: PTH108
+    if not os.path.isdir(path) or os.path.islink(path):
+        os.unlink(path)
         return
-    os.chmod(path, 0o700)  # noqa: PTH101
+    os.chmod(path, 0o700)
     for entry in list(os.scandir(path)):
         if entry.is_dir(follow_symlinks=False):
-            os.chmod(entry.path, 0o700)  # noqa: PTH101  # to move it, its ".." changes
-            os.rename(entry.path, folder / uuid.uuid4().hex)  # noqa: PTH104
+            os.chmod(entry.path, 0o700)
+            os.rename(entry.path, folder / uuid.uuid4().hex)
         else:
-            os.unlink(entry.path)  # noqa: PTH108
-    os.rmdir(path)  # noqa: PTH106
+            os.unlink(entry.path)
+    os.rmdir(path)

@@ -110,10 +110,10 @@ def _mount(writes: Iterable[str], memory_bytes: int) -> None:
     kernel.mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
     _set("/", READ_ONLY, 0, RECURSIVE)
     for path in writes:
-        if os.path.exists(path):  # noqa: PTH110
+        if os.path.exists(path):
             kernel.mount(path, path, flags=BIND)
             _set(path, 0, READ_ONLY)
-    if os.path.isdir(SHARED_MEMORY):  # noqa: PTH112
+    if os.path.isdir(SHARED_MEMORY):
         kernel.mount("shm", SHARED_MEMORY, "tmpfs", NOSUID | NODEV, f"mode=1777,size={memory_bytes}")
 
 

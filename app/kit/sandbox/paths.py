@@ -116,4 +116,4 @@ def _importable(folder: str) -> list[str]:
 
 
 def _is_package(path: str) -> bool:
-    return os.path.exists(os.path.join(path, "__init__.py"))  # noqa: PTH110, PTH118  # False where it may not look
+    return os.path.exists(os.path.join(path, "__init__.py"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from starlette.responses import Response
 
@@ -19,7 +19,7 @@ FORM = "form"
 Problems = dict[str, str]
 """Messages by form field; "" for those without a field."""
 Values = TypeVar("Values")
-AnyDraft = TypeVar("AnyDraft", bound="Draft")  # type: ignore[type-arg]
+AnyDraft = TypeVar("AnyDraft", bound="Draft[Any]")
 
 
 @dataclass(frozen=True)

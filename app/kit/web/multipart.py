@@ -11,6 +11,8 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser, par
 from app.kit.errors import BadRequest, ModelmillError, TooLarge
 
 MAX_PARTS = 20_000
+MOST_NAME = 150
+"""The characters of an uploaded name that are kept."""
 Piece: TypeAlias = MultipartSegment | bytes
 """The start of a part, or bytes of the current part."""
 
@@ -108,8 +110,8 @@ def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int], *, h
     return collector.parts
 
 
-def plain_name(name: str | None, *, most: int = 150) -> str:
+def plain_name(name: str | None) -> str:
     """Returns the end of an uploaded name, with the file extension, without control characters and folders."""
     last = (name or "").replace("\\", "/").rpartition("/")[2]
-    plain = "".join(c for c in last if c.isprintable())[-most:]
+    plain = "".join(c for c in last if c.isprintable())[-MOST_NAME:]
     return plain if plain.strip(".") else "unnamed"

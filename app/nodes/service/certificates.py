@@ -51,12 +51,10 @@ class Certificates:
     Args:
         database: where it is kept what was issued, and revoked.
         secret: the installation's secret key.
-        lifetime: of a certificate.
     """
 
-    def __init__(self, database: Database, secret: str, *, lifetime: timedelta = LIFETIME) -> None:
+    def __init__(self, database: Database, secret: str) -> None:
         self.database = database
-        self.lifetime = lifetime
         self._secret = secret
         self._own: tuple[datetime, ssl.SSLContext] | None = None
 
@@ -78,7 +76,7 @@ class Certificates:
         Raises:
             BadCertificateRequest
         """
-        until, serial = now.replace(microsecond=0) + self.lifetime, secrets.randbits(152) | 1
+        until, serial = now.replace(microsecond=0) + LIFETIME, secrets.randbits(152) | 1
         try:
             pem = self._authority.issue(request, tls_name(node), serial=serial, now=now - BEFORE, until=until)
         except BadCertificate as error:

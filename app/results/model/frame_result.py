@@ -206,11 +206,13 @@ def _is_side(value: object) -> bool:
 
 def _rows(rows: object, multiple: int, least: int) -> Sequence[Sequence[float]]:
     """Returns rows of that many numbers; none if one is something else."""
-    are_valid = isinstance(rows, list) and all(
+    if not isinstance(rows, list):
+        return ()
+    are_valid = all(
         isinstance(row, list) and len(row) >= least and len(row) % multiple == 0 and all(map(_is_side, row))
         for row in rows
     )
-    return rows if are_valid else ()  # type: ignore[return-value]
+    return rows if are_valid else ()
 
 
 def _at(values: object, place: int) -> object:

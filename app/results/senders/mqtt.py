@@ -99,7 +99,7 @@ class _Delivery:
         self._changed = threading.Condition()
 
         class Client(paho.Client):
-            def _sock_recv(client, bufsize: int) -> bytes:  # noqa: N805
+            def _sock_recv(client, bufsize: int) -> bytes:  # noqa: N805  # self is the connection around it
                 data = super()._sock_recv(min(bufsize, READ_BYTES))
                 try:
                     self._limit.spend(len(data))
@@ -108,7 +108,7 @@ class _Delivery:
                     raise
                 return data
 
-            def _handle_pubackcomp(client, cmd: Any) -> Any:  # noqa: N805
+            def _handle_pubackcomp(client, cmd: Any) -> Any:  # noqa: N805  # likewise
                 """Mosquitto refuses with a code that MQTT does not allow here, at which this client would only say that
                 the protocol was violated."""
                 packet = client._in_packet["packet"]
@@ -166,7 +166,7 @@ class _Delivery:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho does not annotate it
         properties.ContentType = message.content_type
         topic, payload = message.topic, message.payload
         return self._client.publish(topic, payload, qos=1, retain=message.is_retained, properties=properties).mid

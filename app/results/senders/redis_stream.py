@@ -41,7 +41,7 @@ class RedisSender:
 
         class BoundedConnection(Connection):
             def _connect(self) -> BoundedSocket:
-                return BoundedSocket(super()._connect())  # type: ignore[no-untyped-call]
+                return BoundedSocket(super()._connect())  # type: ignore[no-untyped-call]  # redis-py does not annotate it
 
         is_late = threading.Event()
         try:

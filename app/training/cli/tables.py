@@ -223,7 +223,7 @@ MARGIN = 14
 """Columns beside the curve: its frame and the labels of its axis."""
 
 
-def curve_text(drawn: dict[str, Any], *, columns: int, by_time: bool = False, has_color: bool = True) -> str:
+def curve_text(drawn: dict[str, Any], *, columns: int, by_time: bool, has_color: bool) -> str:
     """The curves of one figure as lines of text, with a legend if there are several.
 
     Args:

@@ -48,7 +48,7 @@ class TaskFollower:
         task_id: str,
         *,
         timeout_s: float | None = None,
-        is_quiet: bool = False,
+        is_quiet: bool,
         is_only_log: bool = False,
         tail: int = MOST_LINES,
     ) -> None:

@@ -63,12 +63,12 @@ class Use:
     end: datetime
 
 
-def decayed_use(uses: Sequence[Use], now: datetime, half_life_s: float = HALF_LIFE_S) -> dict[str, float]:
+def decayed_use(uses: Sequence[Use], now: datetime) -> dict[str, float]:
     """GPU-seconds by user, each use counted half for every half-life since its end."""
     sums: dict[str, float] = defaultdict(float)
     for use in uses:
         age_s = max(0.0, (now - use.end).total_seconds())
-        sums[use.user] += use.gpus * max(0.0, (use.end - use.start).total_seconds()) * 0.5 ** (age_s / half_life_s)
+        sums[use.user] += use.gpus * max(0.0, (use.end - use.start).total_seconds()) * 0.5 ** (age_s / HALF_LIFE_S)
     return dict(sums)
 
 

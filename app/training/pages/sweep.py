@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import JsonValue
 from starlette.concurrency import run_in_threadpool
@@ -167,7 +167,7 @@ def _line(row: SweepRow, points: Iterable[tuple[float, float]]) -> TaskLine:
 
 def _places(values: Sequence[JsonValue]) -> dict[str, float]:
     """Where each value stands, by its key: numbers by their size, others side by side."""
-    numbers = [float(value) for value in values if _is_number(value)]  # type: ignore[arg-type]
+    numbers = [float(value) for value in values if _is_number(value)]
     if len(numbers) == len(values):
         is_log = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM
         shares = [math.log(number) if is_log else number for number in numbers]
@@ -193,7 +193,7 @@ def _key(value: JsonValue) -> str:
     return repr(value)
 
 
-def _is_number(value: JsonValue) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -48,7 +48,7 @@ class ModelDescription(BaseModel):
 
 
 def describe_model(
-    homes: Homes, user: str, folder: str, artifact: str, convert: ConvertSpec | None = None
+    homes: Homes, user: str, folder: str, artifact: str, convert: ConvertSpec | None
 ) -> ModelDescription:
     """Returns what is known of a model, with the whole path of its samples.
 

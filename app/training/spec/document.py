@@ -90,25 +90,25 @@ _TEXT_HINT = "Send a YAML or JSON text in UTF-8."
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def read_spec(body: bytes, *, content_type: str = "") -> tuple[TaskSpec, str]:
-    """Returns the spec, and its text exactly as submitted. JSON if the type says so, or if it starts with a brace.
+def read_spec(body: bytes) -> tuple[TaskSpec, str]:
+    """Returns the spec, and its text exactly as submitted. It is JSON if it starts with a brace, otherwise YAML.
 
     Raises TooLarge, UnreadableSpec, BadSpec (detail: problems, a list of {at, problem}).
     """
-    data, text = read_fields(body, content_type=content_type)
+    data, text = read_fields(body)
     try:
         return checked(lambda: TaskSpec.model_validate(data)), text
     except BadInput as error:
         raise bad(in_words(error.detail["problems"], data)) from None
 
 
-def read_fields(body: bytes, *, content_type: str = "") -> tuple[dict[str, Any], str]:
+def read_fields(body: bytes) -> tuple[dict[str, Any], str]:
     """The fields, whatever they are, and the text. Arguments and errors as of `read_spec`."""
     if len(body) > MAX_SPEC_BYTES:
         raise TooLarge(f"The spec of a task may have {MAX_SPEC_BYTES} bytes.", hint="Data belongs into files.")
     text = _decoded(body)
     bare = text.removeprefix("\ufeff")
-    data = _read_json(bare) if _is_json(bare, content_type.lower()) else read_yaml(bare)
+    data = _read_json(bare) if bare.lstrip().startswith("{") else read_yaml(bare)
     if not isinstance(data, dict):
         kind = "empty" if data is None else "no list of fields"
         raise UnreadableSpec(f"The spec is {kind}.", hint="Write fields and values, like workload: ppo")
@@ -130,10 +130,6 @@ def _decoded(body: bytes) -> str:
     except UnicodeDecodeError as error:
         message = f"The spec is not UTF-8: byte {error.start} does not belong."
         raise UnreadableSpec(message, hint=_TEXT_HINT) from None
-
-
-def _is_json(text: str, content_type: str) -> bool:
-    return "json" in content_type or text.lstrip().startswith("{")
 
 
 def _read_json(text: str) -> Any:

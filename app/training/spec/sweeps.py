@@ -166,7 +166,7 @@ class SweepDocument:
         return with_values(self.fields, {**point, "name": name[:NAME_CHARS]})
 
 
-def read_sweep(body: bytes, *, content_type: str = "") -> SweepDocument:
+def read_sweep(body: bytes) -> SweepDocument:
     """Reads a sweep.
 
     Args:
@@ -176,7 +176,7 @@ def read_sweep(body: bytes, *, content_type: str = "") -> SweepDocument:
         TooLarge, UnreadableSpec: As of `read_spec`.
         BadSpec: It is no sweep. Whether its tasks are tasks, `read_spec` says.
     """
-    fields, text = read_fields(body, content_type=content_type)
+    fields, text = read_fields(body)
     own: dict[str, Any] = {name: fields.pop(name) for name in SweepSpec.model_fields if name in fields}
     try:
         spec = checked(lambda: SweepSpec.model_validate(own))

@@ -115,7 +115,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         )
     except IntegrityError as error:
         raise TaskIdTaken from error
-    seq = int(added.inserted_primary_key[0])  # type: ignore[index]
+    seq = int(added.inserted_primary_key[0])  # type: ignore[index]  # a row that was inserted has one
     add_event(conn, task.task_id, "CREATED", at, {"by": task.user})
     return Task(
         task.task_id,

@@ -84,7 +84,7 @@ async def get_plan(request: Request) -> Response:
     plan_request = cast("PlanRequest", {"dag": {}, **body.model_dump(exclude_unset=True)})
     plan_request.setdefault("last_plan_result", None)
     plan_request.setdefault("user_constraint", None)
-    await run_in_threadpool(planning.ask, plan_request, node=caller.node, user=caller.user, now=now())
+    await run_in_threadpool(planning.ask, plan_request, node=caller.node, user=caller.user)
     return done(msg="the scheduler has been asked; the plan comes by the node's orders", job_uid=body.job_uid)
 
 

@@ -67,7 +67,7 @@ class Planner:
         self.send = send
         self.policy_runner = policy_runner
 
-    def ask(self, request: PlanRequest, *, node: str = "", user: str = "", now: datetime) -> None:  # noqa: ARG002
+    def ask(self, request: PlanRequest, *, node: str = "", user: str = "") -> None:
         """POST /node/get_plan: stores what the runner says of its source and its plan, and enqueues the scheduling.
 
         Args:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no types
 
 from app.conversion.errors import GitLfsPointer, ModelTooLarge, NotOnnx, TruncatedModel
 from app.conversion.toolchains.graph import external, walk

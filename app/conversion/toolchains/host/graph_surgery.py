@@ -166,7 +166,7 @@ def simplify(model: Model) -> PreparedModel:
         with contextlib.redirect_stdout(io.StringIO()):
             slim = onnxslim.slim(copy.deepcopy(model))
         gc.collect()  # its graphs refer to themselves, and contain the weights twice
-    except Exception as error:  # noqa: BLE001 - a simplifier's bug must not cost the user the conversion
+    except Exception as error:  # noqa: BLE001  # a simplifier's bug must not cost the user the conversion
         return PreparedModel(model, warnings=[f"the graph was not simplified: onnxslim raised {type(error).__name__}"])
     if slim is None or not _has_same_interface(slim, model):
         return PreparedModel(model, warnings=["the graph was not simplified: onnxslim changed its inputs or outputs"])

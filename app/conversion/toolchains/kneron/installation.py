@@ -12,7 +12,7 @@ from pathlib import Path
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths
 
 DEFAULT_PYTHON = Path("/workspace/miniconda/envs/onnx1.13/bin/python")
-DEFAULT_SEARCH = (Path("/workspace/.tmp"), Path("/tmp"), Path("/data1/kneron_flow"))  # noqa: S108  where old versions wrote
+DEFAULT_SEARCH = (Path("/workspace/.tmp"), Path("/tmp"), Path("/data1/kneron_flow"))  # noqa: S108  # where old versions wrote
 PYTHONPATH = Path("/workspace")
 VERSION_FILE = PYTHONPATH / "version.txt"
 LOCK = Path("/tmp/modelmill-kneron.lock")  # noqa: S108  # one for the machine: opened without following links

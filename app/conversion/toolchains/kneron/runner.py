@@ -182,7 +182,7 @@ def evaluate(run: Run, ktc: Any) -> None:
         run.result["evaluate_text"] = str(text or "")[:20000]
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001  the vendor leaves by sys.exit() too
+    except BaseException as error:  # noqa: BLE001  # the vendor leaves by sys.exit() too
         traceback.print_exc()
         run.result["evaluation"] = "failed"
         run.warn("the IP evaluator failed: " + describe(error))
@@ -242,7 +242,7 @@ def main(argv: list[str]) -> int:
         STAGES[run.request["stage"]](run)
         run.write(ok=True)
         return 0
-    except BaseException as error:  # noqa: BLE001  the process edge: SystemExit of the simulator is a failure as well
+    except BaseException as error:  # noqa: BLE001  # the process edge: SystemExit of the simulator is a failure as well
         traceback.print_exc()
         lines = traceback.format_exc().splitlines()[-TRACEBACK_LINES:]
         run.result.update(type=type(error).__name__, message=str(error), traceback=lines)

@@ -162,8 +162,8 @@ class H264Uplinks:
             return self._encoders.setdefault((host, field), H264Encoder())
 
 
-def jpeg_bytes(picture: Picture, quality: int = QUALITY) -> bytes:
+def jpeg_bytes(picture: Picture) -> bytes:
     """Returns a JPEG, also for a small picture."""
     file = io.BytesIO()
-    Image.fromarray(picture).save(file, "JPEG", quality=quality)
+    Image.fromarray(picture).save(file, "JPEG", quality=QUALITY)
     return file.getvalue()

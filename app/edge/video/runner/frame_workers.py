@@ -90,7 +90,7 @@ class FrameWorkers:
         give: Callable[[FrameResult], None],
         *,
         realtime: bool,
-        on_over: Callable[[], None] = lambda: None,
+        on_over: Callable[[], None],
     ) -> None:
         """
         Args:
@@ -159,7 +159,7 @@ class FrameWorkers:
             return self._processed(frame, began)
         except FrameFailed as failure:
             return FrameResult(frame, began, failure=failure)
-        except Exception as error:
+        except Exception as error:  # one frame's fault must not stop the job
             logger.exception("Frame %s has failed", frame.n_loop)
             return FrameResult(frame, began, failure=FrameFailed("runner", f"{type(error).__name__}: {error}"[:300]))
 
@@ -184,5 +184,5 @@ class FrameWorkers:
     def _deliver(self, result: FrameResult) -> None:
         try:
             self._give(result)
-        except Exception:
+        except Exception:  # likewise
             logger.exception("What was found in frame %s is lost", result.frame.n_loop)

@@ -344,7 +344,7 @@ class JobRunner:
         try:
             Profiler(self.work, self._executor, self._reporter.profiled, self._stopping).run()
             ending = (Ending.FINISHED, "all was measured")
-        except Exception as error:
+        except Exception as error:  # whatever it is, the job ends with it as its reason
             logger.exception("Profiling has failed")
             ending = (Ending.ERROR, f"profiling has failed: {getattr(error, 'message', None) or error}"[:300])
         if not self._stopping.is_set():

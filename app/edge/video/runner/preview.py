@@ -135,7 +135,7 @@ class PreviewRenderer(SceneThread):
             assert scene is not None
             try:
                 self._render(scene, is_due=is_due and scene.number > self._sent)
-            except Exception:
+            except Exception:  # one picture's fault must not stop the preview
                 logger.exception("Frame %s cannot be drawn", scene.number)
             self._drawn = scene.number
 

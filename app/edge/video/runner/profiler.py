@@ -28,6 +28,7 @@ from app.video.model.plan import RESOLUTIONS, Plan, Role, StagePlace, VideoConf
 from app.video.model.report import Measurement, model_of
 
 FRAMES = 12
+"""The number of frames on which each case is measured."""
 STEP = 5
 """Only every fifth frame of the source is used, so that the frames differ."""
 MOST_TRIES = 120
@@ -61,7 +62,6 @@ class Profiler:
     Args:
         report: called with rows, each a Measurement as JSON, and with the progress from 0 to 1.
         stopping: set when it has to end.
-        frames: the number of frames on which each case is measured.
     """
 
     def __init__(
@@ -70,11 +70,9 @@ class Profiler:
         executor: Executor,
         report: Callable[[Sequence[dict[str, Any]], float], None],
         stopping: threading.Event,
-        frames: int = FRAMES,
     ) -> None:
         """Measures nothing yet."""
         self._work, self._executor, self._report, self._stopping = work, executor, report, stopping
-        self._frames = frames
 
     def run(self) -> None:
         """Measures all cases. Raises SourceUnusable, and Unavailable if no host runs the stages."""
@@ -91,7 +89,7 @@ class Profiler:
         is_clip = self._executor.needs.dag.generator == CLIP.name
         conf = VideoConf(fps=120.0, nskip=STEP - 1, ntracking=1 if is_clip else 0)
         generator = Generator(lambda: conf, clips=is_clip, realtime=False, live=live)
-        frames = itertools.islice((frame for frame in generator.one_pass(source) if not frame.tracked), self._frames)
+        frames = itertools.islice((frame for frame in generator.one_pass(source) if not frame.tracked), FRAMES)
         return [ProfileSample(frame, self._golden(frame)) for frame in frames]
 
     def _golden(self, frame: CapturedFrame) -> Outcome:

@@ -220,7 +220,7 @@ class ReferenceSampler:
             self.compare(candidate)
         except FrameFailed as error:
             logger.info("No golden frame: %s", error)
-        except Exception:
+        except Exception:  # one frame's fault must not stop the measurement
             logger.exception("A golden frame has failed")
         with self._changed:
             pause_s = min(MOST_PAUSE_S, (self._clock() - began) / SHARE)

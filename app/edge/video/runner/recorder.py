@@ -140,7 +140,7 @@ class Recorder(PacedThread[PreviewScene]):
             if self._writer is None:
                 self._writer = SegmentWriter(format, size, at_s)
             self._writer.add(resized(picture, size), at_s)
-        except Exception as error:
+        except Exception as error:  # PyAV raises anything; the next segment begins anew
             logger.exception("Frame %s cannot be recorded", scene.number)
             self._writer = None
             self._fail(f"encoding has failed: {type(error).__name__}"[:100])

@@ -270,7 +270,6 @@ class SourceReader:
         note: Callable[[str], None],
         over: Callable[[Ending, str], None],
         stopping: threading.Event,
-        pauses_s: tuple[float, ...] = PAUSES_S,
     ) -> None:
         """
         Args:
@@ -282,11 +281,10 @@ class SourceReader:
             note: called with damage, for the job's events.
             over: called with how and why the source has ended, once all frames are in the queue.
             stopping: set when the job is ended.
-            pauses_s: seconds before a failed source is opened again; the last value is repeated.
         """
         self._generator, self._source, self._queue, self._policy = generator, source, queue, policy
         self._outage, self._live = outage, source.is_live
-        self._note, self._over, self._stopping, self._pauses_s = note, over, stopping, pauses_s
+        self._note, self._over, self._stopping = note, over, stopping
         self._failed = 0
         self._damaged = 0
 
@@ -297,7 +295,7 @@ class SourceReader:
             except SourceUnusable as error:
                 if not self._goes_on_after(error.message):
                     return
-            except Exception as error:
+            except Exception as error:  # PyAV raises anything; the policy decides whether to go on
                 logger.exception("Reading the source has failed")
                 if not self._goes_on_after(f"reading has failed: {type(error).__name__}: {error}"[:300]):
                     return
@@ -331,7 +329,7 @@ class SourceReader:
             self._outage.failed(why)
         else:  # the start of a file may be intact, and is available at once
             self._note(f"The source is opened again: {why}")
-        pause_s = self._pauses_s[min(self._failed, len(self._pauses_s) - 1)]
+        pause_s = PAUSES_S[min(self._failed, len(PAUSES_S) - 1)]
         self._failed += 1
         return not self._stopping.wait(pause_s)
 

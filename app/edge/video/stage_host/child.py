@@ -55,7 +55,7 @@ class Child:
             return {"error": {**error.to_dict(), "status": error.status}}, []
         except MemoryError as error:
             return _failed(error), []
-        except Exception as error:
+        except Exception as error:  # a stage may be foreign code
             logger.exception("The stage %s has raised", header.get("stage"))
             return _failed(error), []
 

@@ -74,7 +74,7 @@ class StageHostProgram:
                 work = self._watched.changed()
                 if work is not None:
                     await self._apply(work)
-            except Exception:
+            except Exception:  # a fault in one order must not stop the host
                 logger.exception("What is to be served cannot be taken on")
 
     async def _apply(self, work: ServicesWork) -> None:

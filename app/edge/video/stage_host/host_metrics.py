@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import httpx
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from app.edge.video.stage_host.pool import StagePool
 from app.kit.clock import now, to_text
@@ -81,7 +81,7 @@ class HostMetrics:
 class MetricsReporter:
     """Reports to the agent every TICK_S; an agent that is unreachable gets the next report."""
 
-    def __init__(self, metrics: HostMetrics, agent_url: str, node: str, tls: Credentials | None = None) -> None:
+    def __init__(self, metrics: HostMetrics, agent_url: str, node: str, tls: Credentials | None) -> None:
         """tls: of this node, for links to encrypted hosts."""
         self.metrics = metrics
         self.peers: tuple[StageHost, ...] = ()
@@ -161,6 +161,6 @@ async def _again(step: Callable[[], Any]) -> None:
     while True:
         try:
             await step()
-        except Exception:
+        except Exception:  # a fault in one report must not stop the others
             logger.exception("A report has met a fault and goes on")
         await asyncio.sleep(TICK_S)

@@ -246,7 +246,7 @@ class StagePool:
             outcomes = await self._computed(worker, [task for task, _ in entries], began)
         except ModelmillError as error:
             outcomes = [error] * len(entries)
-        except Exception:
+        except Exception:  # whatever it is, each caller gets an answer
             logger.exception("The stage %s could not be computed", entries[0][0].variant.key)
             outcomes = [ModelmillError("Something broke in this host.", hint="Its log says what.")] * len(entries)
         for (_, future), outcome in zip(entries, outcomes, strict=True):

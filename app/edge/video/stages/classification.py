@@ -57,5 +57,5 @@ class Classification:
         return labels[index] if index < len(labels) else str(index)
 
     @staticmethod
-    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         return picture

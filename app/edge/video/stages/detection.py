@@ -81,7 +81,7 @@ class FaceDetection(_Detector):
         return {**_boxes(boxes), "count_result": {"total": len(boxes)}}
 
     @staticmethod
-    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or ()), ("face",))
 
 
@@ -124,7 +124,7 @@ class Detection(_Detector):
         return {**_boxes(boxes), **named, **details_of(boxes)}
 
     @staticmethod
-    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         labels = [str(label) for label in outputs.get("label") or ()]
         names = sorted(set(labels))
         numbers = [names.index(label) for label in labels]

@@ -26,7 +26,7 @@ class Motion:
     )
     runtime = "numpy"
 
-    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:  # noqa: ARG002
+    def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
         self.level = number(parameters, "level", LEVEL, 0, 255)
         self.area = number(parameters, "area", 0.005, 0, 1)
 
@@ -39,5 +39,5 @@ class Motion:
         }
 
     @staticmethod
-    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         return picture

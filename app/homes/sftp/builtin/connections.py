@@ -57,7 +57,7 @@ class SftpConnection(asyncssh.SSHServer):
         if not self.registry.register(self):
             conn.disconnect(asyncssh.DISC_TOO_MANY_CONNECTIONS, "Too many connections; try again later.")
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         self.registry.unregister(self)
 
     def touch(self) -> None:
@@ -90,7 +90,7 @@ class SftpConnection(asyncssh.SSHServer):
         return "" if account.password_hash == self.account.password_hash else "The password was changed."
 
     # --- log-in -------------------------------------------------------------------------------------
-    def begin_auth(self, username: str) -> bool:  # noqa: ARG002
+    def begin_auth(self, username: str) -> bool:
         return True
 
     def password_auth_supported(self) -> bool:

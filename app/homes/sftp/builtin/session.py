@@ -59,7 +59,7 @@ class SftpSession(asyncssh.SFTPServer):
             raise reason from error
 
     # --- files --------------------------------------------------------------------------------------
-    async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:  # noqa: ARG002
+    async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:
         return await self._at(self._home.open, path, open_flags(pflags))
 
     async def close(self, file_obj: object) -> None:
@@ -136,14 +136,14 @@ class SftpSession(asyncssh.SFTPServer):
     async def readlink(self, path: bytes) -> bytes:
         return await self._at(self._home.read_link, path)
 
-    def symlink(self, oldpath: bytes, newpath: bytes) -> None:  # noqa: ARG002
+    def symlink(self, oldpath: bytes, newpath: bytes) -> None:
         raise asyncssh.SFTPPermissionDenied(NO_LINKS)
 
-    def link(self, oldpath: bytes, newpath: bytes) -> None:  # noqa: ARG002
+    def link(self, oldpath: bytes, newpath: bytes) -> None:
         raise asyncssh.SFTPPermissionDenied(NO_LINKS)
 
     # --- the rest -----------------------------------------------------------------------------------
-    async def statvfs(self, path: bytes) -> Any:  # noqa: ARG002
+    async def statvfs(self, path: bytes) -> Any:
         space = await self._do(self._home.space)
         if isinstance(space, os.statvfs_result):
             return space
@@ -153,7 +153,7 @@ class SftpSession(asyncssh.SFTPServer):
             bsize=BLOCK_BYTES, frsize=BLOCK_BYTES, blocks=limit, bfree=free, bavail=free, namemax=NAME_BYTES
         )
 
-    async def fstatvfs(self, file_obj: object) -> Any:  # noqa: ARG002
+    async def fstatvfs(self, file_obj: object) -> Any:
         return await self.statvfs(b"")
 
     async def exit(self) -> None:
@@ -162,11 +162,11 @@ class SftpSession(asyncssh.SFTPServer):
         with suppress(OSError):  # the client is gone
             self.channel.exit(0)
 
-    def format_user(self, uid: int | None) -> str:  # noqa: ARG002
+    def format_user(self, uid: int | None) -> str:
         """The names of this machine's accounts are nobody's business."""
         return self._home.quota.user
 
-    def format_group(self, gid: int | None) -> str:  # noqa: ARG002
+    def format_group(self, gid: int | None) -> str:
         return "modelmill"
 
     def _tell_why(self, error: OSError) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -141,12 +141,12 @@ def with_claim(allocation: Allocation, groups: Sequence[PlacementGroup]) -> Allo
         node = attempt.driver_node_id
         claim = Claim({node: float(demand.gpus)}, {node: demand.cpus}) if node else Claim()
         return replace(allocation, claim=claim)
-    gpus: Counter[str] = Counter()
-    cpus: Counter[str] = Counter()
+    gpus: dict[str, float] = defaultdict(float)
+    cpus: dict[str, float] = defaultdict(float)
     for node_id, some_gpus, some_cpus in (bundle for group in _of(allocation, groups) for bundle in group.bundles):
         if node_id:
-            gpus[node_id] += some_gpus  # type: ignore[assignment]  # counts may be fractions
-            cpus[node_id] += some_cpus  # type: ignore[assignment]
+            gpus[node_id] += some_gpus
+            cpus[node_id] += some_cpus
     return replace(allocation, claim=Claim(dict(gpus), dict(cpus)))
 
 

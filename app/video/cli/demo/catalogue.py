@@ -90,7 +90,7 @@ def files_in(folder: Path, kit: ModelKit = USUAL) -> dict[str, Path]:
     return {name: file for name in kit.decoders if (file := folder / f"{name}.onnx").is_file()}
 
 
-def add_stages(url: str, folder: Path, say: Say, kit: ModelKit = USUAL) -> list[str]:
+def add_stages(url: str, folder: Path, say: Say, kit: ModelKit) -> list[str]:
     """Uploads the models of a folder and makes the stages of them.
 
     Args:

@@ -33,7 +33,7 @@ MARGIN = 0.2
 
 def aimd(
     *,
-    job_uid: str,  # noqa: ARG001  # the signature is the requirement's
+    job_uid: str,
     dag: DagInfo,
     resource_info: ResourceInfo,
     last_plan_res: PlanResult | None,

@@ -21,12 +21,12 @@ from app.video.scheduling.placement import (
 
 def fixed(
     *,
-    job_uid: str,  # noqa: ARG001  # the signature is the requirement's
+    job_uid: str,
     dag: DagInfo,
     resource_info: ResourceInfo,
-    last_plan_res: PlanResult | None,  # noqa: ARG001
-    user_constraint: ConstraintInfo,  # noqa: ARG001
-    generator_output: GeneratorInfo | None = None,  # noqa: ARG001
+    last_plan_res: PlanResult | None,
+    user_constraint: ConstraintInfo,
+    generator_output: GeneratorInfo | None = None,
     state: dict[str, Any] | None = None,
 ) -> Answer:
     """Keeps the plan that there is; the first one is 480p with all stages at the host, else in the cloud.

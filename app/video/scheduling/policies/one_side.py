@@ -13,12 +13,12 @@ from app.video.scheduling.placement import CLOUD_FIRST, HERE_FIRST, last_places,
 
 def edge_only(
     *,
-    job_uid: str,  # noqa: ARG001  # the signature is the requirement's
+    job_uid: str,
     dag: DagInfo,
     resource_info: ResourceInfo,
-    last_plan_res: PlanResult | None,  # noqa: ARG001
-    user_constraint: ConstraintInfo,  # noqa: ARG001
-    generator_output: GeneratorInfo | None = None,  # noqa: ARG001
+    last_plan_res: PlanResult | None,
+    user_constraint: ConstraintInfo,
+    generator_output: GeneratorInfo | None = None,
     state: dict[str, Any] | None = None,
 ) -> Answer:
     """All stages at the host, else at another edge; in the cloud only what nothing else serves.
@@ -31,12 +31,12 @@ def edge_only(
 
 def cloud_only(
     *,
-    job_uid: str,  # noqa: ARG001  # the signature is the requirement's
+    job_uid: str,
     dag: DagInfo,
     resource_info: ResourceInfo,
-    last_plan_res: PlanResult | None,  # noqa: ARG001
-    user_constraint: ConstraintInfo,  # noqa: ARG001
-    generator_output: GeneratorInfo | None = None,  # noqa: ARG001
+    last_plan_res: PlanResult | None,
+    user_constraint: ConstraintInfo,
+    generator_output: GeneratorInfo | None = None,
     state: dict[str, Any] | None = None,
 ) -> Answer:
     """All stages in the cloud; at the host or another edge only what the cloud does not serve.

@@ -58,7 +58,7 @@ RETURN_GAIN = SENDING_GAIN / 2
 
 def profile(
     *,
-    job_uid: str,  # noqa: ARG001
+    job_uid: str,
     dag: DagInfo,
     resource_info: ResourceInfo,
     last_plan_res: PlanResult | None,

@@ -76,7 +76,7 @@ class _Options:
 
 def stepwise(
     *,
-    job_uid: str,  # noqa: ARG001  # the signature is the requirement's
+    job_uid: str,
     dag: DagInfo,
     resource_info: ResourceInfo,
     last_plan_res: PlanResult | None,
