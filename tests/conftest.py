@@ -20,7 +20,7 @@ from tests.harness.deployment import Deployment
 from tests.harness.forked import share_first_process
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
-from tests.harness.reuse import share_authorities, share_fork_server
+from tests.harness.reuse import share_authorities, share_fork_server, share_templates
 from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.surroundings import forget_surroundings, take_any_time
 from tests.harness.valkey import Valkey
@@ -48,6 +48,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """The processes of a run share what they would have one each of."""
     if session.config.getoption("--processes") > 1:
         begin_fork_server()
+        share_templates()
         if any("tests/unit/" not in item.nodeid for item in session.items):
             share_first_process()
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import random
 import socket
-import tempfile
-from pathlib import Path
 
 FIRST, LAST = 20_000, 32_000
 """Outside of the range from which Linux takes the ports of clients, by lot."""
 
-_reserved: dict[int, int] = {}
-"""Port → the descriptor that holds its lock until this process ends."""
+_reserved: dict[int, socket.socket] = {}
+"""Port → the socket whose name says that it is taken, until this process ends."""
 
 
 def free_port() -> int:
@@ -32,15 +27,14 @@ def free_ports(count: int) -> list[int]:
 
 
 def _reserve(port: int) -> bool:
-    if port in _reserved:
+    """By a name in the kernel's list of UNIX sockets, which one process alone may have, and which is no file."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0modelmill-port-{port}")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        name.close()
         return False
-    folder = Path(tempfile.gettempdir()) / f"modelmill-ports-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
-    lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR, 0o600)
-    with contextlib.suppress(OSError), socket.socket() as probe:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        probe.bind(("127.0.0.1", port))
-        _reserved[port] = lock
-        return True
-    os.close(lock)
-    return False
+    _reserved[port] = name
+    return True

@@ -17,6 +17,7 @@ from app.kit.process.own_process import freeze_for_fork
 from app.kit.sandbox import runner
 from app.standalone.preload import PRELOADED
 from tests.harness import copied_children, forked
+from tests.harness.reuse import share_templates
 
 PROGRAMS = ("app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
 CHILDREN = (*of_stages(Stage), *copied_children.COPIED, "av")
@@ -28,6 +29,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that forks has one thread
 for module in (*PRELOADED, *PROGRAMS, *CHILDREN):
     getattr(import_module(module), "rehearse", lambda: None)()
 rehearse()
+share_templates()
 forked.take_over()
 process.spawn = runner.spawn = copied_children.spawn
 freeze_for_fork()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
@@ -42,6 +43,13 @@ def boards(homes: Path) -> Iterator[TensorBoards]:
     made = TensorBoards(homes, most=2, idle_s=300)
     yield made
     made.close()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[str]:
+    """What a process leaves behind that is killed; sockets lie there."""
+    with TemporaryDirectory() as folder:
+        yield folder
 
 
 def opened(boards: TensorBoards, folder: Path, task_id: str = "t") -> Board:
@@ -129,7 +137,7 @@ def test_what_nobody_looks_at_ends_and_is_started_again(homes: Path) -> None:
         boards.close()
 
 
-def test_it_ends_with_the_web_server(homes: Path, tmp_path: Path) -> None:
+def test_it_ends_with_the_web_server(homes: Path, tmp_path: Path, short_folder: str) -> None:
     folder = homes / "users" / "alice" / "jobs" / "t"
     program = (
         "import os, sys, time\nfrom pathlib import Path\nfrom app.training.tensorboard.processes import TensorBoards\n"
@@ -137,7 +145,7 @@ def test_it_ends_with_the_web_server(homes: Path, tmp_path: Path) -> None:
         f"board = boards.ensure('t', os.open({str(folder)!r}, os.O_RDONLY), {PREFIX!r})\n"
         f"Path({str(tmp_path / 'pid')!r}).write_text(str(board.process.pid))\ntime.sleep(600)\n"
     )
-    web = spawn([sys.executable, "-c", program], env=dict(os.environ))
+    web = spawn([sys.executable, "-c", program], env={**os.environ, "TMPDIR": short_folder})
     try:
         pid = int(until(lambda: _text(tmp_path / "pid"), bool))
     finally:

@@ -3,10 +3,17 @@ too."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import metadata
 
 PACKAGES = ("onnx", "onnxruntime", "onnxslim", "numpy", "modelmill")
 
 
 def tool_versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in PACKAGES}
+    """Returns the versions by package, as of the first call: what this process has loaded."""
+    return {name: _version(name) for name in PACKAGES}
+
+
+@cache
+def _version(name: str) -> str:
+    return metadata.version(name)
