@@ -11,7 +11,7 @@ from app.homes.errors import FileMissing, PathRefused
 from app.homes.home_paths import home_path_of
 from app.homes.service import Homes
 from app.joint_inference.calibration.service import Calibrations
-from app.joint_inference.service import Controller, Joint, Reports, Services
+from app.joint_inference.service import Controller, HardSamples, Joint, Reports, ServicePlanner, Services
 from app.joint_inference.service.collection import HardSampleCollection
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.errors import Unavailable
@@ -73,10 +73,11 @@ def open_joint(
     def wake_sinks() -> None:
         waker.send(Message.DELIVER_ROWS)
 
-    collection = HardSampleCollection(folders)
-    reports = Reports(services, nodes, objects, client, rules, send, wake_sinks, collection)
-    controller = Controller(services, reports, nodes, models, has_dataset)
-    return Joint(services, reports, controller)
+    reports = Reports(services, nodes, client, rules, send, wake_sinks)
+    samples = HardSamples(services, nodes, objects, rules, HardSampleCollection(folders))
+    planner = ServicePlanner(services, nodes, models, has_dataset)
+    controller = Controller(services, reports, samples, nodes, planner)
+    return Joint(services, reports, samples, controller)
 
 
 def open_calibrations(

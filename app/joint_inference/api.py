@@ -19,7 +19,7 @@ from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.responses import SERVICES
 from app.joint_inference.sample_upload import read_sample
 from app.joint_inference.service.producers import producer_of_service
-from app.joint_inference.service.reports import RowReport, read_rows
+from app.joint_inference.service.row_report import RowReport, read_rows
 from app.joint_inference.validation import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
@@ -148,15 +148,15 @@ def service_events(request: Request) -> Response:
 def service_samples(request: Request) -> Response:
     joint, user = joint_of(request), user_of(request)
     service = joint.services.get(user, *named(request))
-    return json_answer(responses.samples(service, joint.reports.samples(user, *named(request))))
+    return json_answer(responses.samples(service, joint.samples.of(user, *named(request))))
 
 
 @OPERATIONS.add(
     "GET", f"{_ONE}/samples/{{sample_id}}", "Get the picture of a hard sample", {200: ("image/jpeg", "image/png")}
 )
 def sample_picture(request: Request) -> Response:
-    reports = joint_of(request).reports
-    picture, content_type = reports.picture(user_of(request), *named(request), request.path_params["sample_id"])
+    samples = joint_of(request).samples
+    picture, content_type = samples.picture(user_of(request), *named(request), request.path_params["sample_id"])
     headers = {"Cache-Control": "private, max-age=86400", "Content-Security-Policy": "default-src 'none'; sandbox"}
     return Response(picture, media_type=content_type, headers=headers)
 
@@ -192,8 +192,8 @@ async def report_status(request: Request) -> Response:
 )
 async def add_sample(request: Request) -> Response:
     sample, picture, content_type = await read_sample(request)
-    reports, uid = joint_of(request).reports, request.path_params["uid"]
-    await run_in_threadpool(reports.add_sample, node_of(request), uid, sample, picture, content_type, now=now())
+    samples, uid = joint_of(request).samples, request.path_params["uid"]
+    await run_in_threadpool(samples.add, node_of(request), uid, sample, picture, content_type, now=now())
     return Response(status_code=204)
 
 

@@ -19,7 +19,7 @@ from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.responses import summary
-from app.joint_inference.service import Controller, Reports, Services
+from app.joint_inference.service import Controller, HardSamples, Reports, ServicePlanner, Services
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.joint_inference.validation import validated_status
 from app.kit.clock import to_text
@@ -76,10 +76,12 @@ class Env:
         self.nodes.access = self.access = SlowAccess(database)
         self.services = Services(database, self.nodes, self.woken.append, lambda: None)
         rules = Rules(database, {}, EventMedia(self.objects), announce={}, keep_days=1, most_per_producer=10)
-        self.reports = Reports(self.services, self.nodes, self.objects, NOWHERE, rules, lambda _, __: None)
+        self.reports = Reports(self.services, self.nodes, NOWHERE, rules, lambda _, __: None)
+        self.samples = HardSamples(self.services, self.nodes, self.objects, rules)
         self.registry = Registry()
         models = cast(Models, self.registry)
-        self.controller = Controller(self.services, self.reports, self.nodes, models, lambda _, __: True)
+        planner = ServicePlanner(self.services, self.nodes, models, lambda _, __: True)
+        self.controller = Controller(self.services, self.reports, self.samples, self.nodes, planner)
         for name, side in (("edge0", Side.EDGE), ("edge1", Side.EDGE), ("cloud0", Side.CLOUD)):
             self.nodes.register(name, side, now=NOW)
             self.nodes.report(name, NodeReport(), address="10.0.0.9", version="1", now=NOW)
@@ -260,10 +262,10 @@ def test_the_same_report_twice_changes_nothing(env: Env) -> None:
 
 def test_a_node_cannot_replace_the_picture_of_a_service_that_it_does_not_run(env: Env) -> None:
     service = env.run()
-    env.reports.add_sample("edge0", service.uid, sample(), b"right", "image/png", now=NOW)
+    env.samples.add("edge0", service.uid, sample(), b"right", "image/png", now=NOW)
     with pytest.raises(ServiceNotFound):
-        env.reports.add_sample("edge1", service.uid, sample(), b"wrong", "image/png", now=NOW)
-    assert env.reports.picture("alice", "default", "gate", "s1") == (b"right", "image/png")
+        env.samples.add("edge1", service.uid, sample(), b"wrong", "image/png", now=NOW)
+    assert env.samples.picture("alice", "default", "gate", "s1") == (b"right", "image/png")
 
 
 def test_a_sample_of_a_service_that_goes_while_it_arrives_leaves_no_picture(env: Env) -> None:
@@ -278,7 +280,7 @@ def test_a_sample_of_a_service_that_goes_while_it_arrives_leaves_no_picture(env:
 
     env.objects.put = put_late  # type: ignore[method-assign]
     with pytest.raises(ServiceNotFound):
-        env.reports.add_sample("edge0", service.uid, sample(), b"late", "image/png", now=NOW)
+        env.samples.add("edge0", service.uid, sample(), b"late", "image/png", now=NOW)
     assert env.keys() == []
 
 

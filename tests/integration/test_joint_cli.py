@@ -19,7 +19,7 @@ import yaml
 
 from app.bootstrap.container import Container
 from app.joint_inference.cli import services
-from app.joint_inference.service.reports import RowReport
+from app.joint_inference.service.row_report import RowReport
 from app.kit.cli.command import Exit
 from app.main import create_app
 from app.settings import Settings

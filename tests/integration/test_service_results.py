@@ -18,7 +18,7 @@ from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.metrics import JointCollector
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample, Source
-from app.joint_inference.service.reports import RowReport
+from app.joint_inference.service.row_report import RowReport
 from app.kit.clock import to_text
 from app.results import store
 from app.results.model.sink import SinkKind
@@ -209,7 +209,7 @@ def show(env: Env, service: Service, id: str, dhash: str) -> None:
     boxes = Prediction(boxes=(Box(100, 50, 300, 150, 0.9, 0),))
     extra = {"dhash": dhash, "preview": [320, 240]}
     sample = Sample(id, "2026-11-26T12:00:00.000Z", 640, 480, "unsure", 0.5, Source.CLOUD, boxes, boxes, extra=extra)
-    env.container.joint.reports.add_sample("edge0", service.uid, sample, JPEG, "image/jpeg", now=env.now)
+    env.container.joint.samples.add("edge0", service.uid, sample, JPEG, "image/jpeg", now=env.now)
 
 
 def test_hard_samples_are_kept_in_the_data_home_without_those_that_look_alike(env: Env) -> None:
@@ -257,4 +257,4 @@ def test_why_a_hard_sample_was_not_kept_is_an_event_once(env: Env, folder: str) 
     joint = env.container.joint
     events = joint.services.events(env.user, "default", service.name)
     assert [event.reason for event in events].count("NotCollected") == 1
-    assert len(joint.reports.samples(env.user, "default", service.name)) == 2, "the page shows them all the same"
+    assert len(joint.samples.of(env.user, "default", service.name)) == 2, "the page shows them all the same"

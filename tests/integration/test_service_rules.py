@@ -16,7 +16,7 @@ from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service.alerts import ALERT, CLEAR
 from app.joint_inference.service.producers import producer_of_service
-from app.joint_inference.service.reports import RowReport
+from app.joint_inference.service.row_report import RowReport
 from app.kit.clock import to_text
 from app.notifications.model import Kind
 from app.notifications.service import NewTarget
@@ -113,7 +113,7 @@ def test_the_picture_of_an_event_is_the_sample_that_comes_with_it(env: Env, web:
     env.container.joint.reports.add_rows("edge0", service.uid, report, now=env.now)
     assert events(web, service)[0]["links"] == {}
     sample = Sample("a", to_text(env.now), 640, 480, "unsure", 0.5, Source.CLOUD, Prediction())
-    env.container.joint.reports.add_sample("edge0", service.uid, sample, JPEG, "image/jpeg", now=env.now)
+    env.container.joint.samples.add("edge0", service.uid, sample, JPEG, "image/jpeg", now=env.now)
     (event,) = events(web, service)
     assert web.get(event["links"]["picture"]).content == JPEG
     assert web.get(f"{page}/rule-events/{event['event_id']}/picture").content == JPEG

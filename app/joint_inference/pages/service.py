@@ -21,8 +21,8 @@ from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.service import TallyPoint
 from app.joint_inference.service.collection import collection_folder
+from app.joint_inference.service.hard_samples import KEPT_SAMPLES
 from app.joint_inference.service.producers import producer_of_service
-from app.joint_inference.service.reports import KEPT_SAMPLES
 from app.kit.clock import now
 from app.kit.errors import NotFound
 from app.kit.web.auth import user_of
@@ -76,16 +76,16 @@ async def events(request: Request) -> Response:
 def sample(request: Request) -> Response:
     """The picture that a model was shown. It never changes under its id."""
     path = request.path_params
-    data, kind = joint_of(request).reports.picture(user_of(request), path["namespace"], path["name"], path["sample_id"])
+    data, kind = joint_of(request).samples.picture(user_of(request), path["namespace"], path["name"], path["sample_id"])
     headers = {"Cache-Control": "private, max-age=3600", "Content-Security-Policy": "default-src 'none'; sandbox"}
     return Response(data, media_type=kind if kind in PICTURE_KINDS else "application/octet-stream", headers=headers)
 
 
 def picture(request: Request) -> Response:
     """The newest hard sample, on which zones are drawn; a blank one while there is none."""
-    service, reports = service_of(request), joint_of(request).reports
+    service, samples = service_of(request), joint_of(request).samples
     origin = {key: request.query_params.get(key, "") for key in ("node", "source")}
-    newest = reports.newest_picture(service, **origin)
+    newest = samples.newest_picture(service, **origin)
     return newest_picture(*newest) if newest else newest_picture(None)
 
 
@@ -109,7 +109,7 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
     joint, user = joint_of(request), user_of(request)
     drift = drift_of(request).get(user, service.namespace, service.name)
     series = joint.reports.series(service.uid)
-    samples = joint.reports.samples(user, service.namespace, service.name)[:KEPT_SAMPLES]
+    samples = joint.samples.of(user, service.namespace, service.name)[:KEPT_SAMPLES]
     placements = joint.services.placements(service)
     cloud = nodes_of(request).access.find_for(service.owner, service.specification.cloud.node)
     edges = [_worker(placed, Role.EDGE, node, at) for placed, node in placements]

@@ -30,6 +30,11 @@ def producer_of_service(service: Service) -> Producer:
     )
 
 
+def origin_of(service: Service, node: str) -> str:
+    """Returns the node as the rows of a service have it: empty where it has only one."""
+    return node if service.specification.edge.selector else ""
+
+
 class ServiceProducers:
     def find(self, conn: Connection, uid: str) -> Producer | None:
         service = store.by_uid(conn, uid)

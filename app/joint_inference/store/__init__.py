@@ -3,19 +3,17 @@ Each change of a service gets the next version, so that watchers see changes in 
 
 from app.joint_inference.store.drift import drift_of, drifts_of, forget_drift, put_drift
 from app.joint_inference.store.edges import put_report, reports_of, take_numbers
+from app.joint_inference.store.events import ServiceEvent, add_event, events_of, newest_reason
 from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
 from app.joint_inference.store.services import (
     NameTaken,
-    ServiceEvent,
     ServiceFilter,
-    add_event,
     add_service,
     by_name,
     by_uid,
     change_service,
     changed,
     count_by_state,
-    events_of,
     every,
     figures,
     forget,
@@ -23,7 +21,6 @@ from app.joint_inference.store.services import (
     lock,
     looked_at,
     looked_at_before,
-    newest_reason,
     newest_version,
     not_settled,
     note_look,

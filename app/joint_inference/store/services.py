@@ -1,4 +1,4 @@
-"""Services and their events: how they start, what changes them, and how they are read. In the caller's transactions."""
+"""Services in SQL: how they start, what changes them, and how they are read. In the caller's transactions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.rollout import RolloutState
 from app.joint_inference.model.status import ConditionType, current_of
+from app.joint_inference.store.events import note_condition
 from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
 from app.kit.sql.rows import from_row
 from app.model_registry.model import shared_name
@@ -59,7 +60,7 @@ def add_service(conn: Connection, service: Service, at: str) -> Service:
         )
     except IntegrityError as error:
         raise NameTaken from error
-    _note_condition(conn, service.uid, {}, service.status)
+    note_condition(conn, service.uid, {}, service.status)
     return by_uid(conn, service.uid) or service
 
 
@@ -72,7 +73,7 @@ def change_service(conn: Connection, service: Service, **fields: Any) -> Service
     query = sa.update(services).where(*same).values(**values, version=_next_version(conn)).returning(*services.c)
     row = conn.execute(query).first()
     if row is not None and "status" in fields:
-        _note_condition(conn, service.uid, service.status, fields["status"])
+        note_condition(conn, service.uid, service.status, fields["status"])
     return to_service(row) if row else None
 
 
@@ -220,12 +221,9 @@ def gone_before(conn: Connection, at: str) -> list[str]:
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:
-    forget_events(conn, uids)
     forget_producers(conn, uids)
-    conn.execute(sa.delete(edges).where(edges.c.uid.in_(uids)))
-    conn.execute(sa.delete(drifts).where(drifts.c.uid.in_(uids)))
-    conn.execute(sa.delete(samples).where(samples.c.uid.in_(uids)))
-    conn.execute(sa.delete(services).where(services.c.uid.in_(uids)))
+    for table in (events, edges, drifts, samples, services):
+        conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 
 def _first(conn: Connection, *conditions: Any) -> Service | None:
@@ -244,68 +242,5 @@ def _state(status: Mapping[str, Any]) -> str:
     return str(current["type"]) if current else ""
 
 
-def _note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """What has become true since: the current condition, or a warning."""
-    shown = {(c["type"], c["lastTransitionTime"]) for c in before.get("conditions", ())}
-    for condition in after.get("conditions", ()):
-        if condition["status"] == "True" and (condition["type"], condition["lastTransitionTime"]) not in shown:
-            add_event(
-                conn,
-                uid,
-                condition["lastTransitionTime"],
-                type=condition["type"],
-                reason=condition["reason"],
-                message=condition["message"],
-            )
-
-
 def to_service(row: Any) -> Service:
     return from_row(Service, row, **{name: json.loads(getattr(row, name)) for name in JSON})
-
-
-KEPT = 200
-
-
-@dataclass(frozen=True)
-class ServiceEvent:
-    """A change of the current condition."""
-
-    at: str
-    type: str
-    """Pending, Running, Failed, Warning; Changed, when its user did that."""
-    reason: str
-    message: str
-
-
-def add_event(conn: Connection, uid: str, at: str, *, type: str, reason: str, message: str) -> None:
-    """Note an event. The newest KEPT stay: a worker that ends again and again must not fill the disk.
-
-    Args:
-        at: text in ISO 8601.
-        type: Normal or Warning.
-        reason: one word, in Kubernetes' way.
-    """
-    conn.execute(sa.insert(events).values(uid=uid, at=at, type=type, reason=reason, message=message))
-    oldest = (
-        sa.select(events.c.event_id).where(events.c.uid == uid).order_by(events.c.event_id.desc()).offset(KEPT).limit(1)
-    )
-    limit = conn.execute(oldest).scalar()
-    if limit is not None:
-        conn.execute(sa.delete(events).where(events.c.uid == uid, events.c.event_id <= limit))
-
-
-def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
-    """Newest first."""
-    newest = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id.desc()).limit(limit)
-    return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in conn.execute(newest)]
-
-
-def newest_reason(conn: Connection, uid: str, reasons: Collection[str]) -> str:
-    """The reason of the newest event with one of these; empty: there is none."""
-    c = events.c
-    newest = sa.select(c.reason).where(c.uid == uid, c.reason.in_(reasons)).order_by(c.event_id.desc()).limit(1)
-    return conn.execute(newest).scalar() or ""
-
-
-def forget_events(conn: Connection, uids: Collection[str]) -> None:
-    conn.execute(sa.delete(events).where(events.c.uid.in_(uids)))

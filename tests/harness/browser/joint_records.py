@@ -17,7 +17,7 @@ from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.rollout import ROLLOUT, Rollout, RolloutState
 from app.joint_inference.model.tally import Sample, Source, Tally
 from app.joint_inference.service.producers import producer_of_service
-from app.joint_inference.service.reports import RowReport
+from app.joint_inference.service.row_report import RowReport
 from app.joint_inference.service.task_info import UpstreamStatus
 from app.kit.clock import now, to_text
 from app.nodes.model import DiscoveredCamera, NodeReport, Side, WorkerReport, WorkerState, WorkKey
@@ -94,7 +94,7 @@ def set_scene(container: Container) -> None:
     picture, kind = encode(np.random.default_rng(1).integers(0, 256, (240, 320, 3), np.uint8))
     small, big = Box(40, 40, 120, 160, 0.62, 0), Box(42, 38, 118, 162, 0.97, 0)
     for number in range(4):
-        container.joint.reports.add_sample(
+        container.joint.samples.add(
             "edge0",
             service.uid,
             Sample(

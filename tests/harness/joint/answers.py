@@ -11,7 +11,7 @@ import pytest
 from app.bootstrap.container import Container
 from app.inference.picture_codec import encode
 from app.joint_inference.model.resource import Service
-from app.joint_inference.service.reports import RowReport
+from app.joint_inference.service.row_report import RowReport
 from tests.harness.joint.nodes import Env, helmet
 from tests.harness.models.vision import plain
 from tests.harness.users import Within, within

@@ -107,7 +107,7 @@ class Browser:
                 content={},
             )
         picture, kind = encode(np.zeros((side, side, 3), np.uint8))
-        self.container.joint.reports.add_sample("edge0", service.uid, sample, picture, kind, now=now())
+        self.container.joint.samples.add("edge0", service.uid, sample, picture, kind, now=now())
 
     def spec(self, name: str) -> Any:
         return self.container.joint.services.get(USER, "default", name).spec

@@ -24,7 +24,7 @@ from app.conversion.toolchains.host.labeled_quality import labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.conversion.toolchains.host.model_quantization import QUANTIZED, ModelQuantization, QuantizedModel
-from app.conversion.toolchains.host.quantizer import WEIGHTED, QuantizationPlan
+from app.conversion.toolchains.host.quantization_plan import WEIGHTED, QuantizationPlan
 from app.conversion.toolchains.host.saturating_outputs import (
     expose,
     saturating_outputs,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from app.conversion.toolchains.host.calibration import bytes_with_outputs, element_types, tensor_sizes
 from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS
 from app.conversion.toolchains.host.inputs import SampleArrays
-from app.conversion.toolchains.host.quantizer import WEIGHTED
+from app.conversion.toolchains.host.quantization_plan import WEIGHTED
 from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, is_finite, snr_db
 from app.inference.runtimes.sessions import open_session, run
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
-from app.conversion.toolchains.host import graph_surgery, provenance
+from app.conversion.toolchains.host import graph_names, graph_surgery, provenance
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
 from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
 from app.conversion.toolchains.host.graph_surgery import PreparedModel
@@ -187,8 +187,8 @@ def _warned(prepared: PreparedModel, warning: str) -> PreparedModel:
 def _finished(prepared: PreparedModel) -> PreparedModel:
     model = prepared.model
     changes = graph_surgery.constants_to_weights(model) + fold_gemm_factors(model)
-    changes += graph_surgery.name_nodes(model) + graph_surgery.copy_shared_biases(model)
-    changes += graph_surgery.rename_tensors(model)
+    changes += graph_names.name_nodes(model) + graph_names.copy_shared_biases(model)
+    changes += graph_names.rename_tensors(model)
     return PreparedModel(graph_surgery.infer_shapes(model), prepared.changes + changes, prepared.warnings)
 
 

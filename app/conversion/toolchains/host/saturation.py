@@ -11,7 +11,8 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.calibration import Step, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples, SampleArrays, Samples
-from app.conversion.toolchains.host.quantizer import plan, quantize, without_tensors
+from app.conversion.toolchains.host.quantization_plan import plan, without_tensors
+from app.conversion.toolchains.host.quantizer import quantize
 from app.inference.runtimes.sessions import open_session
 
 JUDGES_MOST, JUDGES_SHARE = 20, 4

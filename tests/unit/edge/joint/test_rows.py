@@ -14,7 +14,7 @@ from app.inference.prediction import Box, Picture, Prediction
 from app.inference.region import Crop
 from app.joint_inference.hard_examples import Verdict, make
 from app.joint_inference.model.tally import MOST_ROWS, RowChoice, Source
-from app.joint_inference.service.reports import read_rows
+from app.joint_inference.service.row_report import read_rows
 from app.joint_inference.worker_options import EdgeOptions
 
 BOXES = Prediction(boxes=(Box(1.234, 2, 30, 40, 0.91234567, 1),), candidates=(Box(1, 1, 5, 5, 0.3),))

@@ -11,7 +11,7 @@ import numpy as np
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array, Samples
-from app.conversion.toolchains.host.quantizer import QuantizationPlan, without_tensors
+from app.conversion.toolchains.host.quantization_plan import QuantizationPlan, without_tensors
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.ranges import WIDE_METHOD, range_of
 from app.conversion.toolchains.host.search.split import Split

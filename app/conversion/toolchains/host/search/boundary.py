@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.conversion.toolchains.host.quantizer import WEIGHTED
+from app.conversion.toolchains.host.quantization_plan import WEIGHTED
 from app.conversion.toolchains.host.search.template import Template
 
 DEPTH_MOST = 4

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array, SampleArrays, Samples
-from app.conversion.toolchains.host.quantizer import without_tensors
+from app.conversion.toolchains.host.quantization_plan import without_tensors
 from app.conversion.toolchains.host.search.basis import Basis
 from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
 from app.conversion.toolchains.host.search.candidates import Choice, Rewrite, Rewrites

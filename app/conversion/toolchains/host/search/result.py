@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.toolchains.host.calibration import Range
-from app.conversion.toolchains.host.quantizer import QuantizationPlan
+from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
 from app.conversion.toolchains.host.search.basis import Basis
 
 

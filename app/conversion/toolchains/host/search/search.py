@@ -19,7 +19,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress
 from app.conversion.toolchains.budget import LAST_RESORT_S, SEARCH_SHARE, Budget
 from app.conversion.toolchains.host.inputs import Samples
-from app.conversion.toolchains.host.quantizer import QuantizationPlan
+from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
 from app.conversion.toolchains.host.search.acceptance import (
     holds,
     level_db,

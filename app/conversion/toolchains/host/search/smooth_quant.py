@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantizer import WEIGHTED
+from app.conversion.toolchains.host.quantization_plan import WEIGHTED
 from app.conversion.toolchains.host.search.channel_noise import noise
 from app.conversion.toolchains.host.search.constants import Constants, attribute
 from app.conversion.toolchains.host.search.rewrite import GAIN, LinearReader, Rewritten, RowsOf, linear_reader

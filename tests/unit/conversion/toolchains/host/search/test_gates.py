@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from app.conversion.goals import parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.search import search
 from app.inference.runtimes.sessions import open_session, run

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.bias_correction import corrections, measured_shifts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.conversion.options import HostQuantization
-from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.integers import UINT16, activation_parameters

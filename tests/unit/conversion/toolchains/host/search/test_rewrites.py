@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization, QuantizationStep
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search import sensitivity
 from app.conversion.toolchains.host.search.boundary import boundaries
 from app.conversion.toolchains.host.search.candidates import Choice

@@ -16,7 +16,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.budget import SECONDS_LEAST, Budget
 from app.conversion.toolchains.host.bie_report import effort_line, goal_line
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search import search as search_module
 from app.conversion.toolchains.host.search import tensor_search
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB

@@ -13,7 +13,7 @@ from app.conversion.goals import parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.budget import Budget
 from app.conversion.toolchains.host.bie_report import quality_warnings
-from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice

@@ -13,7 +13,7 @@ from onnx import helper
 from app.conversion.goals import parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantizer import plan
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.search import search
 from app.conversion.toolchains.host.search.template import Template

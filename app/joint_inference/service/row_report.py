@@ -1,0 +1,27 @@
+"""Rows that an edge worker has answered, off the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from app.joint_inference.model.tally import MOST_ROWS
+from app.kit.web.http import checked
+from app.nodes.wire import read
+
+
+class RowReport(BaseModel):
+    run: Annotated[str, Field(min_length=1, max_length=64, pattern="^[0-9a-zA-Z_-]+$")]
+    """Which start of which worker they are of."""
+    batch: Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
+    """Rises with each report of a run."""
+    rows: Annotated[list[dict[str, Any]], Field(max_length=MOST_ROWS)]
+    """Oldest first: {at: seconds since 1970, size: [width, height], bbox, labels, scores, sample: id, answered_by:
+    edge, cloud or edge_fallback, is_hard, model_name, model_version}."""
+
+
+def read_rows(body: bytes) -> RowReport:
+    """Raises BadFrame, BadInput."""
+    report = read(body)
+    return checked(lambda: RowReport.model_validate(report))
