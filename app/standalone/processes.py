@@ -36,7 +36,7 @@ def _actors(*queues: Queue, threads: int) -> ProcessSpec:
     return ProcessSpec("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues, threads)
 
 
-WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory"))
+WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory", "--no-server-header"))
 """Started with further arguments for its address and its end."""
 SCHEDULER = _actors(Queue.DONE, Queue.PERIODIC, threads=2)
 CONTROLLER = _actors(

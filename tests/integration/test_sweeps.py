@@ -142,6 +142,8 @@ def test_more_jobs_than_a_sweep_may_have_are_refused(web: Within, models: list[d
 
 def test_the_pages_start_a_sweep_over_a_job_and_show_its_table(web: Within, container: Container) -> None:
     job = finished_job(container, "local", "yolo")
+    assert "No sweeps yet" in web.get("/ui/sweeps").text
+    assert "There is nothing to compare yet" in web.get("/ui/jobs/compare").text, "one job cannot be compared"
     assert "yolo" in web.get(f"/ui/sweeps/new?job={job.job_id}").text
     nothing = web.post("/ui/sweeps/new", data={"name": "x"}, headers=OURS)
     assert nothing.status_code == 422

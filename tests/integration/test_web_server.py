@@ -32,9 +32,11 @@ def started(folder: Path, port: int, **settings: str) -> subprocess.Popen[str]:
 
 def answers(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).status_code == 200
+        answer = httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
     except httpx.TransportError:
         return False
+    assert "server" not in answer.headers, "nobody needs to know which program serves"
+    return answer.status_code == 200
 
 
 def test_when_the_web_answers_its_database_is_prepared(tmp_path: Path) -> None:

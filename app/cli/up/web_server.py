@@ -48,6 +48,7 @@ def configured(host: str, port: int) -> uvicorn.Config:
         port=port,
         timeout_graceful_shutdown=GRACE_S,
         access_log=False,
+        server_header=False,
         log_config=None,  # the application's logging is used: another set-up before would write to shared memory
         ws=_websocket,  # type: ignore[arg-type]  # it is called as the class would be
     )
