@@ -17,6 +17,14 @@ def running_nodes(nodes: Nodes, conn: Connection, uid: str) -> set[str]:
 
 
 def check_runs_on(nodes: Nodes, conn: Connection, uid: str, node: str) -> None:
-    """Raises ServiceNotFound if this node does not run the service."""
+    """Checks that a service runs on a node.
+
+    Args:
+        uid: of the service.
+        node: its name.
+
+    Raises:
+        ServiceNotFound: The node does not run it.
+    """
     if node not in running_nodes(nodes, conn, uid):
         raise ServiceNotFound(f"The node {node!r} runs no service of the uid {uid!r}.")

@@ -56,7 +56,13 @@ def newest_reason(conn: Connection, uid: str, reasons: Collection[str]) -> str:
 
 
 def note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Note what has become true since: the current condition, or a warning."""
+    """Note what has become true since: the current condition, or a warning.
+
+    Args:
+        uid: of the service.
+        before: its former status, as JSON.
+        after: its new one.
+    """
     shown = {(c["type"], c["lastTransitionTime"]) for c in before.get("conditions", ())}
     for condition in after.get("conditions", ()):
         if condition["status"] == "True" and (condition["type"], condition["lastTransitionTime"]) not in shown:
