@@ -20,6 +20,7 @@ from tests.harness.deployment import Deployment
 from tests.harness.forked import share_first_process
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
+from tests.harness.postgres import PostgresServer, shared_postgres_server
 from tests.harness.reuse import share_authorities, share_fork_server, share_templates
 from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.surroundings import forget_surroundings, take_any_time
@@ -126,10 +127,23 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """One for all processes of the run. Each test takes a bucket or a prefix of its own."""
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all processes of the run."""
     own = tmp_path_factory.getbasetemp()
-    with shared_s3_server(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) as server:
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def s3_server(run_folder: Path) -> Iterator[S3Server]:
+    """One for all processes of the run. Each test takes a bucket or a prefix of its own."""
+    with shared_s3_server(run_folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(run_folder: Path) -> Iterator[PostgresServer]:
+    """One for all processes of the run. Each test takes a database of its own."""
+    with shared_postgres_server(run_folder) as server:
         yield server
 
 

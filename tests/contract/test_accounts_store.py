@@ -23,9 +23,9 @@ from app.kit.access import Member
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, metadata
-from tests.harness.databases import accounts, database, empty, own, postgres, together, url
+from tests.harness.databases import accounts, database, empty, own, together, url
 
-__all__ = ["accounts", "database", "empty", "postgres", "url"]
+__all__ = ["accounts", "database", "empty", "url"]
 
 
 # --- users --------------------------------------------------------------------------------------------

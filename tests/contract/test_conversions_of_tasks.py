@@ -7,9 +7,9 @@ from dataclasses import replace
 from app.kit.sql import Database
 from app.training import store
 from app.training.model import Conversion, Demand, Event, Task, Workload
-from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, together, url
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 ENDED, SOON, LATER = "2026-11-01T12:00:00.000Z", "2026-11-01T12:00:05.000Z", "2026-11-01T12:20:00.000Z"
 CLAIM = Conversion("t1", 1, "model.onnx", ENDED, next_try_at=LATER)
 

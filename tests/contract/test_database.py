@@ -24,11 +24,11 @@ from app.bootstrap.accounts import MIGRATIONS
 from app.bootstrap.capabilities import CAPABILITIES
 from app.kit.sql import Database, metadata, migrations
 from app.kit.sql.errors import DatabaseUnavailable, WrongDatabaseVersion
-from tests.harness.databases import accounts, database, empty, own, postgres, together, url
+from tests.harness.databases import accounts, database, empty, own, together, url
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 
-__all__ = ["accounts", "database", "empty", "postgres", "url"]
+__all__ = ["accounts", "database", "empty", "url"]
 WRITERS = 8
 EACH = 10
 WRITING = """

@@ -18,9 +18,9 @@ from app.homes.sftp.builtin import BuiltinBackend
 from app.kit.clock import now
 from app.kit.sql import Database
 from app.kit.sql.migrations import move, upgrade
-from tests.harness.databases import database, empty, postgres, url
+from tests.harness.databases import database, empty, url
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 END = datetime(2026, 11, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 AT, LATER = "2026-11-01T12:00:00.000Z", "2026-11-01T13:00:00.000Z"

@@ -35,10 +35,10 @@ from app.nodes.model import Node, NodeReport, Operation, Side, WorkerReport, Wor
 from app.nodes.service import NodeAccess, Nodes
 from app.results.service.event_media import EventMedia
 from app.results.service.rules import Rules
-from tests.harness.databases import database, empty, postgres, url
+from tests.harness.databases import database, empty, url
 from tests.harness.joint.deployment import resource
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 NOWHERE = connect_to_look("redis://127.0.0.1:1")
 """Plots may have holes."""

@@ -20,10 +20,10 @@ from app.joint_inference.service.services import Services
 from app.kit.errors import BadInput, Conflict
 from app.kit.sql import Database
 from app.nodes.service import Nodes
-from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, together, url
 from tests.harness.joint.deployment import resource
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 

@@ -12,12 +12,10 @@ from app.kit.lease import Lease, held
 from app.kit.redis.lease import RedisLease
 from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
-from tests.harness.databases import postgres
 from tests.harness.migrated import migrated_file
 from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
-__all__ = ["postgres"]
 LONG_S = 60.0
 NewLease = Callable[[float], Lease]
 

@@ -24,9 +24,9 @@ from app.model_registry import store
 from app.model_registry.errors import FilesBusy, ModelExists, ModelNotFound
 from app.model_registry.model import Model
 from app.model_registry.storage import ModelStorage, files_of
-from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, together, url
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 AT = "2026-11-01T12:00:00.{:03}Z"
 
 

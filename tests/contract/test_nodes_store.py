@@ -14,9 +14,9 @@ from app.kit.sql import Database
 from app.nodes.errors import BadNodeName, NodeBusy, NodeExists, NodeNotFound
 from app.nodes.model import Node, NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import NodeListeners, Nodes
-from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, together, url
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 KEY = WorkKey("jointinferenceservices", "u1", "edge")
 SHA = "a" * 64

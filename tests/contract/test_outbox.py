@@ -13,10 +13,10 @@ from app.notifications.service import NewTarget
 from app.notifications.store import deliveries
 from app.sweeps import store
 from app.sweeps.model import Entry, EntryState, Sweep
-from tests.harness.databases import database, empty, postgres, url
+from tests.harness.databases import database, empty, url
 from tests.harness.notifications import failed_job, notifications_on
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 MANY = 30
 
 

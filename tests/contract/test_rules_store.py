@@ -13,9 +13,9 @@ from app.results.model.event import RuleEvent
 from app.results.model.rule import RULE_SET, Rule, RuleSet
 from app.results.model.rule_evaluation import EvaluationState, RuleState
 from app.results.store import RuleEventFilter
-from tests.harness.databases import database, empty, postgres, url
+from tests.harness.databases import database, empty, url
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 RULES = RuleSet(rules=(Rule("come", cooldown_s=300),))
 STATE = EvaluationState(7.0, rules={"come": RuleState(held_at=7.0, told_at=5.0)}, next_track=4)
 AT = "2026-11-27T10:00:00.000Z"

@@ -24,10 +24,10 @@ from app.nodes.model import Side, WorkKey
 from app.nodes.service import Nodes
 from app.video import store as video_store
 from tests.contract.test_video_store import job
-from tests.harness.databases import database, empty, postgres, url
+from tests.harness.databases import database, empty, url
 from tests.harness.joint.deployment import resource
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 KEY = WorkKey("jointinferenceservices", "u1", "edge")
 VIDEO_SECRET = "video-secret-2f6c1d"

@@ -32,9 +32,9 @@ from app.training.model import (
 )
 from app.training.service import Tasks, TrainingOptions
 from app.training.store import NewTask, QueueEntry, TaskFilter, TaskIdTaken
-from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, together, url
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 AT, LATER = "2026-11-01T12:00:00.000Z", "2026-11-01T13:00:00.000Z"
 DEMAND = Demand(2, 8, 26.5, driver_cpus=1)
 

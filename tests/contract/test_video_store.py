@@ -17,10 +17,10 @@ from app.video.model.dag import read_dag
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.report import Measurement
-from tests.harness.databases import database, empty, postgres, together, url
+from tests.harness.databases import database, empty, together, url
 from tests.harness.video.records import BEGAN, MODELS, dag, measured, plan, plan_result, result, stage
 
-__all__ = ["database", "empty", "postgres", "url"]
+__all__ = ["database", "empty", "url"]
 
 
 def job(uid: str = "GLOBAL_ID_1.SUB_ID_1", **other: object) -> VideoJob:

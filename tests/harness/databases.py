@@ -15,13 +15,7 @@ from app.accounts.service import Accounts
 from app.kit.errors import ModelmillError
 from app.kit.sql import Database, Sealer
 from tests.harness.migrated import migrated_file
-from tests.harness.postgres import PostgresServer, postgres_server
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
+from tests.harness.postgres import PostgresServer
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

@@ -19,33 +19,29 @@ from app.bootstrap.accounts import MIGRATIONS
 from app.kit.sql import Database
 from app.kit.sql.migrations import upgrade
 from tests.harness.ports import free_port
+from tests.harness.shared_server import shared_server
 
 INSTALLED = Path("/usr/lib/postgresql")
 PASSWORD = "only-for-tests"
 UNPRIVILEGED = ("postgres", "nobody")
+MIGRATED = "migrated"
+"""A database of the shared server."""
 
 
 class PostgresServer:
     def __init__(self, port: int) -> None:
         self.port = port
-        self._migrated = ""
 
-    def new_database(self, *, like: str = "template1") -> str:
+    def new_database(self, *, name: str = "", like: str = "template1") -> str:
         """The URL of a copy of this one; by default it is empty."""
-        name = f"test_{uuid.uuid4().hex[:12]}"
+        name = name or f"test_{uuid.uuid4().hex[:12]}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"'.encode())
         return self.url(name)
 
     def migrated_database(self) -> str:
-        """The URL of one of this program's version, and nothing in it: migrated once, and copied."""
-        if not self._migrated:
-            url = self.new_database()
-            database = Database(url)
-            upgrade(database, MIGRATIONS)
-            database.close()
-            self._migrated = url.rpartition("/")[2]
-        return self.new_database(like=self._migrated)
+        """The URL of one of this program's version, and nothing in it: a copy of the one that the shared server has."""
+        return self.new_database(like=MIGRATED)
 
     def url(self, name: str) -> str:
         return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self.port}/{name}"
@@ -53,19 +49,46 @@ class PostgresServer:
 
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
-    """Skips where PostgreSQL is not installed, but fails in CI."""
-    folders = sorted(INSTALLED.glob("*/bin/initdb"))
-    if not folders:
+    """One of its own. Skips where PostgreSQL is not installed, but fails in CI."""
+    line = _start()
+    try:
+        yield _server_of(line)
+    finally:
+        _stop(line)
+
+
+@contextmanager
+def shared_postgres_server(folder: Path) -> Iterator[PostgresServer]:
+    """The one of the run that has this folder; likewise."""
+    with shared_server(folder, "postgres", _start_migrated, _stop) as line:
+        yield _server_of(line)
+
+
+def _server_of(line: str) -> PostgresServer:
+    return PostgresServer(int(line.partition(" ")[0]))
+
+
+def _start_migrated() -> str:
+    line = _start()
+    database = Database(_server_of(line).new_database(name=MIGRATED))
+    upgrade(database, MIGRATIONS)
+    database.close()
+    return line
+
+
+def _start() -> str:
+    """Its port and its folder."""
+    if not list(INSTALLED.glob("*/bin/initdb")):
         missing = "There is no PostgreSQL: apt-get install --no-install-recommends postgresql"
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
-    binaries, folder, port = folders[-1].parent, Path(tempfile.mkdtemp(prefix="modelmill-pg-")), free_port()
+    folder, port = Path(tempfile.mkdtemp(prefix="modelmill-pg-")), free_port()
     data, secret = folder / "data", folder / "password"
     secret.write_text(PASSWORD)
     user = _give_to_somebody_without_rights(folder, secret)
     begin = [
-        binaries / "initdb",
+        _program("initdb"),
         "-D",
         data,
         "-U",
@@ -77,14 +100,27 @@ def postgres_server() -> Iterator[PostgresServer]:
         "--no-sync",
     ]
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
-    control = [binaries / "pg_ctl", "-D", data, "-w", "-t", "60"]
+    options += " -c max_connections=400"  # of all processes of a run
+    start = [_program("pg_ctl"), "-D", data, "-w", "-t", "60", "-l", folder / "log", "-o", options, "start"]
+    line = f"{port} {folder}"
     try:
         _run(begin, user)
-        _run([*control, "-l", folder / "log", "-o", options, "start"], user)
-        yield PostgresServer(port)
-    finally:
-        _run([*control, "-m", "immediate", "stop"], user, check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+        _run(start, user)
+    except BaseException:
+        _stop(line)
+        raise
+    return line
+
+
+def _stop(line: str) -> None:
+    folder = Path(line.partition(" ")[2])
+    command = [_program("pg_ctl"), "-D", folder / "data", "-w", "-t", "60", "-m", "immediate", "stop"]
+    _run(command, folder.owner() if os.getuid() == 0 else None, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _program(name: str) -> Path:
+    return sorted(INSTALLED.glob(f"*/bin/{name}"))[-1]
 
 
 def _give_to_somebody_without_rights(*paths: Path) -> str | None:

@@ -6,13 +6,12 @@ MODELMILL_TEST_S3_ACCESS_KEY and MODELMILL_TEST_S3_SECRET_KEY).
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pytest
 
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
+from tests.harness.shared_server import shared_server
 
 SCRIPT = REPOSITORY / "ops" / "s3-server"
 GIVEN = os.environ.get("MODELMILL_TEST_S3_ENDPOINT", "")
@@ -44,33 +44,16 @@ class S3Server:
 
 @contextmanager
 def shared_s3_server(folder: Path) -> Iterator[S3Server]:
-    """The one of this run, whose processes all know the folder: the first of them that needs it starts it, the last
-    that has done with it ends it. Skips where Ceph is not installed, but fails in CI.
-
-    Whoever uses it holds a shared lock, which ends with its process, however that ends.
-    """
+    """The one of this run, in its folder. Skips where Ceph is not installed, but fails in CI."""
     if GIVEN:
         yield S3Server(GIVEN)
         return
-    note = folder / "s3-server"
-    with (folder / "s3-server.change").open("a") as change, (folder / "s3-server.use").open("a") as use:
-        fcntl.flock(change, fcntl.LOCK_EX)  # one after another begins and ends
-        if not note.exists():
-            note.write_text("\n".join(_start()))
-        fcntl.flock(use, fcntl.LOCK_SH)
-        fcntl.flock(change, fcntl.LOCK_UN)
-        endpoint, home = note.read_text().splitlines()
-        try:
-            yield S3Server(endpoint, Path(home))
-        finally:
-            fcntl.flock(change, fcntl.LOCK_EX)
-            with suppress(BlockingIOError):  # somebody else uses it
-                fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                note.unlink()
-                _stop(home)
+    with shared_server(folder, "s3-server", _start, _stop) as line:
+        endpoint, _, home = line.partition(" ")
+        yield S3Server(endpoint, Path(home))
 
 
-def _start() -> tuple[str, str]:
+def _start() -> str:
     """Its endpoint and its folder."""
     home = tempfile.mkdtemp(prefix="modelmill-s3-")  # short: it holds UNIX sockets
     command = [SCRIPT, home, str(free_ports(3)[0])]
@@ -81,11 +64,15 @@ def _start() -> tuple[str, str]:
         if done.returncode:
             pytest.fail(done.stderr.strip())
     except BaseException:
-        _stop(home)
+        _end(home)
         raise
-    return done.stdout.strip(), home
+    return f"{done.stdout.strip()} {home}"
 
 
-def _stop(home: str) -> None:
+def _stop(line: str) -> None:
+    _end(line.partition(" ")[2])
+
+
+def _end(home: str) -> None:
     subprocess.run([SCRIPT, "--stop", home], check=True, timeout=30)
     shutil.rmtree(home, ignore_errors=True)
