@@ -43,7 +43,10 @@ def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> float:
 
 
 def likeness(box: Box, other: Box) -> float:
-    """Returns how alike two matched objects are, 0..1: by their masks or key points if both have them, otherwise 1."""
+    """Returns how alike two matched objects are, 0..1: by their texts if one has any, by their masks or key points if
+    both have them, otherwise 1."""
+    if box.text or other.text:
+        return float(box.text == other.text)
     if box.mask and other.mask:
         from app.inference.masks import mask_overlap
 

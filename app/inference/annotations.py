@@ -52,9 +52,10 @@ def _corners(box: Box) -> tuple[float, float, float, float]:
 
 
 def caption(box: Box, labels: Sequence[str]) -> str:
-    """Returns the class's name and the score; the class's number if the built-in font cannot write the name; no name if
-    it is empty."""
+    """Returns the object's text or the class's name, and the score; the class's number if the built-in font cannot
+    write that; no name if it is empty."""
     name = labels[box.label] if 0 <= box.label < len(labels) else ("" if not labels else str(box.label))
+    name = box.text or name
     if not name.isascii():
         name = str(box.label)
     return f"{name} {box.score:.2f}".strip()

@@ -121,6 +121,20 @@ def _distances(points: Points, start: Points, end: Points) -> npt.NDArray[np.flo
     return across
 
 
+def pixels_inside(outline: Points, xs: npt.NDArray[Any], ys: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Returns which crossings of a regular grid lie within an outline: R×C.
+
+    Args:
+        xs: x of the columns: C, at least 2.
+        ys: y of the rows: R, at least 2.
+    """
+    steps = xs[1] - xs[0], ys[1] - ys[0]
+    image = Image.new("1", (len(xs), len(ys)))
+    places = (outline - (xs[0], ys[0])) / steps
+    ImageDraw.Draw(image).polygon([(x, y) for x, y in places.tolist()], fill=1)
+    return np.asarray(image)
+
+
 def mask_overlap(one: Sequence[Polygon], other: Sequence[Polygon]) -> float:
     """Returns the intersection over union of two masks in the same pixels, 0..1, on a raster of RASTER pixels."""
     points = np.array([point for polygon in (*one, *other) for point in polygon])

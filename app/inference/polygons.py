@@ -24,7 +24,7 @@ def polygons_of(rows: Sequence[Sequence[float]]) -> tuple[Polygon, ...]:
     return tuple(polygon for polygon in polygons if len(polygon) > 2)
 
 
-def area_of(polygon: Polygon) -> float:
+def area_of(polygon: Sequence[Sequence[float]]) -> float:
     """Returns the area in square pixels."""
     pairs = zip(polygon, (*polygon[1:], polygon[0]), strict=True)
     return abs(sum(x1 * y2 - x2 * y1 for (x1, y1), (x2, y2) in pairs)) / 2

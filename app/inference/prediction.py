@@ -41,6 +41,9 @@ class Decoder(StrEnum):
     YOLOV8_SEG = "yolov8-seg"
     NANODET = "nanodet"
     BLAZEFACE = "blazeface"
+    SEGMENTATION = "segmentation"
+    TEXT_DETECTION = "text-detection"
+    TEXT_RECOGNITION = "text-recognition"
     SCRFD = "scrfd"
     RETINAFACE = "retinaface"
     SSD = "ssd"
@@ -62,7 +65,7 @@ class Decoder(StrEnum):
 
     @property
     def display_name(self) -> str:
-        """The name of the family as its authors write it; pages translate those of AUTO and CLASSIFIER."""
+        """The name of the family as its authors write it; pages translate those that are no names of a model."""
         return _DECODER_NAMES.get(self, self.value)
 
 
@@ -79,6 +82,9 @@ _DECODER_NAMES = {
     Decoder.YOLOV8_SEG: "YOLOv8, v11 seg",
     Decoder.NANODET: "NanoDet, NanoDet-Plus",
     Decoder.BLAZEFACE: "BlazeFace",
+    Decoder.SEGMENTATION: "semantic segmentation",
+    Decoder.TEXT_DETECTION: "text detection (DB)",
+    Decoder.TEXT_RECOGNITION: "text recognition (CTC)",
     Decoder.SCRFD: "SCRFD",
     Decoder.RETINAFACE: "RetinaFace",
     Decoder.SSD: "SSD",
@@ -120,6 +126,10 @@ class Figure:
     polygons: tuple[Polygon, ...]
 
 
+MOST_TEXT = 500
+"""Characters of what is written in a box."""
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """A detected object; corners are in pixels of the source picture."""
@@ -136,20 +146,22 @@ class Box:
     """In the model's order; empty for a model without them."""
     mask: tuple[Polygon, ...] = ()
     """Outlines of its parts, the largest first; empty for a model without masks, and for candidates."""
+    text: str = ""
+    """What is written there; empty for a model that reads no text."""
 
     def moved(self, x: float, y: float) -> Box:
         """Returns the object shifted by this many pixels."""
         keypoints = tuple((px + x, py + y, score) for px, py, score in self.keypoints)
         mask = tuple(tuple((px + x, py + y) for px, py in polygon) for polygon in self.mask)
         corners = self.x1 + x, self.y1 + y, self.x2 + x, self.y2 + y
-        return Box(*corners, self.score, self.label, keypoints, mask)
+        return Box(*corners, self.score, self.label, keypoints, mask, self.text)
 
     def scaled(self, ratio: float) -> Box:
         """Returns the object in a picture of another size, relative to this one."""
         keypoints = tuple((x * ratio, y * ratio, score) for x, y, score in self.keypoints)
         mask = tuple(tuple((x * ratio, y * ratio) for x, y in polygon) for polygon in self.mask)
         corners = self.x1 * ratio, self.y1 * ratio, self.x2 * ratio, self.y2 * ratio
-        return Box(*corners, self.score, self.label, keypoints, mask)
+        return Box(*corners, self.score, self.label, keypoints, mask, self.text)
 
     @property
     def figure(self) -> Figure:
@@ -211,12 +223,13 @@ class Prediction:
 
 
 def details_of(boxes: Sequence[Box]) -> dict[str, Any]:
-    """Returns {"keypoints": for each box [[x, y, score], …], "masks": for each box [[x, y, x, y, …], …]}, each only if
-    some box has any."""
+    """Returns {"keypoints": for each box [[x, y, score], …], "masks": for each box [[x, y, x, y, …], …], "texts": for
+    each box what is written there}, each only if some box has any."""
     keypoints, masks = any(box.keypoints for box in boxes), any(box.mask for box in boxes)
     return {
         **({"keypoints": [box.keypoints_json() for box in boxes]} if keypoints else {}),
         **({"masks": [flat(box.mask) for box in boxes]} if masks else {}),
+        **({"texts": [box.text for box in boxes]} if any(box.text for box in boxes) else {}),
     }
 
 
@@ -231,12 +244,14 @@ def boxes_of(rows: Sequence[Sequence[float]], details: Mapping[str, Any]) -> tup
         TypeError, ValueError: It is something else.
     """
     empty: list[Any] = [()] * len(rows)
-    keypoints, masks = (empty if details.get(name) is None else details[name] for name in ("keypoints", "masks"))
+    names = "keypoints", "masks", "texts"
+    keypoints, masks, texts = (empty if details.get(name) is None else details[name] for name in names)
     boxes = list[Box]()
-    for row, points, mask in zip(rows, keypoints, masks, strict=True):
+    for row, points, mask, text in zip(rows, keypoints, masks, texts, strict=True):
         x1, y1, x2, y2, score, label = map(float, row)
         read = tuple((float(x), float(y), float(share)) for x, y, share in points)
-        boxes.append(Box(x1, y1, x2, y2, score, int(label), read, polygons_of(mask)))
+        written = str(text)[:MOST_TEXT] if text else ""
+        boxes.append(Box(x1, y1, x2, y2, score, int(label), read, polygons_of(mask), written))
     return tuple(boxes)
 
 

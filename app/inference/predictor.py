@@ -12,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from app.inference.decoders import ModelFamily, OutputSpec, family_of
+from app.inference.decoders.base import DecodedOutputs, LineOfText
+from app.inference.decoders.class_names import BACKGROUND
 from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_card import ModelCard
 from app.inference.prediction import (
+    MOST_TEXT,
     BatchOptions,
     Box,
     Decoder,
@@ -29,6 +32,7 @@ from app.inference.preprocessing import Fit, Layout, Preprocessor, Size, input_l
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike
 
+TEXT = ("text",)
 MOST_SHOWN = 20
 """Number of class names in an error."""
 GREY = 127
@@ -61,10 +65,11 @@ class Predictor:
         """What really runs the model, for readers."""
         self.why = runtime.why
         """Why that is not what was named; empty if it is."""
-        self.labels = labels
-        """Names of the classes; may be empty."""
+        self._characters = labels
+        self.labels = TEXT if family.name is Decoder.TEXT_RECOGNITION else labels
+        """Names of the classes; may be empty. Of a model that reads text, one for all texts."""
         self._doubt = doubt
-        self._counting = counting_classes(options.classes, labels, family.name)
+        self._counting = counting_classes(options.classes, self.labels, family.name)
 
     @property
     def described_runtime(self) -> str:
@@ -119,6 +124,8 @@ class Predictor:
 
     def _read(self, outputs: Mapping[str, npt.NDArray[Any]], fit: Fit, started: float) -> Prediction:
         decoded = self._family.read(outputs, fit, self.input_size, self._options)
+        if decoded.line is not None:
+            decoded = self._written(decoded.line, fit.source)
         return Prediction(
             self.counted(decoded.boxes),
             self.counted(decoded.candidates),
@@ -126,6 +133,12 @@ class Predictor:
             ms=(time.perf_counter() - started) * 1000,
             runtime=self.runtime,
         )
+
+    def _written(self, line: LineOfText, size: Size) -> DecodedOutputs:
+        """Returns the line as a box with its text, as large as the picture; nothing if nothing is written there."""
+        text = line.text(self._characters).strip()[:MOST_TEXT]
+        boxes = (Box(0.0, 0.0, float(size[0]), float(size[1]), line.score, text=text),) if text else ()
+        return DecodedOutputs(tuple(box for box in boxes if box.score >= self._options.score_threshold), boxes)
 
     def counted(self, boxes: tuple[Box, ...]) -> tuple[Box, ...]:
         """Returns the boxes of classes that count."""
@@ -155,7 +168,8 @@ def counting_classes(classes: Sequence[str], labels: Sequence[str], family: Deco
         ModelUnusable: The model is a classifier, or has no such class.
     """
     if not classes:
-        return None
+        background = {number for number, name in enumerate(labels) if name.lower() == BACKGROUND}
+        return frozenset(range(len(labels))) - background if background else None
     if family is Decoder.CLASSIFIER:
         raise ModelUnusable("only a detector has classes that count, and this is a classifier", hint="Leave them out.")
     numbers = {name.lower(): number for number, name in enumerate(labels)}

@@ -118,7 +118,8 @@ class RowQueue:
 
 
 def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequence[str]) -> dict[str, Any]:
-    """A row as the web keeps it. What a classifier answers is an object as large as the picture.
+    """A row as the web keeps it. What a classifier answers is an object as large as the picture; the class of a text is
+    the text itself.
 
     Args:
         place: of the sample.
@@ -135,9 +136,9 @@ def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequen
         "at": round(place.at, 3),
         "size": list(size),
         "bbox": [each[:4] for each in written],
-        "labels": [labels[box.label] if box.label < len(labels) else str(box.label) for box in boxes],
+        "labels": [box.text or (labels[box.label] if box.label < len(labels) else str(box.label)) for box in boxes],
         "scores": [each[4] for each in written],
-        **details_of(boxes),
+        **{name: value for name, value in details_of(boxes).items() if name != "texts"},
         "sample": outcome.id,
         "answered_by": outcome.source.value,
         "is_hard": outcome.verdict.is_hard,

@@ -12,7 +12,10 @@ from app.inference.decoders.detr import Detr, Rtdetr
 from app.inference.decoders.fastestdet import Fastestdet
 from app.inference.decoders.nanodet import Nanodet
 from app.inference.decoders.own import own_families
+from app.inference.decoders.segmentation import Segmentation
 from app.inference.decoders.ssd import Ssd
+from app.inference.decoders.text_detection import TextDetection
+from app.inference.decoders.text_recognition import TextRecognition
 from app.inference.decoders.ultraface import Ultraface
 from app.inference.decoders.ultralytics import Yolov5, Yolov8, Yolov8Pose, Yolov8Seg
 from app.inference.decoders.yolox import Yolox
@@ -30,6 +33,8 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Scrfd(),
     Retinaface(),
     Blazeface(),
+    TextDetection(),
+    TextRecognition(),
     Fastestdet(),
     Yolov8Pose(),
     Yolov8Seg(),
@@ -37,6 +42,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     Yolov5(),
     Nanodet(),
     Yolox(),
+    Segmentation(),
     Classifier(),
 )
 

@@ -41,12 +41,35 @@ class OutputSpec:
 
 
 @dataclass(frozen=True)
+class LineOfText:
+    """What a model reads in a picture of one line."""
+
+    classes: tuple[int, ...]
+    """Numbers of the characters, from 1 on; empty: nothing is written there."""
+    score: float
+    """0..1."""
+    count: int
+    """Number of classes, with the blank."""
+
+    def text(self, characters: Sequence[str]) -> str:
+        """Returns the text; a character without a name is left out.
+
+        Args:
+            characters: names of the classes, with or without one for the blank.
+        """
+        first = 0 if len(characters) >= self.count else 1
+        return "".join(characters[number - first] for number in self.classes if number - first < len(characters))
+
+
+@dataclass(frozen=True)
 class DecodedOutputs:
     """The parts of a Prediction that a decoder reads out of a model's outputs; see there."""
 
     boxes: tuple[Box, ...] = ()
     candidates: tuple[Box, ...] = ()
     probabilities: tuple[float, ...] = ()
+    line: LineOfText | None = None
+    """Of a model that reads text; it fills the picture."""
 
 
 class ModelFamily(Protocol):

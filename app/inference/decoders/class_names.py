@@ -114,3 +114,27 @@ VOC = (
     "tvmonitor",
 )
 """The 20 classes of Pascal VOC."""
+BACKGROUND = "background"
+"""What is no object: areas of a class with this name are left out."""
+CITYSCAPES = (
+    "road",
+    "sidewalk",
+    "building",
+    "wall",
+    "fence",
+    "pole",
+    "traffic light",
+    "traffic sign",
+    "vegetation",
+    "terrain",
+    "sky",
+    "person",
+    "rider",
+    "car",
+    "truck",
+    "bus",
+    "train",
+    "motorcycle",
+    "bicycle",
+)
+"""The 19 classes of Cityscapes that are evaluated."""

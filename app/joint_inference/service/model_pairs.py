@@ -19,19 +19,31 @@ if TYPE_CHECKING:
     from app.inference.preprocessing import Shape, Size
 
 
+ANSWERS = {
+    Decoder.CLASSIFIER: "tells classes apart",
+    Decoder.SEGMENTATION: "finds areas",
+    Decoder.TEXT_DETECTION: "finds lines of text",
+    Decoder.TEXT_RECOGNITION: "reads text",
+}
+"""What a model answers, by its decoder; all others find boxes."""
+
+
 @dataclass(frozen=True)
 class ModelOutput:
     """What a model answers."""
 
-    is_classifier: bool
+    answer: str
     classes: int | None = None
     """Of a classifier, None if that is not known."""
 
     @property
     def description(self) -> str:
-        if not self.is_classifier:
-            return "finds boxes"
-        return f"tells {self.classes} classes apart" if self.classes else "tells classes apart"
+        return self.answer.replace("classes", f"{self.classes} classes") if self.classes else self.answer
+
+
+def _output(decoder: Decoder, classes: int | None) -> ModelOutput:
+    answer = ANSWERS.get(decoder, "finds boxes")
+    return ModelOutput(answer, classes if decoder is Decoder.CLASSIFIER else None)
 
 
 def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> Condition | None:
@@ -65,7 +77,7 @@ def refuse_mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Mode
 
 def _differ(small: ModelOutput, big: ModelOutput) -> bool:
     are_known = small.classes is not None and big.classes is not None
-    return small.is_classifier != big.is_classifier or (are_known and small.classes != big.classes)
+    return small.answer != big.answer or (are_known and small.classes != big.classes)
 
 
 def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
@@ -80,14 +92,14 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
     are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
     classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
     if named is not Decoder.AUTO:
-        return ModelOutput(True, classes) if named is Decoder.CLASSIFIER else ModelOutput(False)
+        return _output(named, classes)
     if not are_whole:
         return None
     try:
         family = family_of(Decoder.AUTO, ports, _size(model))
     except ModelUnusable:
         return None  # its worker says so, with what it found
-    return ModelOutput(True, classes) if family.name is Decoder.CLASSIFIER else ModelOutput(False)
+    return _output(family.name, classes)
 
 
 def _size(model: Model) -> Size:

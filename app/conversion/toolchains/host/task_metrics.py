@@ -35,6 +35,8 @@ FINDERS: frozenset[Kind] = frozenset({"box_f1", "keypoints", "mask_iou", "text"}
 THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
 KINDS: Mapping[Decoder, Kind] = {Decoder.YOLOV8_POSE: "keypoints", Decoder.YOLOV8_SEG: "mask_iou"}
 """Of families that answer more than boxes."""
+OTHERS = frozenset({Decoder.CLASSIFIER, Decoder.SEGMENTATION, Decoder.TEXT_DETECTION, Decoder.TEXT_RECOGNITION})
+"""Families whose answers are compared as wholes, not box by box."""
 UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
 MATCH_IOU = 0.5
 """Boxes of one class with at least this overlap are the same."""
@@ -135,7 +137,7 @@ def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:
     for named in (ULTRALYTICS.get(signature.metadata.get("task", ""), Decoder.AUTO), Decoder.AUTO):
         with contextlib.suppress(ModelUnusable):
             family = family_of(named, ports, size)
-            return None if family.name is Decoder.CLASSIFIER else (family, size)
+            return None if family.name in OTHERS else (family, size)
     return None
 
 

@@ -75,8 +75,14 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
             if reference.source in read:
                 read[reference.source].add(reference.field)
     outputs = {stage: _outputs(kinds[stage], read[stage]) for stage in dag.stages}
-    tracked = next((stage for stage in dag.stages if kinds[stage].tracks), "")
-    return DagRequirements(dag, kinds, outputs, drawn, tracked)
+    return DagRequirements(dag, kinds, outputs, drawn, _tracked(dag, kinds))
+
+
+def _tracked(dag: Dag, kinds: Mapping[str, StageKind]) -> str:
+    """Returns the stage whose boxes are tracked: the first that has some, or the last that says more of another's."""
+    tracking = [stage for stage in dag.stages if kinds[stage].tracks]
+    refining = [stage for stage in tracking if Type.BOXES in kinds[stage].inputs.values()]
+    return next(iter([*refining[-1:], *tracking]), "")
 
 
 def _outputs(kind: StageKind, read: set[str]) -> frozenset[str]:

@@ -58,6 +58,8 @@ class _Detector(ABC):
 
     def name(self, box: Box) -> str:
         labels = self.predictor.labels
+        if box.text:
+            return box.text
         return labels[box.label] if 0 <= box.label < len(labels) else str(box.label)
 
 
@@ -121,7 +123,9 @@ class Detection(_Detector):
             **Counter(_counted(label, self.classes) for label in labels),
         }
         named = {"label": labels, "count_result": {**counts, "total": len(boxes)}}
-        return {**_boxes(boxes), **named, **details_of(boxes)}
+        details = details_of(boxes)
+        details.pop("texts", None)  # they are the labels
+        return {**_boxes(boxes), **named, **details}
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:

@@ -14,10 +14,11 @@ from app.edge.video.stages.base import ENTRY_POINTS, Stage
 from app.edge.video.stages.classification import Classification
 from app.edge.video.stages.detection import Detection, FaceDetection
 from app.edge.video.stages.motion import Motion
+from app.edge.video.stages.text import TextRecognition
 from app.video.errors import BadStage
 from app.video.model.kinds import StageKind
 
-BUNDLED: tuple[type[Stage], ...] = (FaceDetection, FaceAlignment, Detection, Classification, Motion)
+BUNDLED: tuple[type[Stage], ...] = (FaceDetection, FaceAlignment, Detection, Classification, TextRecognition, Motion)
 logger = logging.getLogger(__name__)
 
 

@@ -195,7 +195,7 @@ def test_auto_tells_the_families_apart_by_their_shapes() -> None:
     "sides",
     [
         [(1, 3549, 85), (1, 3549, 4)],
-        [(1, 21, 352, 352)],
+        [(1, 3, 352, 352)],
         [(1, 100, 85)],
         [(1, 1)],
         [],
