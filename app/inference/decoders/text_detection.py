@@ -41,7 +41,7 @@ class TextDetection:
     )
     usual_size: ClassVar[Size] = (736, 736)
 
-    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:  # noqa: ARG002
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
         """See `ModelFamily.usual_labels`."""
         return ("text",)
 
@@ -50,11 +50,11 @@ class TextDetection:
         height, width = (side or None for side in reversed(size))
         return len(ports) == 1 and ports[0].fits(None, 1, height, width)
 
-    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """See `ModelFamily.is_typical`."""
         return PADDLE.search(ports[0].name) is not None
 
-    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:  # noqa: ARG002
+    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
         """See `ModelFamily.read`."""
         (values,) = outputs.values()
         floor = min(options.candidate_threshold, options.score_threshold)

@@ -33,22 +33,22 @@ class TextRecognition:
     )
     usual_size: ClassVar[Size] = (320, 48)
 
-    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:  # noqa: ARG002
+    def usual_labels(self, ports: Sequence[OutputSpec]) -> tuple[str, ...]:
         """See `ModelFamily.usual_labels`."""
         return ()
 
-    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def fits(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """See `ModelFamily.fits`."""
         if len(ports) != 1 or len(ports[0].shape) != 3:
             return False
         batch, steps, classes = ports[0].shape
         return (classes or 0) >= LEAST_CLASSES and (batch in (None, 1) or steps == 1)
 
-    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:  # noqa: ARG002
+    def is_typical(self, ports: Sequence[OutputSpec], size: Size) -> bool:
         """See `ModelFamily.is_typical`."""
         return PADDLE.search(ports[0].name) is not None
 
-    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:  # noqa: ARG002
+    def read(self, outputs: Outputs, fit: Fit, size: Size, options: PredictorOptions) -> DecodedOutputs:
         """See `ModelFamily.read`."""
         (values,) = outputs.values()
         scores = values.reshape(-1, values.shape[-1]).astype(np.float32)

@@ -73,7 +73,7 @@ class TextRecognition:
         return {"bbox": bbox, "prob": prob, "label": label, "count_result": {"total": len(bbox)}}
 
     @staticmethod
-    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:  # noqa: ARG004
+    def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         texts = [str(text) for text in outputs.get("label") or ()]
         return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), range(len(texts))), texts)
 

@@ -41,6 +41,12 @@ def found(edge: Model | None, cloud: Model | None, *, script: str = "", **parame
         (model(DIGITS), model(ULTRAFACE), ("'small' tells 10 classes", "'big' finds boxes")),
         (model([[1, 3]]), model(DIGITS), ("3 classes", "10 classes")),
         (model([["n", "c"]], decoder=Decoder.CLASSIFIER), model(YOLOX), ("tells classes", "finds boxes")),
+        (model(YOLOX), model([["n", "t", 97]], decoder=Decoder.TEXT_RECOGNITION), ("finds boxes", "reads text")),
+        (
+            model([["n", 1, "h", "w"]], decoder=Decoder.TEXT_DETECTION),
+            model([[1, 21, 416, 416]], decoder=Decoder.SEGMENTATION),
+            ("finds lines of text", "finds areas"),
+        ),
     ],
 )
 def test_models_that_do_not_do_the_same_are_told(edge: Model, cloud: Model, messages: tuple[str, ...]) -> None:
