@@ -38,6 +38,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
 
 def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one short command after another
+    """Returns the commands about users, which work without the service."""
     app = typer.Typer(
         help="Users and their tokens, in the database of this installation.", no_args_is_help=True, epilog=EPILOG
     )

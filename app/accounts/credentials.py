@@ -31,6 +31,7 @@ class SecretHasher:
         return hmac.new(self._key, secret.encode(), hashlib.sha256).hexdigest()
 
     def agrees(self, secret: str, secret_hash: str) -> bool:
+        """Whether this is the hash of the secret, compared in a time that does not depend on it."""
         return hmac.compare_digest(self.hash(secret), secret_hash)
 
 

@@ -37,6 +37,8 @@ ALL_SCOPES = frozenset(Scope)
 
 @dataclass(frozen=True)
 class User:
+    """An account."""
+
     name: str
     role: Role
     is_enabled: bool

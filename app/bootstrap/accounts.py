@@ -18,8 +18,7 @@ from app.accounts.service.tokens import KeyCheck
 from app.bootstrap.capabilities import CAPABILITIES
 from app.bootstrap.encryption import encrypt_secrets, sealer_of
 from app.kit.cli.command import CannotStart
-from app.kit.files.private_folders import make_private
-from app.kit.files.whole_files import lasting_key
+from app.kit.files import lasting_key, make_private
 from app.kit.sql import Database
 from app.kit.sql.migrations import Migrations, upgrade
 from app.settings import Settings, load_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.conversion.errors import ReceiptUnreadable
 from app.conversion.model.receipt import NAME, NoStatement, Statement, read_statement
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.signatures import dsse
 from app.kit.signatures.keys import NoKey, PublicKey
 

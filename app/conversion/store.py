@@ -19,9 +19,8 @@ from app.conversion.errors import JobNotFound
 from app.conversion.model import Artifact, Change, JobRecord
 from app.conversion.model.digest import DIGEST_FIELDS
 from app.kit.clock import now, to_text
-from app.kit.queue.message import OutgoingMessage
 from app.kit.redis.connections import ScriptCall
-from app.kit.redis.records import CreateAnswer, JobLimit, Records
+from app.kit.redis.records import CreateAnswer, JobLimit, OutgoingMessage, Records
 from app.kit.redis.worker_registry import announce, living_workers, retire
 
 CHUNK = 200

@@ -83,6 +83,7 @@ class LeadsOut(OSError):
 
 
 def refused(field: str, reason: str, *, hint: str = "") -> PathRefused:
+    """Returns the error about a path, with the field as its place."""
     return PathRefused(f"{field}: {reason}", hint=hint, detail={"problems": [{"at": field, "problem": reason}]})
 
 

@@ -100,6 +100,7 @@ class HomeFiles:
         return self.home(user).browse(path, cursor=cursor, limit=limit)
 
     def info(self, user: str, path: str) -> Entry:
+        """Returns what is at a path of the home. Raises FileMissing."""
         return self.home(user).info(path)
 
     def read(
@@ -212,6 +213,12 @@ class HomeFiles:
         return trashed and file_names.path_to_text(trashed.split("/"))
 
     def usage(self, user: str, *, quota: Quota | None = None) -> HomeUsage:
+        """Returns how much of the quota is used, perhaps as it was `usage_ttl_s` ago.
+
+        Args:
+            user: whose home it is.
+            quota: None: the installation's.
+        """
         with self.opened(user) as home:
             return self._tracker.usage(user, quota or self.options.quota(), lambda: _measure(home))
 

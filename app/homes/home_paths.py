@@ -14,6 +14,8 @@ from app.homes.model import COMMON, HomesOptions, home_of
 
 @dataclass(frozen=True)
 class HomePath:
+    """A place in a user's home, or in the common folder."""
+
     inner: str
     """The path below the home, or below the common folder."""
     is_common: bool = False

@@ -82,6 +82,8 @@ class Quota:
 
 @dataclass(frozen=True)
 class HomesOptions:
+    """Where the homes are, and how much they may hold."""
+
     root: Path
     """Where the shared storage is mounted here."""
     logical_root: str = "/private"

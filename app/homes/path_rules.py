@@ -94,6 +94,16 @@ class PathRules:
         return CheckedPath(field, text, place, kind, 0 if kind is Kind.FOLDER else status.st_size, self)
 
     def open(self, field: str, text: str, place: AllowedPath) -> int:
+        """Opens an allowed file and returns its descriptor. A device is not opened.
+
+        Args:
+            field: in which the path was given.
+            text: the path as its user has written it.
+            place: as `allowed` returned it.
+
+        Raises:
+            PathRefused: It is of another kind now, or leads elsewhere.
+        """
         rule = self.fields[field]
         with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
             _expect(rule, field, text, base.stat(place.below))  # opening a device may have an effect on it

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WebPart:
+    """What a capability contributes to the web application."""
+
     operations: Sequence[Operation] = ()
     """Endpoints in the OpenAPI document."""
     pages: Sequence[BaseRoute] = ()
@@ -57,6 +59,8 @@ def command_group(name: str, module: str) -> Callable[[typer.Typer], None]:
 
 @dataclass(frozen=True)
 class Capability:
+    """The declaration of one capability; only its name is required."""
+
     name: str
     web: Callable[[], WebPart] = WebPart
     commands: Callable[[typer.Typer], None] = lambda _: None

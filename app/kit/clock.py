@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
+    """Returns the time, in UTC."""
     return datetime.now(UTC)
 
 
@@ -18,6 +19,7 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
+    """Reads what `to_text` writes, and any other ISO 8601. Raises ValueError."""
     return datetime.fromisoformat(text)
 
 

@@ -49,11 +49,15 @@ class ModelmillError(Exception):
 
 
 class BadInput(ModelmillError):
+    """A value has the right form, but cannot be used."""
+
     status = 422
     code = "BAD_INPUT"
 
 
 class BadRequest(ModelmillError):
+    """The request, a document or a command line has the wrong form."""
+
     status = 400
     code = "BAD_REQUEST"
 
@@ -76,6 +80,8 @@ class NotFound(ModelmillError):
 
 
 class Conflict(ModelmillError):
+    """The state of the thing, or its name, does not allow this."""
+
     status = 409
     code = "CONFLICT"
 

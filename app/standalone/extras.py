@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 
-from app.kit.files.data_files import PACKAGE
+from app.kit.files import PACKAGE
 
 LOCKS = ("ops/requirements.lock", "ops/requirements-train.lock", "ops/requirements-test.lock")
 IN_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")

@@ -144,5 +144,6 @@ MODELS = {
 
 
 def write_models(folder: Path) -> None:
+    """Writes all MODELS as ONNX into an existing folder."""
     for name, make in MODELS.items():
         (folder / f"{name}.onnx").write_bytes(make())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.kit.cli.command import CannotStart
-from app.kit.files.whole_files import lasting_key
+from app.kit.files import lasting_key
 from app.settings import load_settings, secret_files
 from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.launch import WEB as WEB_PART

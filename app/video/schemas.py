@@ -20,7 +20,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Json = dict[str, Any]
 Text = Annotated[str, Field(max_length=200, pattern=TEXT)]
 VideoId = Annotated[StrictInt, Field(ge=0, le=9999)] | Annotated[StrictStr, Field(max_length=64, pattern=TEXT)]
-
+NodeText = Annotated[str, Field(min_length=1, max_length=255, pattern=TEXT)]
 StageNames = Annotated[list[Annotated[str, Field(pattern=NAME)]], Field(min_length=1, max_length=20)]
 
 
@@ -36,14 +36,14 @@ class JobQuery(Strict):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
 
 
-class NewJob(Strict):
-    node: Annotated[str, Field(min_length=1, max_length=255, pattern=TEXT)]
-    """Name or address of the node with the video."""
-    video_id: VideoId
+class DagOrStages(Strict):
     dag: Json | None = None
     """The requirement's {generator, flow, input}; flow may be a graph {stage: [stages before]}."""
     stages: StageNames | None = None
     """Instead of a DAG: names in the order they run; whose output each input is goes without saying."""
+
+
+class JobFields(DagOrStages):
     gate: Json | None = None
     """dag.gate: {region: "x1,y1,x2,y2", motion, still_s}."""
     recording: Json | None = None
@@ -60,24 +60,19 @@ class NewJob(Strict):
     """Name that the user has given."""
 
 
-class NewJobSet(Strict):
+class NewJob(JobFields):
+    node: NodeText
+    """Name or address of the node with the video."""
+    video_id: VideoId
+
+
+class NewJobSet(JobFields):
     """A DAG, or stages: see NewJob."""
 
     node_selector: Annotated[dict[str, str], Field(min_length=1, max_length=64)]
     """Labels that select the nodes, such as {"site": "berlin"}."""
     video_id: VideoId | None = None
     """Id of the video on each node; null: all videos."""
-    dag: Json | None = None
-    stages: StageNames | None = None
-    gate: Json | None = None
-    recording: Json | None = None
-    broadcast: Json | None = None
-    constraint: Json | None = None
-    policy: Text = ""
-    restart_policy: RestartPolicy | None = None
-    """Null: always for a live source, such as a camera; never for another."""
-    realtime: bool = True
-    name: Text = ""
 
 
 class JobEdit(Strict):
@@ -87,13 +82,11 @@ class JobEdit(Strict):
     """Name that the user has given; empty: none."""
 
 
-class NewProfile(Strict):
+class NewProfile(DagOrStages):
     """A DAG, or stages: see NewJob."""
 
-    node: Annotated[str, Field(min_length=1, max_length=255, pattern=TEXT)]
+    node: NodeText
     video_id: VideoId
-    dag: Json | None = None
-    stages: StageNames | None = None
 
 
 class Choice(Strict):

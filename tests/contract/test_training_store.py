@@ -39,12 +39,14 @@ AT, LATER = "2026-11-01T12:00:00.000Z", "2026-11-01T13:00:00.000Z"
 DEMAND = Demand(2, 8, 26.5, driver_cpus=1)
 
 
-def add(database: Database, task_id: str, user: str = "alice", at: str = AT, **fields: object) -> Task:
+def add(
+    database: Database, task_id: str, user: str = "alice", at: str = AT, key: str | None = None, **fields: object
+) -> Task:
     new = NewTask(
         **{"workload": Workload.PPO, "spec_text": "x", "demand": DEMAND, **fields, "task_id": task_id, "user": user}
     )  # type: ignore[arg-type]
     with database.write() as conn:
-        return store.add_task(conn, new, at)
+        return store.add_task(conn, new, at, idempotency_key=key)
 
 
 def brought_to(database: Database, task: Task, state: State) -> Task:
@@ -91,12 +93,12 @@ def test_an_id_is_taken_once_and_nothing_is_left_of_the_second(database: Databas
 
 
 def test_a_key_is_taken_once_by_each_user(database: Database) -> None:
-    add(database, "t1", idempotency_key="k")
-    add(database, "t2", user="bob", idempotency_key="k")
+    add(database, "t1", key="k")
+    add(database, "t2", user="bob", key="k")
     add(database, "t3")
     add(database, "t4")  # any number without a key
     with pytest.raises(TaskIdTaken):
-        add(database, "t5", idempotency_key="k")
+        add(database, "t5", key="k")
     with database.read() as conn:
         tasks_of_key = [store.by_idempotency_key(conn, user, "k") for user in ("alice", "bob", "carol")]
     assert [task and task.task_id for task in tasks_of_key] == ["t1", "t2", None]

@@ -201,7 +201,19 @@ def test_an_hour_of_pulses_leaves_one_message_of_each_actor_where_nobody_takes_t
 
 
 def a_task() -> Task:
-    return Task("a-task", 1, "alice", Workload.SCRIPT, State.SUCCEEDED, 1, "", Demand(1, 0, 1), "", "", "")
+    return Task(
+        "a-task",
+        "alice",
+        Workload.SCRIPT,
+        "",
+        Demand(1, 0, 1),
+        seq=1,
+        state=State.SUCCEEDED,
+        version=1,
+        created_at="",
+        updated_at="",
+        waited_since="",
+    )
 
 
 def test_what_is_sent_for_later_goes_to_queues_that_are_known_for_it() -> None:

@@ -34,7 +34,7 @@ from app.inference.model_card import Format
 from app.inference.picture_codec import decode, encode
 from app.inference.prediction import BatchOptions, Picture
 from app.inference.sources.factory import open_source
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.video.model.job import StageHost
 from app.video.model.kinds import Stage, StageKind
 from app.video.model.stage_call import KEPT, RAW, Call, Encoded

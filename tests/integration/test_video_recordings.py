@@ -33,8 +33,8 @@ from app.results.model.event import RuleEvent
 from app.results.service.event_media import media_key
 from app.results.store import add_rule_event
 from app.video.errors import ClipNotFound, RecordingUnavailable
+from app.video.model.drawn_video import Recording
 from app.video.model.job import VideoJob
-from app.video.model.recording_limits import Recording
 from app.video.service import clips
 from app.video.service.clips import AFTER_S, MAX_STATE_BYTES
 from app.video.service.pictures import LiveStream

@@ -21,7 +21,7 @@ import pytest
 from PIL import Image
 
 from app.bootstrap.container import assemble
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.web.mjpeg import PartReader
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.models.converted import OPTIONS, converted_faces

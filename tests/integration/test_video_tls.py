@@ -14,8 +14,7 @@ import pytest
 
 from app.edge.video.runner.stage_client import HostAway, StageClient
 from app.edge.video.work import ServicesWork
-from app.kit.files.digest import sha256_of
-from app.kit.files.whole_files import write_whole
+from app.kit.files import sha256_of, write_whole
 from app.kit.network.tls import AUTHORITIES, CERTIFICATE, KEY, Credentials, tls_name
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.video.model.job import ServicesContent, StageHost

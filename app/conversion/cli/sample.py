@@ -14,7 +14,7 @@ from app.conversion.cli.job_report import show_failure, show_quality
 from app.conversion.client import ConversionClient
 from app.kit.cli.command import Exit, complain, exit_code
 from app.kit.errors import ModelmillError, NotFound
-from app.kit.files.data_files import data_folder
+from app.kit.files import data_folder
 
 FOLDER = data_folder("ops/samples/digits")
 MODEL, IMAGES, LABELLED = FOLDER / "digits.onnx", FOLDER / "reference.zip", FOLDER / "test.npz"

@@ -22,7 +22,7 @@ from app.conversion.options import Preprocess
 from app.conversion.toolchains.samples import KINDS, InputSpec, Sample, SampleSet
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
 from app.kit.errors import ModelmillError
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.text.plain_text import reason_of
 
 LOOK_SIDE = 96

@@ -23,7 +23,7 @@ from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, Progress
 from app.conversion.toolchains.samples import KINDS, SampleSet
 from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.model_families import family_table
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 
 NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200

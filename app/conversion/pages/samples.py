@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.kit.errors import NotFound
-from app.kit.files.data_files import data_folder
+from app.kit.files import data_folder
 
 DIGITS, DRAWN = data_folder("ops/samples/digits"), data_folder("ops/samples/drawn")
 

@@ -20,8 +20,8 @@ from app.kit.clock import now, to_text
 from app.kit.observability.tracing import note
 from app.kit.process.slots import InFlight
 from app.kit.queue.blocking_broker import BlockingBroker
-from app.kit.queue.message import OutgoingMessage
 from app.kit.queue.messages import Message, Queue, post
+from app.kit.redis.records import OutgoingMessage
 
 RUNS = {Stage.ONNX: Message.RUN_ONNX, Stage.BIE: Message.RUN_BIE, Stage.NEF: Message.RUN_NEF}
 """The message that runs a stage; its queue has the name of the stage."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.conversion.store import JobStore
 from app.kit.queue.blocking_broker import BlockingBroker
-from app.kit.queue.message import OutgoingMessage
 from app.kit.queue.messages import Message
+from app.kit.redis.records import OutgoingMessage
 
 PREFIX = "ended:"
 OLDEST = 200

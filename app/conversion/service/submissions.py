@@ -30,8 +30,7 @@ from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
 from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
 from app.kit.observability.tracing import note
-from app.kit.queue.message import OutgoingMessage
-from app.kit.redis.records import CreateAnswer, JobLimit
+from app.kit.redis.records import CreateAnswer, JobLimit, OutgoingMessage
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 

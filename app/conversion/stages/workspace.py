@@ -16,8 +16,7 @@ from app.conversion.errors import WorkDiskFull
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.toolchains.base import OUTPUTS, SCRATCH
 from app.kit.errors import ModelmillError
-from app.kit.files.private_folders import make_private
-from app.kit.files.whole_files import NO_SPACE
+from app.kit.files import NO_SPACE, make_private
 from app.kit.objects import ObjectStore, Stored, StoreFull
 from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfDisk, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.leftovers import file_within, remove_tree

@@ -12,7 +12,7 @@ from typing import Any
 
 from app.conversion.toolchains.base import SEARCH_JOURNAL, StageRequest
 from app.conversion.toolchains.budget import Budget
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 BEGUN_MOST = 2

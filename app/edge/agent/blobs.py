@@ -22,9 +22,7 @@ from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
 from app.kit.errors import ModelmillError
-from app.kit.files.digest import sha256_of
-from app.kit.files.private_folders import make_private
-from app.kit.files.whole_files import NO_SPACE
+from app.kit.files import NO_SPACE, make_private, sha256_of
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 logger = logging.getLogger(__name__)

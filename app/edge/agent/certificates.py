@@ -21,7 +21,7 @@ from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CannotStart, Unreachable
 from app.kit.clock import now, to_text
-from app.kit.files.whole_files import write_whole
+from app.kit.files import write_whole
 from app.kit.network.addresses import is_loopback
 from app.kit.network.tls import AUTHORITIES, CERTIFICATE, KEY, Credentials, tls_name
 from app.kit.signatures.certificates import (

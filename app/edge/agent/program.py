@@ -19,7 +19,7 @@ from app.edge.agent.server import listen
 from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.command import CannotStart
-from app.kit.files.private_folders import make_private
+from app.kit.files import make_private
 
 PORT = "port"
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from typing import Any
 
 from app.edge.agent.disk_reserve import DiskReserve
 from app.kit.clock import now, to_text
-from app.kit.files.private_folders import make_private
+from app.kit.files import make_private
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 VERSION = 1

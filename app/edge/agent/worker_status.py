@@ -18,7 +18,7 @@ from app.edge.agent.allocation import NodeContext, WorkerPlan
 from app.edge.agent.backoff import WITHIN_S, FailureCounter
 from app.edge.agent.driver import WorkloadDriver
 from app.edge.agent.process import WorkerProcess
-from app.kit.files.private_folders import make_private
+from app.kit.files import make_private
 from app.nodes.model import MAX_LOG_LINES, Order, WorkerReport, WorkerState
 
 ENDED, CRASHING = "Ended", "CrashLoop"

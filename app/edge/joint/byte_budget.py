@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from app.kit.files.whole_files import SHARED, write_whole
+from app.kit.files import SHARED, write_whole
 
 logger = logging.getLogger(__name__)
 

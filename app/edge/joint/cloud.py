@@ -18,8 +18,7 @@ from starlette.routing import Route
 
 from app.edge.joint.joint import COMPLETED, RUNNING
 from app.edge.joint.reporter import StatusReporter
-from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
-from app.edge.joint.uploads import shape_of
+from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of, shape_of
 from app.edge.joint.work import Work, model_of
 from app.edge.worker_server import HANDLERS, HINT, check_bearer, json_of, listen, serve
 from app.inference.predictor import Predictor, open_predictor

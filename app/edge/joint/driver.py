@@ -65,6 +65,7 @@ class JointDriver:
             return f"{order.name}-{order.key.part}"
 
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
+        """Returns how to run an order's worker, and writes the file that tells it what to do."""
         content = content_of(order)
         is_encrypted = _serves_encrypted(content, place)
         worker = content.worker

@@ -25,5 +25,11 @@ def picture_of(parts: Mapping[str, Part]) -> Picture:
         raise BadPicture(error.message, hint=error.hint) from None
 
 
+def shape_of(picture: Picture) -> list[int]:
+    """Returns height, width and channels, as requests tell them."""
+    height, width, *rest = picture.shape
+    return [height, width, rest[0] if rest else 1]
+
+
 class BadPicture(BadRequest):
     code = "PICTURE_DAMAGED"

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.edge.joint.outcome import Outcome
 from app.joint_inference.model.tally import Breaker, Source, Tally
-from app.kit.files.whole_files import SHARED, write_whole
+from app.kit.files import SHARED, write_whole
 
 RECENT = 512
 FPS_OVER_S = 10.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,20 +17,19 @@ from dataclasses import dataclass
 import httpx
 
 from app.edge.joint.byte_budget import ByteBudget
+from app.edge.joint.cloud_answer import InvalidAnswer, prediction_of
 from app.edge.joint.outcome import OpenSample
+from app.edge.joint.request_pictures import shape_of
 from app.edge.joint.upload_policy import ProbedBreaker
 from app.inference.picture_codec import encode
-from app.inference.prediction import Picture, Prediction
+from app.inference.prediction import Prediction
 from app.joint_inference.model.content import BigModel
 from app.joint_inference.model.tally import Breaker
 from app.joint_inference.worker_options import EdgeOptions
 from app.kit.clock import now
 from app.kit.network.tls import Credentials, tls_name
-from app.kit.text.untrusted_json import read_json
 
 MAX_ANSWER_BYTES = 1 << 20
-SHOWN = 160
-"""Characters of an answer that an error quotes."""
 Parts = dict[str, tuple[str | None, bytes | str, str]]
 LEFT_ALONE = "the cloud has not answered for a while and is left alone"
 LATE = "its deadline passed while it waited for a sender"
@@ -259,65 +257,5 @@ class Uploads:
             logger.exception("Sample %s has ended, and its result could not be processed", result.pending.id)
 
 
-def shape_of(picture: Picture) -> list[int]:
-    """Height, width, channels."""
-    height, width, *rest = picture.shape
-    return [height, width, rest[0] if rest else 1]
-
-
 class OverBudget(Exception):
     """The byte budget does not allow this upload. Its text is the reason."""
-
-
-class InvalidAnswer(Exception):
-    """The cloud answered, but not with a prediction. Its text says what the answer was."""
-
-
-def prediction_of(status: int, body: bytes, edge: Prediction | None) -> tuple[Prediction, object]:
-    """The big model's prediction, and what it tells as its name. Whatever else comes over the network is quoted, and
-    never trusted.
-
-    Args:
-        status: of the answer.
-        body: of the answer.
-        edge: the small model's prediction of the same picture: both are classifiers, or both are detectors.
-
-    Raises:
-        InvalidAnswer: the answer is not a prediction.
-    """
-    if status != 200:
-        raise InvalidAnswer(f"the cloud answered {status}: {_excerpt(body)}")
-    try:
-        answer = read_json(body, is_strict=True)
-        prediction = Prediction.from_json(answer)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidAnswer(f"the cloud's answer is no prediction ({type(error).__name__}): {_excerpt(body)}") from None
-    problem = _problem(prediction, edge)
-    if problem:
-        raise InvalidAnswer(f"the cloud's answer is no prediction: {problem}")
-    return prediction, answer.get("model")
-
-
-def _problem(prediction: Prediction, edge: Prediction | None) -> str:
-    shares = (*prediction.probabilities, *(box.score for box in prediction.boxes))
-    if not all(0 <= share <= 1 + 1e-6 for share in shares):
-        return "a score lies outside 0..1"
-    if not all(math.isfinite(v) for box in prediction.boxes for v in (box.x1, box.y1, box.x2, box.y2)):
-        return "a box has no finite corners"
-    if not all(math.isfinite(value) for box in prediction.boxes for point in box.keypoints for value in point):
-        return "a key point has no finite place"
-    if not all(math.isfinite(v) for box in prediction.boxes for part in box.mask for point in part for v in point):
-        return "a mask has no finite corners"
-    if edge is not None and bool(edge.probabilities) != bool(prediction.probabilities):
-        return "one model is a classifier and the other is none"
-    return ""
-
-
-def _excerpt(body: bytes) -> str:
-    """The beginning of an answer, or the message of an error of this product."""
-    try:
-        message = read_json(body)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        message = body[:SHOWN].decode("utf-8", "replace")
-    plain = "".join(c if c.isprintable() else " " for c in str(message)[:SHOWN])
-    return plain.strip() or "nothing"

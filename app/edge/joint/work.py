@@ -12,7 +12,7 @@ from app.inference.prediction import ExecutionProvider
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.sources import NamedSource
 from app.kit.errors import BadInput
-from app.kit.files.whole_files import write_whole
+from app.kit.files import write_whole
 from app.kit.network.tls import Credentials
 
 VARIABLE = "MODELMILL_WORK"

@@ -35,6 +35,8 @@ OF_SERVICES_CHANGING = ("stages", "peers")
 
 
 class JobDriver:
+    """Runs the runners of video jobs."""
+
     kind = JOBS
 
     def __init__(self, cameras: Cameras, media_server: str = "") -> None:
@@ -116,6 +118,8 @@ class JobDriver:
 
 
 class StageHostDriver:
+    """Runs the node's stage host."""
+
     kind = SERVICES
 
     def blobs(self, order: Order) -> list[Blob]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from app.kit.errors import BadInput
-from app.kit.files.whole_files import write_whole
+from app.kit.files import write_whole
 from app.kit.text.untrusted_json import read_json
 from app.video.model.job import JobContent, ServicesContent
 

@@ -26,7 +26,7 @@ from app.joint_inference.service.collection import HardSampleCollection, collect
 from app.joint_inference.worker_options import edge_options
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError, TooMany
-from app.kit.files.private_folders import make_private
+from app.kit.files import make_private
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key
 from app.kit.sandbox.leftovers import remove_tree

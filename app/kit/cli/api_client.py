@@ -50,6 +50,8 @@ class WaitedEnough(ModelmillError):
 
 
 class ApiClient:
+    """The base of the commands' clients: a connection to the service whose errors are those of commands."""
+
     def __init__(
         self, url: str = DEFAULT_URL, *, token: str = "", transport: httpx.BaseTransport | None = None
     ) -> None:

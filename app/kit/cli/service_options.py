@@ -39,4 +39,5 @@ def url_of(context: typer.Context, url: str | None) -> str:
 
 
 def token() -> str:
+    """Returns the API token of the environment; empty: none."""
     return os.environ.get(TOKEN, "").strip()

@@ -23,8 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.kit.files.private_folders import make_private
-from app.kit.files.whole_files import NO_SPACE
+from app.kit.files import NO_SPACE, make_private
 from app.kit.objects.base import StoreFull, StoreRefused, StoreUnavailable
 
 FOLDER_SUFFIX = ".d"

@@ -21,7 +21,7 @@ from minio.error import S3Error
 from minio.helpers import MAX_PART_SIZE, MIN_PART_SIZE
 from urllib3 import BaseHTTPResponse
 
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.objects.base import (
     CHUNK_BYTES,
     DEFAULT_CONTENT_TYPE,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec.json
 
-from app.kit.files.private_folders import make_private
+from app.kit.files import make_private
 
 
 @dataclass(frozen=True)

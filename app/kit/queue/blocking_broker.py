@@ -26,10 +26,10 @@ from dramatiq.middleware import MiddlewareError
 
 from app.kit.observability import tracing
 from app.kit.queue.blocking_consumer import BlockingConsumer, ConsumerBroker
-from app.kit.queue.message import OutgoingMessage
 from app.kit.queue.unsettled import MESSAGE_ID, FinalCall
 from app.kit.redis import record_scripts
 from app.kit.redis.connections import Script, ScriptCall
+from app.kit.redis.records import OutgoingMessage
 
 # KEYS: queue, its texts, the message whose work this ends (record_scripts.ACKNOWLEDGE). ARGV: id, text.
 POST = (

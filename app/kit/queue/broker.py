@@ -45,4 +45,11 @@ def connect_to_look(url: str) -> redis.Redis:
 def make_broker(
     url: str, *, prefetch: Mapping[str, int] | None = None, middleware: list[Middleware] | None = None
 ) -> BlockingBroker:
+    """Returns a broker with the product's namespace, not connected yet.
+
+    Args:
+        url: of Redis.
+        prefetch: the number of messages that a worker takes at once, by queue; None: the broker's own.
+        middleware: in the order in which it is called.
+    """
     return BlockingBroker(client=connect(url), namespace=NAMESPACE, prefetch=prefetch, middleware=middleware or [])

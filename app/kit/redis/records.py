@@ -13,7 +13,6 @@ from typing import Any
 
 import redis
 
-from app.kit.queue.message import OutgoingMessage
 from app.kit.redis import record_scripts as scripts
 from app.kit.redis import worker_registry
 from app.kit.redis.connections import ConnectionPool, Script, ScriptCall, as_map, database
@@ -37,6 +36,19 @@ class JobLimit:
     most: int
     most_in_group: int
     group: str
+
+
+@dataclass(frozen=True)
+class OutgoingMessage:
+    """A message that a change of a record sends in the same step: what the stock broker's enqueue writes, and where.
+    Database and keys of the queue, id and text of the message.
+    """
+
+    database: int
+    list_key: str
+    texts_key: str
+    message_id: str
+    text: bytes
 
 
 class Records:
@@ -191,6 +203,7 @@ class Records:
         self._append(keys=[f"{self.key(record_id)}:{name}"], args=[cap_bytes, ttl_s, text])
 
     def tail(self, record_id: str, name: str, offset: int) -> bytes:
+        """Returns a text of a record from this offset on, in bytes; empty if there is no more, or no text."""
         text: bytes = self.client.getrange(f"{self.key(record_id)}:{name}", offset, -1)
         return text
 

@@ -12,10 +12,14 @@ class StageFailed(ModelmillError):
 
 
 class StageCrashed(StageFailed):
+    """The child ended by a signal, or without a result."""
+
     code = "STAGE_CRASHED"
 
 
 class StageOutOfMemory(StageFailed):
+    """It wanted more memory than it may have."""
+
     code = "STAGE_OUT_OF_MEMORY"
 
 
@@ -26,8 +30,12 @@ class StageOutOfDisk(StageFailed):
 
 
 class StageTimedOut(StageFailed):
+    """It took longer than it may."""
+
     code = "STAGE_TIMED_OUT"
 
 
 class StageCancelled(StageFailed):
+    """Whoever started it does not want it any more."""
+
     code = "CANCELLED"

@@ -251,6 +251,7 @@ PROGRAM = str(Path(__file__).parents[3])
 
 
 def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of a child: of ours only the variables that PASSED_ON names, none with a secret."""
     passed_on = {name: value for name, value in ours.items() if PASSED_ON.fullmatch(name)}
     path = os.pathsep.join(filter(None, (PROGRAM, passed_on.get("PYTHONPATH"))))
     return {**passed_on, **ADDED, "PYTHONPATH": path}

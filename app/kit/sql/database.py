@@ -21,7 +21,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError, StatementError, TimeoutError
 
 from app.kit.errors import ModelmillError
-from app.kit.files.private_folders import make_private
+from app.kit.files import make_private
 from app.kit.sql import encryption
 from app.kit.sql.errors import DatabaseUnavailable
 from app.kit.sql.events import LISTENER, EventListener

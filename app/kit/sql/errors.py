@@ -6,6 +6,8 @@ from app.kit.errors import ModelmillError, Unavailable
 
 
 class DatabaseUnavailable(Unavailable):
+    """The database does not answer, or its disk is full."""
+
     code = "DATABASE_UNAVAILABLE"
 
 

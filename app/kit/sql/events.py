@@ -15,6 +15,8 @@ from sqlalchemy import Connection
 
 @dataclass(frozen=True)
 class Event:
+    """Something that has happened to a thing of a user, for those who listen: see `publish`."""
+
     event_id: str
     """The same for the same event, however often it is published: subject, kind, and a discriminator from later
     ones."""

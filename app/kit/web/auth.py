@@ -78,6 +78,7 @@ authenticator_of: FromContainer[Authenticator] = FromContainer("authenticator")
 
 
 def caller_of(request: Request) -> Caller:
+    """Returns who sends the request, as `Authentication` has found out."""
     caller: Caller = request.state.caller
     return caller
 
@@ -93,10 +94,13 @@ def only_for_administrators(refusal: str) -> Callable[[Request], None]:
 
 
 def user_of(request: Request) -> str:
+    """Returns the name of the user who sends the request."""
     return caller_of(request).user
 
 
 class Authentication:
+    """Middleware that finds out who sends a request; only paths below OPEN need nobody."""
+
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 

@@ -134,6 +134,8 @@ class SentFile:
 
 @dataclass
 class SentForm:
+    """A form as a browser sends it: texts and files by the name of their field."""
+
     fields: dict[str, list[str]] = field(default_factory=dict)
     files: dict[str, list[SentFile]] = field(default_factory=dict)
 

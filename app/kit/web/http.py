@@ -83,6 +83,12 @@ class FilterForm(BaseModel):
 
 
 def checked(validate: Callable[[], Model]) -> Model:
+    """Returns what `validate` returns.
+
+    Raises:
+        BadRequest: pydantic says that it is not JSON.
+        BadInput: pydantic says that it is invalid; detail: problems, a list of {at, problem}.
+    """
     try:
         return validate()
     except ValidationError as error:

@@ -33,12 +33,16 @@ P = TypeVar("P", bound=Timed)
 
 
 class Tick(NamedTuple):
+    """A labelled position on an axis."""
+
     at: float
     """Its position on the axis, in pixels."""
     label: str
 
 
 class Line(NamedTuple):
+    """A curve, as it is drawn."""
+
     kind: str
     """The kind of the line; the stylesheet colors it."""
     path: str
@@ -55,6 +59,8 @@ class Mark(NamedTuple):
 
 
 class Dot(NamedTuple):
+    """A single point, at its place in pixels."""
+
     x: float
     y: float
     kind: str
@@ -64,6 +70,8 @@ class Dot(NamedTuple):
 
 @dataclass(frozen=True)
 class Plot:
+    """A plot, ready for the template."""
+
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     lines: tuple[Line, ...]
@@ -115,6 +123,7 @@ def _numbers(values: Iterable[float | None], digits: int) -> str:
 
 
 def axes(x: tuple[float, float], y: tuple[float, float]) -> tuple[Scale, Scale]:
+    """Returns the scales of both axes in pixels, for ranges (low, high) of the values."""
     return Scale(*x, LEFT, WIDTH - RIGHT), Scale(*y, HEIGHT - BOTTOM, TOP)
 
 
@@ -127,6 +136,7 @@ def over_time(points: Sequence[P], read: Callable[[P], float | None]) -> Series:
 
 
 def values_of(series: Iterable[Series]) -> list[float]:
+    """Returns the values of all series, without those that are missing."""
     return [value for points in series for _, value in points if value is not None]
 
 
@@ -179,6 +189,13 @@ def path_of(points: Iterable[tuple[float, float | None]], x: Scale, y: Scale) ->
 
 
 def ticks(scale: Scale, times: float = 1.0, ending: str = "") -> tuple[Tick, ...]:
+    """Returns the labelled positions of an axis.
+
+    Args:
+        scale: of the axis.
+        times: the factor of the values in the labels.
+        ending: the suffix of each label, such as "%".
+    """
     return tuple(Tick(scale(value), f"{value * times:g}{ending}") for value in scale.ticks)
 
 

@@ -59,6 +59,8 @@ class MultipartReader:
 
 @dataclass(frozen=True)
 class Part:
+    """A part of a body that was read to its end."""
+
     data: bytes
     content_type: str
 

@@ -32,6 +32,7 @@ def everybody(_features: frozenset[str], _is_admin: bool) -> bool:
 
 
 def administrators(_features: frozenset[str], is_admin: bool) -> bool:
+    """The condition of what only administrators see."""
     return is_admin
 
 
@@ -42,6 +43,8 @@ def where_there_is(feature: str) -> Condition:
 
 @dataclass(frozen=True)
 class NavigationEntry:
+    """An entry of the menu or the palette."""
+
     area: Area
     position: int
     """Its position among the entries of its area, whichever capability declares them. Positions must be unique."""

@@ -95,4 +95,5 @@ async def change_frames(hub: ChangeHub, *keys: str, gap_s: float = PAGE_GAP_S) -
 
 
 def frame(event: str, data: str) -> bytes:
+    """Returns an event as it is sent; each line of the data becomes a field of its own."""
     return ServerSentEvent(data, event=event).encode()

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.kit.files.data_files import data_folder
+from app.kit.files import data_folder
 
 FOLDER = data_folder("static")
 FOR_EVER = "public, max-age=31536000, immutable"

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse
 
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
-from app.kit.files.data_files import data_folder
+from app.kit.files import data_folder
 from app.kit.web import coded_texts, filters, written_texts
 from app.kit.web.languages import ENGLISH, NAMES, language_of, locale_of, translations
 from app.kit.web.navigation import menu_for

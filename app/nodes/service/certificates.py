@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from app.kit.clock import from_text, to_text
 from app.kit.errors import BadInput
-from app.kit.files.whole_files import write_whole
+from app.kit.files import write_whole
 from app.kit.network.tls import AUTHORITIES, CERTIFICATE, DOMAIN, KEY, Credentials, tls_name
 from app.kit.signatures.certificates import BadCertificate, CertificateAuthority, new_request
 from app.kit.sql import Database

@@ -36,10 +36,12 @@ class NodeListeners:
     permitted: Sequence[OnKeys] = ()
 
     def tell_changed(self, node: Node, keys: Collection[WorkKey]) -> None:
+        """Call it outside of any transaction: see OnChange."""
         for listener in self.changed:
             listener(node, keys)
 
     def tell_replaced(self, name: str, keys: Collection[WorkKey]) -> None:
+        """Call it outside of any transaction: see OnKeys."""
         for listener in self.replaced:
             listener(name, keys)
 

@@ -106,6 +106,13 @@ class Outbox:
             return count + deliveries.trim(conn, KEEP_MOST)
 
     def newest(self, owner: str, *, target_id: str = "", limit: int = SHOWN) -> list[Delivery]:
+        """Returns the newest messages of a user, newest first.
+
+        Args:
+            owner: the user.
+            target_id: only those to this target; empty: to all.
+            limit: how many at most.
+        """
         with self.database.read() as conn:
             return deliveries.newest(conn, owner, target_id=target_id, limit=limit)
 

@@ -26,6 +26,7 @@ class EventMedia:
         self._objects = objects
 
     def put(self, key: str, content: bytes) -> None:
+        """Stores a picture or a clip; its first bytes say which."""
         self._objects.put(key, [content], content_type=media_type_of(content))
 
     def get(self, key: str) -> bytes | None:
@@ -42,6 +43,7 @@ class EventMedia:
         return True
 
     def forget(self, kind: str, uid: str, event_id: int) -> None:
+        """Deletes the picture and the clip of an event."""
         for form in (PICTURE, CLIP):
             self._objects.delete(media_key(kind, uid, event_id, form))
 

@@ -63,6 +63,8 @@ logger = logging.getLogger(__name__)
 
 
 class SinkSender(Protocol):
+    """What delivers to one kind of sink."""
+
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """One try. Why they were not taken; empty: all of them were. Raises TooLarge."""
 

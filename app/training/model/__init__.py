@@ -12,6 +12,7 @@ from app.training.model.task import (
     Conversion,
     Event,
     FailureKind,
+    NewTask,
     Priority,
     Rollout,
     State,

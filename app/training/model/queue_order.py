@@ -19,6 +19,8 @@ CHARGED_S = 3600
 
 
 class QueuePolicy(StrEnum):
+    """In which order waiting tasks are started."""
+
     FIFO = "fifo"
     """First come, first served: nobody is overtaken."""
     PRIORITY = "priority"

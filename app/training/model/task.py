@@ -182,24 +182,15 @@ class WaitingReason:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A training task. Times are ISO 8601 in UTC."""
+class NewTask:
+    """A training task as it is submitted."""
 
     task_id: str
-    seq: int
-    """Its position in the order of submission, which never changes."""
     user: str
     workload: Workload
-    state: State
-    version: int
-    """Version that counts its changes, for optimistic locking."""
     spec_text: str
     """As it was submitted, byte for byte."""
     demand: Demand
-    created_at: str
-    updated_at: str
-    waited_since: str
-    """When it last joined the queue."""
     name: str = ""
     backfill: bool = False
     """Later tasks may go ahead while it waits at the head of the queue."""
@@ -212,6 +203,31 @@ class Task:
     max_idle_s: int | None = None
     """How many seconds an attempt may write nothing before it is stopped; None: the installation's limit."""
     priority: Priority = Priority.NORMAL
+    sweep_id: str = ""
+    """The sweep that it belongs to; "": none."""
+    sweep_point: Mapping[str, Any] = field(default_factory=dict)
+    """Its values of the fields that the sweep varies."""
+    environment: str = ""
+    """What it runs in, by name; "": what the nodes have."""
+    is_preemptible: bool = False
+    """It may be preempted, if that is done with its priority."""
+    cluster: str = ""
+    """Where it may run: "" is the default cluster, clusters.ANY any that has room."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(NewTask):
+    """A training task in or after the queue. Times are ISO 8601 in UTC."""
+
+    seq: int
+    """Its position in the order of submission, which never changes."""
+    state: State
+    version: int
+    """Version that counts its changes, for optimistic locking."""
+    created_at: str
+    updated_at: str
+    waited_since: str
+    """When it last joined the queue."""
     next_run_at: str | None = None
     """Earliest start."""
     cancel_requested_at: str | None = None
@@ -223,16 +239,6 @@ class Task:
     error_summary: str = ""
     """Why it failed, or a remark on its end; one line."""
     ended_at: str | None = None
-    sweep_id: str = ""
-    """The sweep that it belongs to; "": none."""
-    sweep_point: Mapping[str, Any] = field(default_factory=dict)
-    """Its values of the fields that the sweep varies."""
-    environment: str = ""
-    """What it runs in, by name; "": what the nodes have."""
-    is_preemptible: bool = False
-    """It may be preempted, if that is done with its priority."""
-    cluster: str = ""
-    """Where it may run: "" is the default cluster, clusters.ANY any that has room."""
 
     @property
     def folder(self) -> str | None:

@@ -59,6 +59,8 @@ class _ReadFile:
 
 
 class CurveReader:
+    """Reads curves from the files that tasks write, each only as far as it has grown. For any thread."""
+
     def __init__(self, homes: Homes, most_bytes: int = MOST_BYTES, kept_bytes: int = KEPT_BYTES) -> None:
         self._homes = homes
         self._most_bytes = most_bytes

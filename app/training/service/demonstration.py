@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from app.homes.model import COMMON
-from app.kit.files.data_files import data_folder
+from app.kit.files import data_folder
 from app.training.errors import ProgramNotStored
 
 SAMPLE = data_folder("ops/samples/curve")

@@ -45,6 +45,8 @@ class Environment:
 
 @dataclass(frozen=True)
 class Environments:
+    """The environments in which tasks run, and who may use them."""
+
     database: Database
     member_of: MemberOf = Member
     note: Note = lambda *_: None

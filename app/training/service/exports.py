@@ -10,7 +10,7 @@ from typing import Any
 from app.homes.errors import FileMissing, HomeDenied
 from app.homes.home_paths import home_path_of
 from app.homes.model import COMMON, Kind
-from app.kit.files.data_files import data_folder
+from app.kit.files import data_folder
 from app.training.model import Task
 from app.training.service.demonstration import put_program
 from app.training.service.resubmission import Resubmission, Resume

@@ -74,6 +74,8 @@ class RegistrationRequest:
 
 @dataclass(frozen=True)
 class RegisteredModel:
+    """The model of the registry that a result has become."""
+
     name: str
     version: int
 

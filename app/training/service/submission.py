@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
-from app.homes.path_rules import PathRules
 from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
@@ -18,14 +17,13 @@ from app.kit.sql import Database
 from app.kit.web.idempotency import KeyReused, checked_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
-from app.training.model import Demand, Node, Priority, Task, Workload
-from app.training.model.capacity import ACCELERATOR
+from app.training.model import Node, Task, Workload
 from app.training.model.sweep import Point
 from app.training.service.checkpoints import resume_path
 from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
+from app.training.service.submission_checks import check_paths, check_priority, check_resources
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
-from app.training.spec.document import bad
 from app.training.spec.sweeps import SweepDocument
 from app.training.spec.verl_settings import check_settings
 from app.training.store import NewTask, StoredSweep, TaskIdTaken
@@ -50,72 +48,6 @@ def new_task_id(prefix: str, user: str, kind: str, now: datetime) -> str:
     stamp = now.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
     end = f"-{kind}-{stamp}-{secrets.token_hex(2)}"
     return f"{prefix}-{user.replace('.', '-').replace('_', '-')}"[: MAX_ID - len(end)] + end
-
-
-def check_priority(priority: Priority, *, is_admin: bool) -> None:
-    """Raises BadSpec, because otherwise everybody's task would be urgent."""
-    if priority is Priority.HIGH and not is_admin:
-        problem = "only administrators may ask for it"
-        raise BadSpec(
-            f"priority: {problem}",
-            hint="Send it as normal, and ask an administrator to raise it.",
-            detail={"problems": [{"at": "priority", "problem": problem}]},
-        )
-
-
-_VERL = "verl"
-
-
-def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
-    """Raises PathRefused with the field; of several, the first one."""
-    for name in ("code_path", "model_path", "train_file", "val_file"):
-        path = getattr(spec, name)
-        if path is not None:
-            rules.check(user, name, path)
-    if spec.reward_model is not None and spec.reward_model.startswith("/"):
-        rules.check(user, "reward_model", spec.reward_model)
-    if spec.code_path is not None:
-        folder = spec.code_path.removesuffix("/")
-        if spec.workload is Workload.SCRIPT:
-            rules.check(user, "program", f"{folder}/{spec.program}")
-        else:
-            rules.check(user, "code_path", f"{folder}/{_VERL}")
-    if spec.convert is not None and spec.convert.images.startswith("/"):
-        rules.check(user, "convert.images", spec.convert.images)
-
-
-def check_resources(demand: Demand, nodes: Sequence[Node], awaited: Collection[str]) -> None:
-    """Refuse a demand for custom resources that no node has, or can give at once.
-
-    Args:
-        nodes: Of the cluster as it was last seen; none: nothing is known, and nothing refused.
-        awaited: Names of resources of nodes that may join.
-
-    Raises:
-        BadSpec: It names the field.
-    """
-    training = [node for node in nodes if node.may_train]
-    for name, amount in demand.resources:
-        most = max((node.resources.get(name, 0) for node in training), default=amount)
-        if name in awaited or most >= amount:
-            continue
-        at, word = ("accelerator_type", name.removeprefix(ACCELERATOR)) if ACCELERATOR in name else ("resources", name)
-        if at == "accelerator_type":
-            problem = _no_node(f"GPUs of type {word}", {kind for node in training for kind in node.accelerators})
-        elif most:
-            problem = f"no node of the cluster has more than {most:g} {word}"
-        else:
-            problem = _no_node(word, _custom(training))
-        raise bad([{"at": at, "problem": problem}])
-
-
-def _no_node(what: str, known: Collection[str]) -> str:
-    there_are = f"; there are {', '.join(sorted(known))}" if known else ""
-    return f"no node of the cluster has {what}{there_are}"
-
-
-def _custom(nodes: Sequence[Node]) -> set[str]:
-    return {name for node in nodes for name in node.resources if not name.startswith(ACCELERATOR)}
 
 
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
@@ -269,7 +201,7 @@ class TaskSubmission:
             earlier: how many tasks it has; None: it is new.
         """
         for tries_left in reversed(range(TRIES)):
-            new_tasks = [self._new_task(user, one, key, now, sweep.sweep_id if sweep else "") for one in new]
+            new_tasks = [self._new_task(user, one, now, sweep.sweep_id if sweep else "") for one in new]
             try:
                 with self.database.write() as conn:
                     store.lock_queue_of(conn, user)
@@ -278,7 +210,7 @@ class TaskSubmission:
                     self._check_count(conn, user, len(new_tasks))
                     if sweep is not None:
                         _note_sweep(conn, sweep, earlier)
-                    return [store.add_task(conn, new_task, to_text(now)) for new_task in new_tasks], True
+                    return [store.add_task(conn, task, to_text(now), idempotency_key=key) for task in new_tasks], True
             except TaskIdTaken:
                 if not tries_left:
                     raise
@@ -288,7 +220,6 @@ class TaskSubmission:
         self,
         user: str,
         checked: Checked,
-        key: str | None,
         now: datetime,
         sweep_id: str,
     ) -> NewTask:
@@ -304,7 +235,6 @@ class TaskSubmission:
             infra_retries=spec.restart_on_infra,
             max_wait_s=spec.max_wait_s,
             max_idle_s=spec.max_idle_s,
-            idempotency_key=key,
             sweep_id=sweep_id,
             sweep_point=checked.point,
             is_preemptible=spec.workload is not Workload.SCRIPT if spec.preemptible is None else spec.preemptible,

@@ -17,7 +17,7 @@ from app.training import store
 from app.training.errors import TaskFinished, TaskNotFound, TaskNotReleasable
 from app.training.model import Event, Priority, State, Task
 from app.training.service.environments import Environments
-from app.training.service.submission import check_priority
+from app.training.service.submission_checks import check_priority
 from app.training.spec.document import bad
 
 Wake = Callable[[], None]

@@ -113,6 +113,7 @@ class Tasks:
         return task
 
     def get(self, user: str, task_id: str) -> TaskView:
+        """Returns a task with its attempts and conversions. Raises TaskNotFound."""
         with self.database.read() as conn:
             task = own_task(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)
@@ -171,6 +172,13 @@ class Tasks:
         return views, str(tasks[-1].seq) if len(rows) > limit else None
 
     def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
+        """Returns the events of a task, oldest first. Raises TaskNotFound.
+
+        Args:
+            user: whose task it is.
+            task_id: of the task.
+            after: the number of the last event that is known already.
+        """
         with self.database.read() as conn:
             own_task(conn, user, task_id)
             return store.events_of(conn, task_id, after=after)

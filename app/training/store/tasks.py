@@ -4,8 +4,8 @@ state."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,13 +21,11 @@ from app.training.model import (
     WAITING,
     Attempt,
     Conversion,
-    Demand,
     Event,
-    Priority,
+    NewTask,
     State,
     Task,
     TaskEvent,
-    Workload,
 )
 from app.training.store.changes import note_task
 from app.training.store.tables import attempts, conversions, events, tasks, to_attempt, to_conversion, to_task, to_value
@@ -61,42 +59,29 @@ def events_of(conn: Connection, task_id: str, *, after: int = 0, limit: int = 10
     ]
 
 
-@dataclass(frozen=True)
-class NewTask:
-    """The initial values of a task; the rest follows from them."""
-
-    task_id: str
-    user: str
-    workload: Workload
-    spec_text: str
-    demand: Demand
-    name: str = ""
-    backfill: bool = False
-    infra_retries: int = 1
-    max_wait_s: int | None = None
-    max_run_s: int | None = None
-    max_idle_s: int | None = None
-    priority: Priority = Priority.NORMAL
-    idempotency_key: str | None = None
-    sweep_id: str = ""
-    sweep_point: Mapping[str, Any] = field(default_factory=dict)
-    environment: str = ""
-    is_preemptible: bool = False
-    cluster: str = ""
-
-
 class TaskIdTaken(Exception):
     """A task with this id, or with this user and idempotency key, exists."""
 
 
-def add_task(conn: Connection, task: NewTask, at: str) -> Task:
-    """Adds it to the end of the queue. Raises TaskIdTaken; the transaction must then be rolled back."""
+def add_task(conn: Connection, task: NewTask, at: str, *, idempotency_key: str | None = None) -> Task:
+    """Adds a task to the end of the queue.
+
+    Args:
+        conn: the caller's transaction, which has to be rolled back after an error.
+        task: its initial values.
+        at: the time, ISO 8601 in UTC.
+        idempotency_key: of its request, if that had one.
+
+    Raises:
+        TaskIdTaken
+    """
     try:
         added = conn.execute(
             sa.insert(tasks).values(
                 row_of(
                     tasks,
                     task,
+                    idempotency_key=idempotency_key,
                     user_name=task.user,
                     workload=task.workload.value,
                     state=State.QUEUED.value,
@@ -117,31 +102,7 @@ def add_task(conn: Connection, task: NewTask, at: str) -> Task:
         raise TaskIdTaken from error
     seq = int(added.inserted_primary_key[0])  # type: ignore[index]  # a row that was inserted has one
     add_event(conn, task.task_id, "CREATED", at, {"by": task.user})
-    return Task(
-        task.task_id,
-        seq,
-        task.user,
-        task.workload,
-        State.QUEUED,
-        1,
-        task.spec_text,
-        task.demand,
-        at,
-        at,
-        at,
-        task.name,
-        task.backfill,
-        task.infra_retries,
-        task.max_wait_s,
-        task.max_run_s,
-        task.max_idle_s,
-        task.priority,
-        sweep_id=task.sweep_id,
-        sweep_point=task.sweep_point,
-        environment=task.environment,
-        is_preemptible=task.is_preemptible,
-        cluster=task.cluster,
-    )
+    return Task(**vars(task), seq=seq, state=State.QUEUED, version=1, created_at=at, updated_at=at, waited_since=at)
 
 
 def lock_queue_of(conn: Connection, user: str) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 from app.inference.broadcast import Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.region import read_region
-from app.video.model.broadcast import read_broadcast
+from app.video.model.drawn_video import Recording, read_broadcast, read_recording
 from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
 from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
 from app.video.model.reader import NAME, shown
-from app.video.model.recording_limits import Recording, read_recording
 
 KEYS = ("generator", "flow", "input", "stages", "gate", "recording", "broadcast")
 GATE = ("region", "motion", "still_s")

@@ -41,10 +41,14 @@ HINT = "Send multipart/form-data, as curl -F image=@file.jpg does, or JSON with 
 
 
 class PictureNotKept(Conflict):
+    """The host has no longer the picture to which a call refers: it has to be sent again."""
+
     code = "PICTURE_NOT_KEPT"
 
 
 class KeyframeNeeded(Conflict):
+    """The host cannot decode this frame: the stream has to begin anew with a key frame."""
+
     code = "KEYFRAME_NEEDED"
 
 

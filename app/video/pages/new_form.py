@@ -15,9 +15,9 @@ from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.editor import Problems
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag_inputs import StageInput, dag_of, wire_inputs
+from app.video.model.drawn_video import MAX_HOURS, Recording
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.kinds import GENERATORS, RENDER, SINGLE_FRAME, StageKind
-from app.video.model.recording_limits import MAX_HOURS, Recording
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import Submission
 

@@ -19,7 +19,7 @@ from app.kit.web.http import query
 from app.kit.web.strict import Moment, Strict
 from app.kit.web.templates import render
 from app.video.access import video_of
-from app.video.model.recording_limits import MAX_CLIP_S
+from app.video.model.drawn_video import MAX_CLIP_S
 from app.video.pages.job import job_of
 from app.video.pages.job_list import url_of
 from app.video.service import RecordingReport

@@ -15,7 +15,7 @@ from app.model_registry.service import Models
 from app.nodes.service.contract import MemberOf, Note
 from app.video import store
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
-from app.video.model.dag import MAX_VARIANTS, Dag
+from app.video.model.dag import MAX_VARIANTS, Dag, check_types
 from app.video.model.kinds import GENERATORS, RENDER, Stage, StageKind, StageSpec
 from app.video.model.reader import NAME, NAME_RULE
 
@@ -133,7 +133,12 @@ class Catalogue:
         return {spec.name: kinds[spec.kind] for spec, _ in self.seen_by(user) if spec.kind in kinds}
 
     def resolve(self, owner: str, dag: Dag, *, now: datetime) -> tuple[Stage, ...]:
-        """The stages of a DAG, its own first, with models pinned. Raises BadDag (unknown stage), BadStage."""
+        """The stages of a DAG, its own first, with models pinned.
+
+        Raises:
+            BadDag: It has an unknown stage, or an input of another type than its stage takes.
+            BadStage
+        """
         listed = {spec.name: stage for spec, stage in self.seen_by(owner)}
         own = {name: self._pinned(owner, dag.own[name], now) for name in dag.stages if name in dag.own}
         unknown = [name for name in dag.stages if name not in own and name not in listed]
@@ -144,8 +149,7 @@ class Catalogue:
                 "the catalog.",
             )
         stages = (*own.values(), *(listed[name] for name in dag.stages if name not in own))
-        for stage in stages:
-            self._kind_of(stage.name, stage.kind)
+        check_types(dag, {stage.name: self._kind_of(stage.name, stage.kind) for stage in stages})
         return stages
 
     def _pinned(self, owner: str, spec: StageSpec, now: datetime) -> Stage:

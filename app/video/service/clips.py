@@ -17,8 +17,8 @@ from app.results.service.event_media import CLIP, media_key, media_type_of
 from app.results.store import RuleEventFilter
 from app.video import store
 from app.video.errors import ClipNotFound, RecordingUnavailable
+from app.video.model.drawn_video import MAX_CLIP_S
 from app.video.model.job import JobState, VideoJob
-from app.video.model.recording_limits import MAX_CLIP_S
 from app.video.service.pictures import LiveStream, Pictures
 from app.video.service.producers import KIND, producer_of_job
 

@@ -15,8 +15,9 @@ from app.video import store
 from app.video.errors import JobSetNotFound
 from app.video.model.job import JobState, RestartPolicy, VideoJob
 from app.video.model.job_set import JobSet, changes_of
-from app.video.service.jobs import Jobs, Submission
+from app.video.service.jobs import Jobs
 from app.video.service.resources import Resources, videos_of
+from app.video.service.submission import Submission, checked_job
 
 AT_ONCE = 50
 """Maximum number of jobs submitted for a set in one pass; the next is seconds later."""
@@ -50,7 +51,7 @@ class JobSets:
         labels = checked_labels(selector)
         if not labels:
             raise BadInput("A job set needs at least one label.", hint="Select nodes as site=berlin.")
-        checked = self.jobs.validated(owner, submission, "", now)
+        checked = checked_job(self.jobs.catalogue, owner, submission, "", now)
         facts = {
             "dag": submission.dag,
             "constraint": submission.constraint,

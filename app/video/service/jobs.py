@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from app.kit.clock import to_text
-from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
-from app.kit.sql import Database, new_secret
+from app.kit.errors import BadInput, Conflict, TooMany
+from app.kit.sql import Database
 from app.model_registry.model import Usage
 from app.video import store
-from app.video.errors import BadJobName, JobEnded, VideoJobNotFound, VideoNotFound
+from app.video.errors import JobEnded, VideoJobNotFound
 from app.video.model.constraint import read_constraint
-from app.video.model.dag import check_types, read_dag
-from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy, VideoJob
-from app.video.scheduling.contract import DEFAULT
+from app.video.model.job import JOBS, Ending, JobState, VideoJob
 from app.video.scheduling.registry import policy_of
-from app.video.service.broadcasts import check_media_server, check_path
 from app.video.service.catalogue import Catalogue
 from app.video.service.counters import ENDED
-from app.video.service.offered_videos import source_facts, usual_restart_policy
-from app.video.service.resources import NodeVideos, Resources
+from app.video.service.resources import Resources
+from app.video.service.submission import (
+    Submission,
+    check_media_server,
+    check_path,
+    checked_job,
+    job_name,
+    numbered,
+    source_facts,
+    usual_restart_policy,
+)
 from app.video.store import DecisionRecord, JobEvent, StoredJob
 
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
-UID = re.compile(r"GLOBAL_ID_([1-9][0-9]{0,8})\.SUB_ID_([1-9][0-9]{0,8})")
-MAX_NAME = 200
-
-
-@dataclass(frozen=True)
-class Submission:
-    """A job as requested by its user, before any check."""
-
-    node: str
-    """Name of the node with the video, or the address of its agent."""
-    video_id: str
-    dag: object
-    """The unparsed input: see read_dag."""
-    constraint: object = None
-    """The unparsed input: see read_constraint."""
-    policy: str = ""
-    restart_policy: RestartPolicy | None = None
-    """None: as suits the source."""
-    realtime: bool = True
-    mode: Mode = Mode.RUN
-    uid: str = ""
-    """The unique_job_id that the requirement's /node/submit_job brings; empty: it gets a number of its own."""
-    name: str = ""
-    """Its user's name for it."""
 
 
 class Jobs:
@@ -94,8 +75,8 @@ class Jobs:
         Args:
             set_id: of the job set that it is for.
         """
-        video = self.video_of(owner, submission.node, submission.video_id, now)
-        job = replace(self.validated(owner, submission, video.node, now), set_id=set_id)
+        video = self.resources.video_of(owner, submission.node, submission.video_id, now)
+        job = replace(checked_job(self.catalogue, owner, submission, video.node, now), set_id=set_id)
         if submission.restart_policy is None:
             job = replace(job, restart_policy=usual_restart_policy(job, video.videos[job.video_id]))
         check_media_server(job, video)
@@ -107,7 +88,7 @@ class Jobs:
                         f"You have {self.max_per_user} video jobs that have not ended.",
                         hint="Cancel one of them, or wait for its end.",
                     )
-                stored = replace(_numbered(conn, job), generator_output=source_facts(video.videos[job.video_id]))
+                stored = replace(numbered(conn, job), generator_output=source_facts(video.videos[job.video_id]))
                 store.add_job(conn, stored)
         except store.UidTaken:
             raise Conflict(
@@ -185,7 +166,7 @@ class Jobs:
             VideoJobNotFound: The user has no such job.
             BadJobName: It is too long, or no line of text.
         """
-        chosen = _name(name)
+        chosen = job_name(name)
         with self.database.write() as conn:
             _owned(store.lock(conn, uid), user, uid)
             store.change(conn, uid, name=chosen)
@@ -263,6 +244,7 @@ class Jobs:
         ]
 
     def cancel_all(self, user: str, *, now: datetime) -> None:
+        """Cancels the user's jobs that have not ended."""
         with self.database.read() as conn:
             rows = store.unended(conn, owner=user)
         for stored in rows:
@@ -276,63 +258,6 @@ class Jobs:
             if stored.job.state is JobState.DONE:
                 raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
             yield conn, stored
-
-    def validated(self, owner: str, submission: Submission, node: str, now: datetime) -> VideoJob:
-        """The job, not stored yet.
-
-        Args:
-            node: the name of its node.
-
-        Raises:
-            BadDag, BadStage, BadConstraint, UnknownPolicy, BadJobName
-        """
-        dag = read_dag(submission.dag)
-        stages = self.catalogue.resolve(owner, dag, now=now)
-        kinds = self.catalogue.kinds()
-        check_types(dag, {stage.name: kinds[stage.kind] for stage in stages})
-        policy = submission.policy or DEFAULT
-        policy_of(policy)
-        if submission.uid and UID.fullmatch(submission.uid) is None:
-            raise BadRequest(
-                f"unique_job_id: {submission.uid[:64]!r} is none", hint="It reads GLOBAL_ID_<number>.SUB_ID_<number>."
-            )
-        return VideoJob(
-            uid=submission.uid,
-            owner=owner,
-            node=node,
-            video_id=submission.video_id,
-            dag=dag,
-            stages=stages,
-            constraint=read_constraint(submission.constraint),
-            policy=policy,
-            restart_policy=submission.restart_policy or RestartPolicy.NEVER,
-            created_at=to_text(now),
-            mode=submission.mode,
-            realtime=submission.realtime,
-            secret=new_secret(),
-            reason="It waits for its first plan.",
-            name=_name(submission.name),
-        )
-
-    def video_of(self, user: str, node: str, video_id: str, now: datetime) -> NodeVideos:
-        """Returns the node of a video, with all its videos.
-
-        Args:
-            node: by name.
-
-        Raises:
-            VideoNotFound: It is not there, or this user may not use it.
-        """
-        video = self.resources.find(user, node, now)
-        if video is None:
-            names = ", ".join(node_videos.node for node_videos in self.resources.videos(user, now)[:10]) or "none"
-            raise VideoNotFound(f"There is no node {node[:64]!r} with videos.", hint=f"Nodes with videos: {names}.")
-        if video_id not in video.videos:
-            raise VideoNotFound(
-                f"The node {video.node!r} has no video {video_id[:64]!r}.",
-                hint=f"Its videos: {', '.join(video.videos)}.",
-            )
-        return video
 
     def _changed(self, user: str, uid: str, why: str) -> VideoJob:
         self.request_plan(uid, why)
@@ -354,27 +279,6 @@ def _owned(stored: StoredJob | None, user: str, uid: str) -> StoredJob:
     if stored is None or stored.job.owner != user:
         raise job_not_found(uid)
     return stored
-
-
-def _numbered(conn: Connection, job: VideoJob) -> StoredJob:
-    """With a new uid, or with the given one. Raises UidTaken."""
-    if not job.uid:
-        number = store.next_number(conn)
-        return StoredJob(replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1"), number)
-    match = UID.fullmatch(job.uid)
-    assert match is not None
-    store.claim_number(conn, int(match[1]), job.owner)
-    return StoredJob(job, int(match[1]))
-
-
-def _name(text: str) -> str:
-    """Raises BadJobName."""
-    name = text.strip()
-    if len(name) > MAX_NAME or not name.isprintable():
-        raise BadJobName(
-            "This cannot be the name of a video job.", hint=f"At most {MAX_NAME} characters in a line can."
-        )
-    return name
 
 
 def _range(lo: float, hi: float) -> str:

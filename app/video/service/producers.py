@@ -31,7 +31,10 @@ def producer_of_job(job: VideoJob) -> Producer:
 
 
 class VideoProducers:
+    """Video jobs as producers of rows: see `Producers` of the results."""
+
     def find(self, conn: Connection, uid: str) -> Producer | None:
+        """Returns a job as a producer, also one that has ended; None: there is no such job."""
         stored = store.get(conn, uid)
         return producer_of_job(stored.job) if stored else None
 

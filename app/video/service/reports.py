@@ -20,7 +20,7 @@ from app.results.model.frame_result import FrameRecord, moment_of
 from app.results.model.rule_evaluation import size_in
 from app.results.service import Rules
 from app.video import store
-from app.video.model.broadcast import read_state
+from app.video.model.drawn_video import read_state
 from app.video.model.job import RESULTS_KEPT, Ending, JobState, VideoJob
 from app.video.model.reader import Reader
 from app.video.model.report import JobReport, Measurement

@@ -14,6 +14,7 @@ from app.kit.clock import from_text
 from app.kit.text.plain_text import by_number
 from app.nodes.model import Node, Operation, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
+from app.video.errors import VideoNotFound
 from app.video.model.job import JOBS, SERVICES, SERVICES_PART, StageHost, VideoJob
 from app.video.model.plan import Role
 from app.video.scheduling.contract import NodeInfo, ResourceInfo, ServiceInfo
@@ -41,6 +42,8 @@ class NodeVideos:
 
 
 class Resources:
+    """What nodes offer to jobs, as they have last reported it."""
+
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
 
@@ -62,10 +65,31 @@ class Resources:
         return node is not None and (job.video_id in videos_of(node, now).videos or job.video_id not in offered.videos)
 
     def find(self, user: str, name_or_address: str, now: datetime) -> NodeVideos | None:
+        """Returns a node with videos for this user by its name, or else by its agent's address; None: there is none."""
         offers = self.videos(user, now)
         by_name = (offer for offer in offers if offer.node == name_or_address)
         by_address = (offer for offer in offers if offer.address == name_or_address and offer.address)
         return next(by_name, None) or next(by_address, None)
+
+    def video_of(self, user: str, node: str, video_id: str, now: datetime) -> NodeVideos:
+        """Returns the node of a video, with all its videos.
+
+        Args:
+            node: by name.
+
+        Raises:
+            VideoNotFound: It is not there, or this user may not use it.
+        """
+        video = self.find(user, node, now)
+        if video is None:
+            names = ", ".join(node_videos.node for node_videos in self.videos(user, now)[:10]) or "none"
+            raise VideoNotFound(f"There is no node {node[:64]!r} with videos.", hint=f"Nodes with videos: {names}.")
+        if video_id not in video.videos:
+            raise VideoNotFound(
+                f"The node {video.node!r} has no video {video_id[:64]!r}.",
+                hint=f"Its videos: {', '.join(video.videos)}.",
+            )
+        return video
 
     def is_heard(self, node: str, now: datetime) -> bool:
         known_node = self.nodes.find(node)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from app.kit.errors import BadRequest
 from app.video import store
 from app.video.model.constraint import Constraint
-from app.video.model.dag import check_types, read_dag
+from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.plan import MODEL_IDS, VideoConf, read_video_conf
 from app.video.model.reader import Reader
@@ -86,9 +86,7 @@ def _job(jobs: Jobs, user: str, question: Mapping[str, Any], now: datetime) -> V
     if question.get("job_uid"):
         return jobs.get(user, _READER.text(question["job_uid"], "job_uid"))
     node, video_id = (_READER.text(question.get(key), key) for key in ("node", "video_id"))
-    video = jobs.video_of(user, node, video_id, now)
+    video = jobs.resources.video_of(user, node, video_id, now)
     dag = read_dag(question.get("dag"))
     stages = jobs.catalogue.resolve(user, dag, now=now)
-    kinds = jobs.catalogue.kinds()
-    check_types(dag, {stage.name: kinds[stage.kind] for stage in stages})
     return VideoJob("", user, video.node, video_id, dag, stages, Constraint(), "", RestartPolicy.NEVER, "")

@@ -13,7 +13,7 @@ import httpx
 
 from app.edge.video.work import VARIABLE, ServicesWork
 from app.inference.model_card import Format, ModelCard
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.stage_call import Call, packed

@@ -14,7 +14,7 @@ from app.conversion import model
 from app.conversion.model import Artifact, JobRecord
 from app.conversion.model.receipt import PAYLOAD_TYPE, Builder, NoStatement, read_statement, statement
 from app.conversion.options import Options
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.signatures import dsse
 from app.kit.signatures.keys import SigningKey
 from tests.harness.command_line import typed

@@ -11,7 +11,7 @@ import pytest
 
 from app.cli.up.command import parse_workers
 from app.kit.cli.command import CannotStart
-from app.kit.files.whole_files import lasting_key
+from app.kit.files import lasting_key
 from app.kit.network.addresses import reachable_url
 from app.settings import load_settings
 from app.standalone import data_folder as folders

@@ -34,7 +34,7 @@ from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.samples.labels import labels_of
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.inference.runtimes.sessions import Session, open_session
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.process.own_process import release
 from app.kit.sandbox.errors import StageFailed
 

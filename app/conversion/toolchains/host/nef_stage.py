@@ -27,7 +27,7 @@ from app.inference.runtimes.sessions import (
     run,
     session_options,
 )
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 AGREEMENT_SAMPLES = 8

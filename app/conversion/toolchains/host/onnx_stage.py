@@ -25,7 +25,7 @@ from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.samples.spec import static_shape
 from app.inference.errors import UnsupportedOperator
 from app.inference.runtimes.sessions import Session, open_session, run
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 EQUALITY_SAMPLES = 16

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.conversion.errors import ToolchainFailed
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 
 NAME = "bie.meta.json"
 SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}\.bie")

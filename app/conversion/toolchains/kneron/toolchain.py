@@ -24,7 +24,7 @@ from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.ladder import Rung, rungs
 from app.conversion.toolchains.kneron.ladder_search import Quantized, search_ladder
 from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
-from app.kit.files.digest import sha256_of
+from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")

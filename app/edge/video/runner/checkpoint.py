@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from app.kit.files.whole_files import SHARED, write_whole
+from app.kit.files import SHARED, write_whole
 
 NAME = "runner.json"
 logger = logging.getLogger(__name__)

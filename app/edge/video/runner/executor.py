@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -21,14 +19,13 @@ from app.edge.video.runner.frame_context import (
 )
 from app.edge.video.runner.frame_transport import KEPT_THERE, H264Uplinks, OutgoingPictures
 from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageAnswer, StageClient, StageFailed
+from app.edge.video.runner.stage_outputs import read_outputs
 from app.edge.video.runner.stage_router import StageRoute, StageRouter
 from app.edge.video.stage_host.errors import NoDecoder
 from app.edge.video.stages.parameters import timeout_of
-from app.inference.errors import DamagedPicture
-from app.inference.picture_codec import decode
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
-from app.video.model.kinds import CLIP, Stage, StageKind, Type
+from app.video.model.kinds import CLIP, Stage
 from app.video.model.plan import Encoder, Plan, StagePlace
 from app.video.model.stage_call import Call, Encoded, KeyframeNeeded, PictureNotKept
 
@@ -38,7 +35,6 @@ EXTRA_S = 10.0
 """Seconds that the node's own host gets beyond the stage's time limit, for earlier frames and opening the model."""
 TRIES = 3
 logger = logging.getLogger(__name__)
-ENCODED: Mapping[Type, str] = {Type.IMAGE: "image", Type.CLIP: "clip"}
 
 
 class Executor:
@@ -265,36 +261,6 @@ class Executor:
         return min(most, max(least, 4 * self.hi_s))
 
 
-def read_outputs(stage: str, kind: StageKind, names: Collection[str], outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the requested outputs of a stage; an empty list for one that its model does not have.
-
-    Args:
-        kind: of the stage.
-        names: of the requested outputs.
-        outputs: as its host has answered.
-
-    Raises:
-        FrameFailed: An output is missing, or damaged.
-    """
-    outputs = {**{name: [] for name in kind.model_dependent}, **outputs}
-    missing = [name for name in names if name not in outputs]
-    if missing:
-        raise FrameFailed(stage, f"its answer has no {', '.join(sorted(missing))}")
-    values = {}
-    for name in names:
-        value, type_ = outputs[name], kind.outputs.get(name)
-        if type_ in ENCODED:
-            value = _picture(stage, name, value)
-        elif type_ is Type.BOXES and not _are_rows(value, 4):
-            raise FrameFailed(stage, f"{name} of its answer are no boxes")
-        elif type_ is Type.KEYPOINTS and not (isinstance(value, list) and all(_are_rows(each, 3) for each in value)):
-            raise FrameFailed(stage, f"{name} of its answer are no key points")
-        elif type_ is Type.MASKS and not (isinstance(value, list) and all(_are_polygons(each) for each in value)):
-            raise FrameFailed(stage, f"{name} of its answer are no masks")
-        values[name] = value
-    return values
-
-
 def _with(call: Call, pictures: Mapping[str, tuple[Encoded, ...]]) -> Call:
     return Call(call.stage, call.model_id, call.fields, pictures, call.job, call.frame, call.want)
 
@@ -319,25 +285,4 @@ def _timing(answer: StageAnswer, route: StageRoute, router: StageRouter) -> Timi
         answer.sent if far else 0,
         is_fallback=not route.is_planned,
         model=answer.model,
-    )
-
-
-def _picture(stage: str, name: str, value: Any) -> OutgoingPictures:
-    try:
-        texts = value if isinstance(value, list) else [value]
-        return OutgoingPictures(f"{stage}.{name}", *(decode(base64.b64decode(text, validate=True)) for text in texts))
-    except (DamagedPicture, binascii.Error, ValueError, TypeError) as error:
-        raise FrameFailed(stage, f"{name} of its answer is no picture: {error}") from error
-
-
-def _are_polygons(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(row, list) and len(row) >= 6 and len(row) % 2 == 0 and _are_rows([row], len(row)) for row in value
-    )
-
-
-def _are_rows(value: Any, width: int) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(row, list) and len(row) == width and all(isinstance(number, int | float) for number in row)
-        for row in value
     )

@@ -16,6 +16,7 @@ from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, needs_of
+from app.edge.video.runner.frame_generator import Generator
 from app.edge.video.runner.frame_queues import FrameQueue
 from app.edge.video.runner.frame_transport import H264Uplinks
 from app.edge.video.runner.frame_workers import FailureBudget, FrameResult, FrameWorkers
@@ -26,7 +27,7 @@ from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.recorder import Recorder
 from app.edge.video.runner.reporter import EVERY_S, PlanRequester, Reporter, plan_request
 from app.edge.video.runner.results import FrameResults
-from app.edge.video.runner.source_reader import AFTER_DAMAGE, Generator, JobSource, Outage, SourceReader
+from app.edge.video.runner.source_reader import AFTER_DAMAGE, JobSource, Outage, SourceReader
 from app.edge.video.runner.stage_client import StageClient
 from app.edge.video.runner.stage_router import PROBE_S, StageRouter
 from app.edge.video.stages.registry import kinds as kinds_of_node

@@ -13,10 +13,10 @@ from typing import Any
 from app.edge.media.picture_sizes import resized, size_of
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameContext, FrameFailed, Outcome
+from app.edge.video.runner.frame_generator import Generator
 from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.quality import RESOLUTION, as_quality, golden_plan, scored
 from app.edge.video.runner.resize import fitted, moved_boxes, ratio_of
-from app.edge.video.runner.source_reader import Generator
 from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageFailed
 from app.edge.video.work import RunnerWork
 from app.inference.sources import open_video_source

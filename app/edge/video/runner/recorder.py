@@ -20,9 +20,9 @@ from app.edge.media.video_writer import NO_ENCODER, VideoFormat, available_forma
 from app.edge.video.runner.preview import PreviewScene
 from app.edge.video.runner.video_segments import SegmentRing, SegmentWriter, clip_of
 from app.inference.prediction import Picture
-from app.kit.files.whole_files import NO_SPACE
+from app.kit.files import NO_SPACE
 from app.kit.text.json_form import JsonDocument
-from app.video.model.recording_limits import Recording
+from app.video.model.drawn_video import Recording
 
 FOLDER = "recording"
 """In the folder of the job."""

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from app.edge.video.runner.preview import PreviewStream
 from app.edge.video.runner.recorder import Recorder
 from app.kit.network.bearer import has_bearer
-from app.video.model.recording_limits import MAX_CLIP_S
+from app.video.model.drawn_video import MAX_CLIP_S
 
 MOST_VIEWERS = 20
 FIRST_S = 5.0

@@ -1,35 +1,21 @@
-"""From the source to the queue: which frames are processed, tracked and skipped, when each is taken, and what happens
-when the source ends or fails.
-
-A video's rate follows its own time, so that a slow reader and a fast one choose the same frames. Skipped frames are not
-decoded to pixels.
-"""
+"""From the source to the queue, pass after pass, and what happens when the source ends or fails."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import replace
-
-import numpy as np
+from collections.abc import Callable
 
 from app.edge.video.runner.frame_context import CapturedFrame
+from app.edge.video.runner.frame_generator import Generator
 from app.edge.video.runner.frame_queues import FrameQueue
 from app.edge.video.runner.plan_metrics import PlanMetrics
-from app.edge.video.runner.resize import in_colour
-from app.inference.errors import DamagedPicture, SourceUnusable
-from app.inference.frame_gate import EVERY_FRAME, FrameGate
+from app.inference.errors import SourceUnusable
 from app.inference.sources import open_video_source
 from app.inference.sources.factory import is_live
-from app.inference.sources.frames import LazyFrame, Pace, VideoSource
+from app.inference.sources.frames import VideoSource
 from app.video.model.job import Ending, RestartPolicy
-from app.video.model.plan import VideoConf
-
-STILL_ROW_S = 1.0
-"""Seconds: while nothing moves, one frame is passed on per interval, because its objects are still there."""
 
 
 class JobSource:
@@ -50,155 +36,6 @@ class JobSource:
     def fps(self) -> float:
         """Returns the frames per second of the source itself; 0 while unknown."""
         return self._opened.fps if self._opened is not None else 0.0
-
-
-class Generator:
-    """Chooses frames of a source according to the current plan. Only one thread may use it."""
-
-    def __init__(
-        self,
-        conf: Callable[[], VideoConf],
-        *,
-        clips: bool = False,
-        realtime: bool = True,
-        live: bool = False,
-        n_loop: int = 0,
-        gate: FrameGate = EVERY_FRAME,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        """
-        Args:
-            conf: returns the current configuration; called for each frame.
-            clips: whether the frames of a cycle are collected before its first is passed on.
-            realtime: whether each frame is passed on at its own time.
-            live: whether the source delivers frames by itself and does not wait.
-            n_loop: the number of the last frame before this runner.
-            gate: which part of a frame is passed on, and when a frame counts as still.
-            clock: monotonic seconds.
-            sleep: waits for this many seconds, or until the job is ended.
-        """
-        self.n_loop = n_loop
-        self.skipped = 0
-        """Number of omitted frames."""
-        self.still = 0
-        """Number of frames that were not processed because nothing had moved."""
-        self.damaged = 0
-        """Number of frames that could not be read."""
-        self.why_damaged = ""
-        """The reason for the last of them."""
-        self._conf, self._clips, self._realtime, self._clock = conf, clips, realtime, clock
-        self._now = conf()
-        self._gate, self._time = gate, clock()
-        self._motion = gate.motion_gate(lambda: self._time)
-        self._is_still, self._still_given = False, clock()
-        self._pace = Pace(self._now.fps, clock, sleep, live=live)
-        self._place = 0
-        self._clip: list[CapturedFrame] = []
-        self._is_timed = True
-        self._has_read = False
-        """Whether the pass has had a frame; while nothing moves, it may pass none on."""
-
-    def one_pass(self, source: VideoSource) -> Iterator[CapturedFrame]:
-        """Yields the frames. Raises SourceUnusable if the source is gone, is cut off, or gave no frame at all."""
-        if self._is_timed:
-            self._pace.begin()
-        self._place, self._has_read = 0, False
-        with closing(source.frames()) as frames:
-            for lazy_frame in frames:
-                self._follow_conf()
-                yield from self._frames_of(lazy_frame)
-        yield from self._whole_clip()
-        if not self._has_read:
-            raise SourceUnusable(f"not one frame could be read: {self.why_damaged or 'there is none'}")
-
-    def _follow_conf(self) -> None:
-        conf = self._conf()
-        if conf == self._now:
-            return
-        self._pace.change(conf.fps)
-        if (conf.nskip, conf.ntracking) != (self._now.nskip, self._now.ntracking) and not self._clip:
-            self._place = 0
-        self._now = conf
-
-    def _frames_of(self, lazy_frame: LazyFrame) -> Iterator[CapturedFrame]:
-        if lazy_frame.read is None:
-            if lazy_frame.is_cut:
-                yield from self._whole_clip()
-                raise SourceUnusable(f"the source is cut off: {lazy_frame.reason}", hint="Give a whole one.")
-            self._note(lazy_frame, lazy_frame.reason)
-            return
-        if not self._pace.wants(lazy_frame.at):
-            return
-        self._is_timed = lazy_frame.at is not None
-        if self._realtime:
-            self._pace.wait(lazy_frame.at)
-        self.n_loop += 1
-        place = self._place
-        self._place = (place + 1) % (1 + self._now.ntracking + self._now.nskip)
-        if place > self._now.ntracking:
-            self.skipped += 1
-        else:
-            yield from self._captured(lazy_frame, place)
-        if place >= self._now.ntracking:
-            yield from self._whole_clip()
-
-    def _captured(self, lazy_frame: LazyFrame, place: int) -> Iterator[CapturedFrame]:
-        assert lazy_frame.read is not None
-        captured = self._clock()
-        try:
-            picture = in_colour(lazy_frame.read())
-        except DamagedPicture as error:
-            self._note(lazy_frame, error.message)
-            self._place = 0 if place == 0 else self._place
-            return
-        self._has_read = True
-        part, crop = self._gate.part_of(picture)
-        self._time = captured if self._realtime or lazy_frame.at is None else lazy_frame.at
-        self._is_still = not self._motion.passes(part) if place == 0 else self._is_still
-        if self._is_still and not self._gives_still(place):
-            return
-        whole = None if crop is None else picture
-        part = np.ascontiguousarray(part)
-        is_tracked = place > 0 or self._is_still
-        frame = CapturedFrame(
-            self.n_loop,
-            part,
-            lazy_frame.at,
-            captured,
-            tracked=is_tracked,
-            source=whole,
-            crop=crop,
-            still=self._is_still,
-        )
-        if self._clips:
-            self._clip.append(frame)
-        else:
-            yield frame
-
-    def _gives_still(self, place: int) -> bool:
-        """Counts a frame in which nothing moves. Returns whether it is passed on."""
-        if place:
-            self.skipped += 1
-            return False
-        self.still += 1
-        if 0 <= self._time - self._still_given < STILL_ROW_S:
-            return False
-        self._still_given = self._time
-        return True
-
-    def _whole_clip(self) -> Iterator[CapturedFrame]:
-        if not self._clip:
-            return
-        clip, self._clip = self._clip, []
-        first = clip[0]
-        pictures = tuple(frame.picture for frame in clip)
-        yield replace(first, clip=pictures)
-        yield from clip[1:]
-
-    def _note(self, lazy_frame: LazyFrame, reason: str) -> None:
-        self.damaged += 1
-        self.why_damaged = f"{lazy_frame.origin}: {reason}"
 
 
 NO_SIGNAL = "no_signal"

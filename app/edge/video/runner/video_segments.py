@@ -16,7 +16,7 @@ from typing import Any
 
 from app.edge.media.picture_sizes import Size
 from app.edge.media.video_writer import MILLISECONDS, VideoFormat, VideoWriter
-from app.video.model.recording_limits import Recording
+from app.video.model.drawn_video import Recording
 
 MIN_FREE_BYTES = 256 << 20
 """What a recording leaves free on the disk for everything else."""

@@ -23,7 +23,7 @@ from app.homes.sftp.builtin.home import SessionQuota, SftpHome
 from app.homes.sftp.builtin.session import SftpSession
 from app.homes.sftp.sockets import cannot_listen
 from app.kit.cli.command import CannotStart
-from app.kit.files.private_folders import make_private
+from app.kit.files import make_private
 from app.kit.sql import Database
 
 UMASK = 0o027

@@ -19,7 +19,7 @@ from app.homes.errors import HomeUnavailable, PathRefused, disk_errors
 from app.homes.model import COMMON
 from app.kit.clock import from_text
 from app.kit.errors import ModelmillError
-from app.kit.files.data_files import data_folder
+from app.kit.files import data_folder
 from app.training import store
 from app.training.errors import RayRefused
 from app.training.gateway import Submission
@@ -33,7 +33,7 @@ from app.training.service.scheduling.attempt_files import write_files
 from app.training.service.scheduling.completion import settle
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 from app.training.service.scheduling.secrets import BLOT
-from app.training.service.submission import check_paths
+from app.training.service.submission_checks import check_paths
 from app.training.spec import read_spec
 from app.training.store import QueueEntry
 from app.training.workloads import NO_ENVIRONMENT, PLACEMENT, PLACEMENT_FOLDER, submission_of

@@ -14,7 +14,7 @@ from app.edge.agent.options import AgentOptions
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.command import CannotStart, Unreachable
 from app.kit.clock import to_text
-from app.kit.files.whole_files import write_whole
+from app.kit.files import write_whole
 from app.kit.network.tls import AUTHORITIES, CERTIFICATE, KEY, tls_name
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.nodes.model import Issuer, Side, TlsMode

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.edge.joint.cloud_answer import InvalidAnswer, prediction_of
 from app.edge.joint.outcome import Outcome
 from app.edge.joint.tally_counter import TallyCounter
 from app.edge.joint.upload_policy import ProbedBreaker, UploadBudget
-from app.edge.joint.uploads import InvalidAnswer, prediction_of
 from app.inference.broadcast import Broadcast
 from app.inference.prediction import Box, Decoder, Prediction
 from app.joint_inference.hard_examples import BadParameter, Verdict

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.kit.files.whole_files import write_whole
+from app.kit.files import write_whole
 from app.kit.network.tls import AUTHORITIES, CERTIFICATE, KEY, Credentials, tls_name
 from app.kit.signatures.certificates import (
     BadCertificate,

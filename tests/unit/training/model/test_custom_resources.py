@@ -10,7 +10,7 @@ import pytest
 from app.training.errors import BadSpec
 from app.training.model import Demand, Held, Node, WaitingCode, WaitingReason
 from app.training.model.gang import AdmissionRules, decide
-from app.training.service.submission import check_resources
+from app.training.service.submission_checks import check_resources
 from app.training.spec import read_spec
 from app.training.workloads import demand_of
 from tests.harness.training.gang import NOW, ONE, TWO, ask, claimed, head, node, queued, reason, slots

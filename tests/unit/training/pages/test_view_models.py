@@ -27,7 +27,21 @@ def at(seconds: float) -> str:
 
 def task(state: State, **fields: Any) -> Task:
     demand = Demand(1, 8, 24)
-    return Task("t", 1, "alice", Workload.PPO, state, 1, "", demand, at(0), at(0), at(0), latest_attempt_no=2, **fields)
+    return Task(
+        "t",
+        "alice",
+        Workload.PPO,
+        "",
+        demand,
+        seq=1,
+        state=state,
+        version=1,
+        created_at=at(0),
+        updated_at=at(0),
+        waited_since=at(0),
+        latest_attempt_no=2,
+        **fields,
+    )
 
 
 def led(*steps: tuple[State, float]) -> list[TaskEvent]:

@@ -32,7 +32,19 @@ def folder(homes: Homes) -> Path:
 
 
 def view(*folders: str) -> TaskView:
-    task = Task("t", 1, "alice", Workload.PPO, State.RUNNING, 1, "", Demand(1, 1, 1), AT, AT, AT)
+    task = Task(
+        "t",
+        "alice",
+        Workload.PPO,
+        "",
+        Demand(1, 1, 1),
+        seq=1,
+        state=State.RUNNING,
+        version=1,
+        created_at=AT,
+        updated_at=AT,
+        waited_since=AT,
+    )
     paths = {
         number: AttemptFolder(f"/private/users/alice/jobs/{name}" if name else "", False, None, None)
         for number, name in enumerate(folders, 1)
@@ -103,7 +115,20 @@ def test_what_a_program_leaves_at_its_end_is_told(homes: Homes, folder: Path) ->
     (folder / "metrics.json").write_text('{"accuracy": 0.97, "epochs": 12, "note": "x", "ok": true}')
     shown = view("t--a01")
     ended = TaskView(
-        Task("t", 1, "alice", Workload.PPO, State.SUCCEEDED, 1, "", Demand(1, 1, 1), AT, AT, AT, latest_attempt_no=1),
+        Task(
+            "t",
+            "alice",
+            Workload.PPO,
+            "",
+            Demand(1, 1, 1),
+            seq=1,
+            state=State.SUCCEEDED,
+            version=1,
+            created_at=AT,
+            updated_at=AT,
+            waited_since=AT,
+            latest_attempt_no=1,
+        ),
         folders=shown.folders,
     )
     assert CurveReader(homes).read(ended).summary == {"accuracy": 0.97, "epochs": 12}

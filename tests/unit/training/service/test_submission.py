@@ -13,7 +13,8 @@ from app.homes.errors import PathRefused
 from app.homes.model import HomesOptions
 from app.homes.path_rules import PathRules
 from app.training.model import Workload, submission_id
-from app.training.service.submission import check_paths, new_task_id
+from app.training.service.submission import new_task_id
+from app.training.service.submission_checks import check_paths
 from app.training.spec import ConvertSpec, TaskSpec
 
 NOW = datetime(2025, 12, 23, 14, 32, 1, tzinfo=UTC)

@@ -13,9 +13,9 @@ from app.inference.frame_gate import FrameGate
 from app.inference.region import Region
 from app.video.errors import BadDag
 from app.video.model.dag import Dag, Reference, check_types, read_dag
+from app.video.model.drawn_video import Recording
 from app.video.model.flow import MAX_STAGES
 from app.video.model.kinds import Type
-from app.video.model.recording_limits import Recording
 from tests.harness.video.dags import DETECTION, KINDS, a_dag, a_graph
 
 GENERATOR = "SingleFrameGenerator"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.edge.video.runner.executor import read_outputs
 from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, needs_of
 from app.edge.video.runner.object_details import carried, details_of
 from app.edge.video.runner.quality import scored
 from app.edge.video.runner.resize import moved
+from app.edge.video.runner.stage_outputs import read_outputs
 from app.edge.video.stages.registry import kinds
 from app.video.model.dag import Reference, read_dag
 from app.video.model.kinds import Metric

@@ -22,7 +22,7 @@ from app.edge.video.runner.preview import PreviewScene
 from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Recorder
 from app.edge.video.runner.video_segments import Segment, SegmentRing, SegmentWriter, clip_of
 from app.inference.prediction import Picture
-from app.video.model.recording_limits import Recording
+from app.video.model.drawn_video import Recording
 from tests.harness.until import until
 
 BEGIN_S = 1_700_000_000.0

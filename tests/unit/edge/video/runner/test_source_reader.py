@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.edge.video.runner.frame_context import CapturedFrame
-from app.edge.video.runner.source_reader import Generator
+from app.edge.video.runner.frame_generator import Generator
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.frame_gate import FrameGate
 from app.inference.prediction import Picture

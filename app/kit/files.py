@@ -1,13 +1,15 @@
-"""Files that are written atomically: a reader sees the old or the new content."""
+"""Files and folders of this machine: of the installation, private ones, and files that are written whole."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 from pathlib import Path
 
+PACKAGE = Path(__file__).parents[1]
 PRIVATE, SHARED = 0o600, 0o666
 """File modes: readable only by the owner, or by whom the umask allows."""
 
@@ -15,8 +17,34 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a full disk, or of a full quota of it."""
 
 
+def data_folder(name: str) -> Path:
+    """Returns the folder `name` ("templates", "static", "ops/samples/digits") of this installation: beside `app` in a
+    checkout, inside it in an installed wheel.
+    """
+    packaged = PACKAGE / name
+    return packaged if packaged.is_dir() else PACKAGE.parent / name
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the SHA-256 of a file's content as 64 hex digits, in constant memory. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def make_private(folder: Path) -> Path:
+    """Creates the folder and its missing parents, accessible only to the owner (mkdir's own mode applies only to the
+    last).
+
+    Existing folders keep their mode. Several processes may do this at once.
+    """
+    for missing in [path for path in (*reversed(folder.parents), folder) if not path.exists()]:
+        missing.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
-    """Writes a small file, which has this mode from the start. Its folder is created if missing.
+    """Writes a small file atomically: a reader sees the old or the new content. It has this mode from the start.
+    Its folder is created if missing.
 
     Args:
         path: the file; only one writer at a time.

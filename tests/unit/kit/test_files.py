@@ -1,12 +1,13 @@
-"""Files that are written whole."""
+"""Files that are written whole, and the digest of one."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from app.kit.files.whole_files import SHARED, write_whole
+from app.kit.files import SHARED, sha256_of, write_whole
 
 
 def test_it_replaces_what_was_there_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -31,3 +32,9 @@ def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"work\.new"):
         write_whole(path, "new")
     assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("content", [b"", b"abc", b"x" * 1_000_001])
+def test_it_is_the_sha256_of_its_content(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()
