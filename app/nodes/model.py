@@ -205,6 +205,8 @@ class NodeReport:
     """The execution providers of its onnxruntime, including the CPU. Empty for an old agent."""
     provider: str = "auto"
     """The provider with which its agent was started, for workers without their own."""
+    worker_cpu: Mapping[str, float] = field(default_factory=dict)
+    """The part of `cpu` that the processes of its workers use, by kind of work; empty for an old agent."""
 
     @property
     def storage_problems(self) -> tuple[str, str]:

@@ -340,6 +340,7 @@ def test_the_picture_has_what_nodes_report_and_the_way_to_them(env: Env) -> None
         4,
         ["KL720"],
     )
+    assert cloud["video_ratio"] == pytest.approx(0.15)
     assert (cloud["up_mbps"], cloud["down_mbps"]) == (20.0, 40.0)
     assert (edge["up_mbps"], edge["down_mbps"]) == (None, None)
     assert cloud["age_s"] == pytest.approx(4, abs=0.01)

@@ -19,7 +19,7 @@ from app.edge.agent.camera_discovery import CameraDiscovery
 from app.edge.agent.cameras import Cameras
 from app.edge.agent.certificates import NodeCertificate
 from app.edge.agent.driver import Reply, WorkloadDriver
-from app.edge.agent.host_metrics import host_report
+from app.edge.agent.host_metrics import WorkerCpu, host_report
 from app.edge.agent.link import WebLink
 from app.edge.agent.options import AgentOptions
 from app.edge.agent.outbox import Outbox
@@ -72,6 +72,7 @@ class NodeAgent:
         self.web = web
         self._listening = listening
         self._outbox = Outbox(store, web, self._report_soon)
+        self._worker_cpu = WorkerCpu()
         self._certificate = NodeCertificate(options, web)
         self._link = WebLink(
             web,
@@ -226,10 +227,12 @@ class NodeAgent:
 
     def _report(self) -> NodeReport:
         offers = {driver.kind: offer for driver in self._drivers if (offer := self._offers(driver))}
+        workers = self._supervisor.reports()
         report = replace(
             host_report(self.options.data),
+            worker_cpu=self._worker_cpu.shares({worker.pid: worker.key.kind for worker in workers if worker.pid}),
             offers=offers,
-            workers=self._supervisor.reports(),
+            workers=workers,
             order_problem=self._link.order_problem,
             report_problem=self._outbox.problem,
             lost_reports=self.store.lost_reports,

@@ -59,6 +59,8 @@ class NodeInfo(TypedDict):
     """Seen from the job: host, edge or cloud."""
     online: bool
     cpu_ratio: float
+    video_ratio: NotRequired[float]
+    """The part of it that the runners and stages of video jobs use, as far as the node reports it."""
     mem_ratio: float
     cores: int
     accelerators: list[str]

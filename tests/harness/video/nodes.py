@@ -165,6 +165,7 @@ class Env:
         workers = tuple(self._worker(name, order) for order in known.values())
         report = NodeReport(
             cpu=0.25,
+            worker_cpu={"videojobs": 0.1, "videoservices": 0.05, "jointinferenceservices": 0.07},
             memory=0.5,
             cores=4,
             accelerators=("KL720",),

@@ -44,8 +44,6 @@ QUICKER = 0.8
 """Of plans that all take too long, another must take less than this share of the last one's delay."""
 SOON_S = 15.0
 """A plan that is late within so many seconds should not have been chosen."""
-START_S = 5.0
-"""For so long what others seem to use may be the start of the job itself."""
 SETTLE_S = 2.5
 """For so long the results may be those of the plan before."""
 OFTEN_LATE_S = 0.9
@@ -317,8 +315,8 @@ class _Call:
         """Why other nodes should be used: nobody predicts what makes frames late then. Empty: they need not."""
         if self.backoffs.late_s > OFTEN_LATE_S:
             return f"frames were late at {len(self.backoffs.moments)} moments of a minute"
-        is_own = self._is_settling or (self.turns["changes"] <= 1 and self.now - float(self.turns["since"]) < START_S)
-        if lateness.is_many and not is_own and not current.sends and self.predictor.is_host_crowded:
+        is_ours = self._is_settling or current.sends
+        if lateness.is_many and not is_ours and self.predictor.is_host_crowded:
             return "frames were late, and others use the node"
         return ""
 

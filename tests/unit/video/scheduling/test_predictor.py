@@ -122,7 +122,9 @@ def test_who_waits_and_who_else_computes_make_it_slower() -> None:
         quiet.delay_s + 3 * sum(service_s(stage, "edge0", 0, "480p") for stage in HERE)
     )
     busy = _predicted(HERE, resource_info={"ip-edge0": node("edge0", "host", cpu_ratio=1.0)})
-    assert 1 / busy.fps - FRAME_S == pytest.approx(2 * (1 / quiet.fps - FRAME_S))
+    assert 1 / busy.fps - FRAME_S == pytest.approx(3 * (1 / quiet.fps - FRAME_S))
+    own = _predicted(HERE, resource_info={"ip-edge0": node("edge0", "host", cpu_ratio=1.0, video_ratio=0.95)})
+    assert own.fps == quiet.fps, "runners of video jobs are not others"
 
 
 def test_two_processes_keep_up_twice_the_rate() -> None:

@@ -1,0 +1,51 @@
+"""What a node reports of its machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from app.edge.agent.host_metrics import WorkerCpu
+from app.kit.process.spawn import signal_group, spawn
+from tests.harness.until import until
+
+KIND = "VideoJob"
+BURN = """import os, sys, time
+sys.stdin.readline()
+os.fork()
+while time.process_time() < 0.3:
+    pass
+time.sleep(3600)"""
+
+
+@pytest.fixture
+def worker() -> Iterator[subprocess.Popen[bytes]]:
+    """Computes in two processes as soon as it reads a line."""
+    process = spawn([sys.executable, "-c", BURN], env=os.environ, stdin=subprocess.PIPE)
+    yield process
+    signal_group(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_what_a_worker_and_its_children_use_is_told_by_kind(worker: subprocess.Popen[bytes]) -> None:
+    cpu = WorkerCpu()
+    assert cpu.shares({worker.pid: KIND}) == {}, "since when it was used is not known"
+    assert worker.stdin is not None
+    worker.stdin.write(b"\n")
+    worker.stdin.flush()
+    shares = list[float]()
+
+    def both_have_computed() -> bool:
+        shares.append(cpu.shares({worker.pid: KIND}).get(KIND, 0.0))
+        seconds = (cpu._seconds or {}).values()
+        return len(seconds) == 2 and min(seconds) >= 0.2
+
+    until(both_have_computed)
+    assert max(shares) > 0
+    assert cpu.shares({worker.pid: KIND}) == {KIND: pytest.approx(0.0, abs=0.02)}, "only since the last call"
+    assert cpu.shares({}) == {}
