@@ -120,10 +120,8 @@ def _failure(transfer: dict[str, Any]) -> CommandFailed:
 
 
 def _full_id(context: typer.Context, url: str | None, job: str) -> str:
-    """Returns the id of a job. One that only the archive has is named by its whole id."""
-    from app.conversion.cli.service import FULL_ID, client_of, job_of
+    """Returns the id of the job that begins so."""
+    from app.conversion.cli.service import archive_of, client_of, stored_job
 
-    if FULL_ID.fullmatch(job.lower()):
-        return job.lower()
-    with client_of(context, url) as client:
-        return str(job_of(client, job)["job_id"])
+    with client_of(context, url) as client, archive_of(context, url) as archive:
+        return str(stored_job(client, archive, job)["job_id"])

@@ -110,7 +110,7 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
     assert "model.onnx" in say("archive", "download", short, "model.onnx", "-o", str(tmp_path), *url)
     assert typed(monkeypatch, "archive", "download", short, "out.nfe", *url) == 4
     assert "It has: " in capsys.readouterr().err
-    say("pack", survivor.job_id, "-o", str(tmp_path / "pack.zip"), *url)
+    say("pack", short, "-o", str(tmp_path / "pack.zip"), *url)
     assert zipfile.ZipFile(tmp_path / "pack.zip").read("out.nef") == survivor.nef
     assert "is kept." in say("archive", "keep", short, *url)
     assert json.loads(say("archive", "keep", short, "--json", *url)) == {"job_id": survivor.job_id, "is_kept": True}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.conversion.cli.service import FULL_ID, JobId, archive_of, client_of, job_of
+from app.conversion.cli.service import JobId, archive_of, client_of, stored_job
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, ModelmillError, NotFound
@@ -61,17 +61,8 @@ def reproduce(
 
 
 def _record(client: ConversionClient, archive: ArchiveClient, job: str) -> Record:
-    """Also of a job that only the archive knows. Raises NotFound, BadRequest."""
-    beginning = job.lower()
-    try:
-        record = job_of(client, beginning)
-    except ModelmillError as error:
-        if error.status != NotFound.status:
-            raise
-        if not FULL_ID.fullmatch(beginning):
-            hint = "Of a job of before a restart give the whole id; `modelmill archive list --json` shows it."
-            raise NotFound(f"there is no job {job}", hint=hint) from error
-        record = archive.job(beginning)["job"]
+    """Of a job that has completed. Raises NotFound, BadRequest."""
+    record = stored_job(client, archive, job)
     if record["status"] != "COMPLETED":
         raise BadRequest(f"job {record['job_id']} is {record['status']}", hint="Name one that has completed.")
     return record

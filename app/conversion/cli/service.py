@@ -10,7 +10,7 @@ import typer
 
 from app.kit.cli.service_options import token, url_of
 from app.kit.cli.tables import print_record
-from app.kit.errors import BadRequest, NotFound
+from app.kit.errors import BadRequest, ModelmillError, NotFound
 
 if TYPE_CHECKING:
     from app.conversion.client import ArchiveClient, ConversionClient
@@ -43,6 +43,20 @@ def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
     hint = "`modelmill jobs list` shows those there are, `modelmill archive list` also those from before a restart."
     beginning = prefix.lower()
     return client.job(beginning) if FULL_ID.fullmatch(beginning) else _only(client, beginning, "", hint)
+
+
+def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) -> dict[str, Any]:
+    """The record of the job whose id begins so, also of one that only the archive has. Raises as job_of."""
+    try:
+        return job_of(client, prefix)
+    except ModelmillError as error:
+        if error.status != NotFound.status:
+            raise
+        try:
+            record: dict[str, Any] = archive.job(archived_id(archive, prefix))["job"]
+        except ModelmillError as second:
+            raise error if second.status == NotFound.status else second from None
+        return record
 
 
 def archived_id(client: ArchiveClient, prefix: str) -> str:

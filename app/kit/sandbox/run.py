@@ -185,7 +185,10 @@ def _unreadable(reason: str) -> StageCrashed:
 
 def judge(run: Run) -> Finished:
     if not run.outcome:
-        raise StageCrashed("the sandbox process was killed", hint="Submit the job again.")
+        raise StageCrashed(
+            "the sandbox process was killed",
+            hint="Submit the job again. If that does not help, the log of the worker has the reason.",
+        )
     outcome = json.loads(run.outcome)
     if run.stopping or outcome["why"] == "cancelled":
         raise StageCancelled("cancelled")

@@ -8,7 +8,7 @@ from modelmill_client.comparison import compare_records
 
 
 def record(options: dict[str, Any], summary: dict[str, Any] | None) -> dict[str, Any]:
-    return {"options": options, "stages": {"bie": {"summary": summary}}}
+    return {"job_id": "9fde157e-fc86", "options": options, "stages": {"bie": {"summary": summary}}}
 
 
 def test_options_that_differ_and_all_measures_stand_one_value_a_job() -> None:
@@ -27,5 +27,7 @@ def test_options_that_differ_and_all_measures_stand_one_value_a_job() -> None:
 
 
 def test_a_notebook_shows_it_as_text_not_as_markup() -> None:
-    shown = compare_records([record({"a": "<b>"}, None), record({}, None)])._repr_html_()
-    assert shown == "<table><tr><th>a</th><td>&lt;b&gt;</td><td></td></tr></table>"
+    jobs = [{**record({"a": "<b>"}, None), "name": "<i>"}, record({}, None)]
+    head = "<tr><th></th><th>&lt;i&gt;</th><th>9fde157e</th></tr>"
+    shown = compare_records(jobs)._repr_html_()
+    assert shown == f"<table>{head}<tr><th>a</th><td>&lt;b&gt;</td><td></td></tr></table>"

@@ -10,12 +10,12 @@ import pytest
 from modelmill_client import Job, JobFailed, NoImages
 from modelmill_client.event_stream import events_of
 from modelmill_client.inputs import packed
-from modelmill_client.progress import ProgressView, html_of
+from modelmill_client.progress import ProgressView, html_of, line_of
 from modelmill_client.quality import quality_of
 
 
-def record(status: str, snr_db: float | None = None, **fields: Any) -> dict[str, Any]:
-    summary = {} if snr_db is None else {"snr_db": snr_db, "cosine": 0.99, "passed": True, "samples": 10}
+def record(status: str, snr_db: float | None = None, passed: bool = True, **fields: Any) -> dict[str, Any]:
+    summary = {} if snr_db is None else {"snr_db": snr_db, "cosine": 0.99, "passed": passed, "samples": 10}
     return {
         "job_id": "1",
         "name": "<yolo>",
@@ -33,8 +33,8 @@ def test_lines_are_written_when_something_has_changed() -> None:
         view.show(one)
     assert stream.getvalue().splitlines() == [
         "<yolo>  BIE  40 %",
-        "<yolo>  NEF  40 %  21.3 dB",
-        "<yolo>  COMPLETED  21.3 dB",
+        "<yolo>  NEF  40 %  21.3 dB  passed",
+        "<yolo>  COMPLETED  21.3 dB  passed",
     ]
 
 
@@ -42,7 +42,18 @@ def test_a_notebook_shows_it_without_trusting_its_name() -> None:
     text = html_of(record("COMPLETED", 21.26))
     assert "&lt;yolo&gt;" in text
     assert "21.3 dB" in text
+    assert "passed" in text
     assert Job(None, record("BIE"))._repr_html_().count("<svg") == 0  # type: ignore[arg-type]  # nothing is measured yet
+
+
+def test_a_notebook_draws_the_verdict_of_the_service() -> None:
+    """A mean above the rule does not pass if one picture is too bad, and some jobs have another rule."""
+    passed, missed = record("COMPLETED", 15.0), record("COMPLETED", 21.0, passed=False)
+    passed["stages"]["bie"]["summary"]["rule_db"] = 12.0
+    assert "required: 12 dB" in html_of(passed) and "#2a7" in html_of(passed)
+    text = html_of(missed)
+    assert "below the rule" in text and "#c60" in text and "required: 20 dB" in text
+    assert line_of(missed) == "<yolo>  COMPLETED  21.0 dB  below the rule"
 
 
 def test_quality_is_false_until_it_is_measured() -> None:

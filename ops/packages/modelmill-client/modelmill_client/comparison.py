@@ -16,11 +16,14 @@ class Comparison:
     """Those that differ, by their path: `quantization.method`."""
     measures: dict[str, list[Any]]
     """Of the quantized model beside the original: `snr_db`, `cosine`, `passed`, …"""
+    names: list[str]
+    """Of the jobs; the beginning of its id for one without a name."""
 
     def _repr_html_(self) -> str:
         rows = [*self.options.items(), *self.measures.items()]
+        jobs = "".join(f"<th>{escape(name)}</th>" for name in self.names)
         cells = "".join(f"<tr><th>{escape(name)}</th>{_cells(values)}</tr>" for name, values in rows)
-        return f"<table>{cells}</table>"
+        return f"<table><tr><th></th>{jobs}</tr>{cells}</table>"
 
 
 def compare_records(records: Sequence[Mapping[str, Any]]) -> Comparison:
@@ -30,6 +33,7 @@ def compare_records(records: Sequence[Mapping[str, Any]]) -> Comparison:
     return Comparison(
         {name: values for name, values in options.items() if any(value != values[0] for value in values)},
         _by_name(measures),
+        [str(record.get("name") or record["job_id"][:8]) for record in records],
     )
 
 

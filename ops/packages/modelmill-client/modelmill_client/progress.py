@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from modelmill_client.quality import quality_of
+from modelmill_client.quality import Quality, quality_of
 
 FINISHED = ("COMPLETED", "FAILED")
 SCALE_DB = 60.0
 """The right end of the drawing of a signal-to-noise ratio."""
-RULE_DB = 10.0
+VERDICTS = {True: "passed", False: "below the rule"}
 
 
 def line_of(record: Mapping[str, Any]) -> str:
@@ -20,37 +20,42 @@ def line_of(record: Mapping[str, Any]) -> str:
     parts = [str(record.get("name") or record.get("job_id", "")), str(record.get("status", ""))]
     if record.get("status") not in FINISHED:
         parts.append(f"{record.get('progress', 0)} %")
-    worst = quality_of(record).worst
-    if worst is not None:
-        parts.append(f"{worst:.1f} dB")
+    quality = quality_of(record)
+    if quality.worst is not None:
+        parts.append(f"{quality.worst:.1f} dB")
+    if quality.passed is not None:
+        parts.append(VERDICTS[quality.passed])
     if record.get("error"):
         parts.append(str(record["error"].get("reason", "")))
     return "  ".join(parts)
 
 
 def html_of(record: Mapping[str, Any]) -> str:
-    """A job as a notebook shows it: its state, how far it is, and the worst output on a scale."""
+    """A job as a notebook shows it: its state, how far it is, its verdict, and the worst output on a scale."""
     name = html.escape(str(record.get("name") or record.get("job_id", "")))
     status = html.escape(str(record.get("status", "")))
     percent = 100 if record.get("status") == "COMPLETED" else int(record.get("progress") or 0)
-    worst = quality_of(record).worst
-    drawing = "" if worst is None else _scale(worst)
+    quality = quality_of(record)
+    verdict = "" if quality.passed is None else VERDICTS[quality.passed]
+    drawing = "" if quality.worst is None else _scale(quality.worst, quality)
     error = record.get("error") or {}
     reason = html.escape(f"{error.get('reason', '')} {error.get('hint', '')}".strip())
     why = f"<div>{reason}</div>" if reason else ""
     bar = f'<progress max="100" value="{percent}" aria-label="progress"></progress>'
-    return f"<div><strong>{name}</strong> {status} {bar} {drawing}{why}</div>"
+    return f"<div><strong>{name}</strong> {status} {bar} {drawing} {verdict}{why}</div>"
 
 
-def _scale(decibels: float) -> str:
+def _scale(decibels: float, quality: Quality) -> str:
+    """The worst output as a bar in the color of the verdict, and the rule as a line across it."""
     width = 160
     at = width * max(0.0, min(1.0, decibels / SCALE_DB))
-    rule = width * RULE_DB / SCALE_DB
-    label = f"worst output: {decibels:.1f} dB"
+    rule = width * max(0.0, min(1.0, quality.rule / SCALE_DB))
+    color = "#c60" if quality.passed is False else "#2a7"
+    label = f"worst output: {decibels:.1f} dB, required: {quality.rule:g} dB"
     return (
         f'<svg width="{width + 70}" height="16" role="img" aria-label="{label}">'
         f'<rect x="0" y="5" width="{width}" height="6" fill="#8884"/>'
-        f'<rect x="0" y="5" width="{at:.1f}" height="6" fill="{"#2a7" if decibels >= RULE_DB else "#c60"}"/>'
+        f'<rect x="0" y="5" width="{at:.1f}" height="6" fill="{color}"/>'
         f'<line x1="{rule:.1f}" y1="2" x2="{rule:.1f}" y2="14" stroke="currentColor"/>'
         f'<text x="{width + 6}" y="12" font-size="11" fill="currentColor">{decibels:.1f} dB</text></svg>'
     )

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+RULE_DB = 20.0
+"""The vendor's rule, which holds unless a job names another."""
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -17,6 +20,8 @@ class Quality:
     """Does it keep the rule of its toolchain? None where that was not measured."""
     samples: int
     """On how many samples it was measured."""
+    rule: float = RULE_DB
+    """What the verdict requires of every output, dB."""
 
     def __bool__(self) -> bool:
         return self.worst is not None
@@ -30,5 +35,9 @@ def quality_of(record: Mapping[str, Any]) -> Quality:
     """Of a job's record."""
     summary = ((record.get("stages") or {}).get("bie") or {}).get("summary") or {}
     return Quality(
-        summary.get("snr_db"), summary.get("cosine"), summary.get("passed"), int(summary.get("samples") or 0)
+        summary.get("snr_db"),
+        summary.get("cosine"),
+        summary.get("passed"),
+        int(summary.get("samples") or 0),
+        float(summary.get("rule_db", RULE_DB)),
     )

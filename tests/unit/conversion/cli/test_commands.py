@@ -281,6 +281,8 @@ def test_a_queued_stage_says_how_many_are_ahead():
 
 def test_a_running_stage_says_what_it_does():
     assert stage_text(record(state="RUNNING", message="calibrating 3/14"), "bie") == "calibrating 3/14"
+    reused = record(state="DONE", reused_from="9fde157e-fc86-49e8-8bf1-1215ae570cff", saved_s=840.0)
+    assert stage_text(reused, "bie") == "reused from job 9fde157e, saved 14 min"
 
 
 def test_without_a_terminal_counting_up_is_not_worth_a_line(capsys):
