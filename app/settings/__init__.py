@@ -6,6 +6,11 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import SettingsError
+
+from app.kit.errors import BadInput
 from app.kit.web.state import FromContainer
 from app.settings.connections import ExchangeSettings, NotificationSettings
 from app.settings.conversion import ConversionSettings
@@ -37,14 +42,30 @@ class Settings(
     """
 
 
+CONSEQUENCE = "default_factory_not_called"
+"""The kind of a problem of a setting whose default depends on another one, which is not valid."""
+HINT = "docs/configuration.md describes every setting."
 settings_of = FromContainer[Settings]("settings")
 """Returns the settings of the application that handles a request."""
 
 
 @lru_cache(maxsize=1)
 def load_settings() -> Settings:
-    """Settings from the environment, read once per process."""
-    return Settings(_secrets_dir=os.environ.get("MODELMILL_SECRETS_DIR"))
+    """Settings from the environment, read once per process. Raises BadInput, which names what is not valid."""
+    try:
+        return Settings(_secrets_dir=os.environ.get("MODELMILL_SECRETS_DIR"))
+    except ValidationError as error:
+        problems = [_sentence(problem) for problem in error.errors() if problem["type"] != CONSEQUENCE]
+        raise BadInput("; ".join(problems), hint=HINT) from error
+    except SettingsError as error:  # it names the field, and not the environment's variable
+        name = str(error).partition('"')[2].partition('"')[0].upper()
+        raise BadInput(f"MODELMILL_{name} is not valid JSON", hint=HINT) from error
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    """Begins with the name of the variable, unless several do not fit together."""
+    variable = f"MODELMILL_{problem['loc'][0]}: ".upper() if problem["loc"] else ""
+    return variable + problem["msg"].removeprefix("Value error, ")
 
 
 def secret_files() -> dict[str, str]:
