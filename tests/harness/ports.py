@@ -8,8 +8,8 @@ import socket
 FIRST, LAST = 20_000, 32_000
 """Outside of the range from which Linux takes the ports of clients, by lot."""
 
-_reserved: dict[int, socket.socket] = {}
-"""Port → the socket whose name says that it is taken, until this process ends."""
+_reserved: dict[int, int] = {}
+"""Port → the descriptor of the socket whose name says that it is taken, until this process ends."""
 
 
 def free_port() -> int:
@@ -36,5 +36,5 @@ def _reserve(port: int) -> bool:
     except OSError:
         name.close()
         return False
-    _reserved[port] = name
+    _reserved[port] = name.detach()
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -19,6 +20,6 @@ def test_a_port_is_given_once_and_is_free_again_when_its_process_has_ended() -> 
     port = ports.free_port()
     assert not ports._reserve(port)
     assert not reserves(port)
-    ports._reserved.pop(port).close()
+    os.close(ports._reserved.pop(port))
     assert reserves(port)
     assert ports._reserve(port)
