@@ -31,6 +31,7 @@ def of(demonstrations: Demonstrations, name: DemoName) -> DemoView:
     return next(view for view in demonstrations.views() if view.name is name)
 
 
+@pytest.mark.slow
 def test_one_that_cannot_go_on_has_failed_and_says_why_to_open_pages_too_and_the_others_are_off(tmp_path: Path) -> None:
     states: list[DemoState] = []
     own = Demonstrations(

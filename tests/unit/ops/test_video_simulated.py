@@ -7,6 +7,7 @@ import pytest
 from ops.benchmarks import video_simulated
 
 
+@pytest.mark.slow
 def test_the_table_has_the_policy_beside_the_best_fixed_plan_in_hindsight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(video_simulated, "RATES", (24.0,))
     monkeypatch.setattr(video_simulated, "NODES", {"a weak edge": video_simulated.NODES["a weak edge"]})

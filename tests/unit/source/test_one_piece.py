@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests.harness.source_trees import nodes, source_trees
 
 NESTED = {
@@ -27,6 +29,7 @@ def test_json_from_outside_is_read_by_the_kit() -> None:
     assert handlers == NESTED, "read_json of kit/text/untrusted_json raises one kind of error"
 
 
+@pytest.mark.slow
 def test_tests_wait_for_a_condition_with_one_function() -> None:
     others = [
         f"{path}:{function.lineno}"

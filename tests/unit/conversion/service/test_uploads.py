@@ -128,6 +128,7 @@ def weights_inside(uploads: Uploads, key: str) -> bool:
     return model.graph.initializer[0].raw_data == small.conv().graph.initializer[0].raw_data
 
 
+@pytest.mark.slow
 def test_a_model_and_the_file_of_its_weights_become_one_model(roomy: Uploads, tmp_path: Path) -> None:
     graph, weights = small.split(tmp_path)
     upload_id = roomy.begin("somebody")
@@ -143,6 +144,7 @@ def test_a_model_and_the_file_of_its_weights_become_one_model(roomy: Uploads, tm
     assert roomy.merge(upload_id) is None and roomy.places(upload_id) == []
 
 
+@pytest.mark.slow
 def test_a_zip_of_a_model_becomes_the_model_and_another_zip_stays(roomy: Uploads, tmp_path: Path) -> None:
     graph, weights = small.split(tmp_path)
     for files, is_merged in (

@@ -123,12 +123,14 @@ def hundred(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_of_a_folder_every_hard_sample_is_answered_by_a_cloud_that_answers(hundred: Path, big_model: BigModel) -> None:
     with streaming(hundred, big_model, "CloudOnly", deadline_s=LONG_S) as joint:
         until(lambda: joint.tally().uploaded == 100)
         assert (joint.tally().inferences, joint.tally().fallback) == (100, 0)
 
 
+@pytest.mark.slow
 def test_the_deadline_of_a_sample_that_waited_begins_when_it_is_sent(
     hundred: Path, big_model: BigModel, cloud: Cloud
 ) -> None:

@@ -197,6 +197,7 @@ def test_only_one_at_a_time_changes_an_account(homes: Homes) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_users_from_before_there_were_homes_get_theirs(database: Database, homes: Homes) -> None:
     move(database, MIGRATIONS, "0001")
     columns = [sa.column(name) for name in ("name", "role", "is_enabled", "quota_bytes", "created_at")]

@@ -203,6 +203,7 @@ def test_a_crash_between_deleting_and_its_record_is_caught_up_with(
     assert homes.folders.times("alice") == []
 
 
+@pytest.mark.slow
 def test_two_passes_at_once_move_and_delete_each_folder_once(homes: Homes, home: Path, database: Database) -> None:
     for number in range(120):
         job(homes, f"run-{number}")

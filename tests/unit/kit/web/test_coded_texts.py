@@ -100,6 +100,7 @@ def written_in(value: ast.expr) -> str:
     return value.value if isinstance(value, ast.Constant) else ""
 
 
+@pytest.mark.slow
 def test_what_errors_advise_is_translated_also_with_facts() -> None:
     known, forms = catalogue(CHINESE), forms_of(CHINESE)
     texts = {hint for hint in hints() if hint}

@@ -89,6 +89,7 @@ def test_two_catalogues_do_not_contradict_each_other() -> None:
                     assert seen.setdefault(key, message.string) == message.string, f"{path.name}: {key}"
 
 
+@pytest.mark.slow
 def test_a_translation_is_of_a_text_that_there_is() -> None:
     """Whatever of it is written in another case or broken into lines; texts with a context follow codes and forms."""
 
@@ -121,6 +122,7 @@ def test_a_translation_keeps_the_placeholders_of_its_text() -> None:
             assert set(names.findall(given)) == set(names.findall(source)), message.id
 
 
+@pytest.mark.slow
 def test_every_template_compiles(parsed: dict[str, nodes.Template]) -> None:
     made, wrong = environment("en"), dict[str, str]()
     for name, template in parsed.items():

@@ -144,6 +144,7 @@ def test_what_a_disabled_user_has_in_the_line_keeps_its_place_and_halts_nobody(b
     assert bench.state("two") is State.SUBMITTED
 
 
+@pytest.mark.slow
 def test_a_tick_over_a_long_line_writes_only_what_changed(
     bench: Bench, database: Database, ray: ScriptedRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_an_edge_that_is_late_again_and_again_is_left_for_nodes_that_are_as_good
     assert {nodes for at, nodes in ran.used if 30 < at < 60} == {frozenset({"cloud0"})}
 
 
+@pytest.mark.slow
 def test_a_link_that_falls_is_left_on_the_first_report_of_it_and_a_risen_one_is_used_again() -> None:
     """At most half of the violations of the best fixed plan that is as good and processes as many frames."""
     job = SimulatedJob(_stepped, hi=HI, seconds=SECONDS, opening_s=0.1, is_told=True, noise=0.3)

@@ -177,6 +177,7 @@ def test_what_is_as_good_as_8_bits_can_be_ends_the_search_at_once(monkeypatch: p
     assert [one["name"] for one in searched("snr>=20").search["candidates"]] == ["int8 minmax"]
 
 
+@pytest.mark.slow
 def test_the_first_layer_that_misses_the_goal_is_told_with_its_pictures_and_channels() -> None:
     bad = searched("snr>=30", outlier=40.0, activation="Softplus").search["first_bad"]
     assert bad["tensor"] in ("a", "b") and bad["layer"] in ("conv1", "relu1"), "where one channel is widened"
@@ -197,6 +198,7 @@ def test_the_steps_of_a_candidate_make_it_again_without_a_search(goal: str, outl
     assert again.judgement["mean_db"] == earlier.judgement["mean_db"]
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_from_steps_that_do_not_hold_the_goal() -> None:
     first = searched("snr>=30", outlier=40.0, activation="Softplus").search
     steps = first["candidates"][first["taken"]]["steps"]
@@ -256,6 +258,7 @@ def test_a_budget_that_is_over_at_once_still_gives_a_model() -> None:
     assert run(open_session(result.model.SerializeToString(), 1), pictures(1)[0].arrays)["y"].shape == (1, 2, 12, 12)
 
 
+@pytest.mark.slow
 def test_the_same_search_takes_the_same_candidate() -> None:
     one, other = searched("snr>=30", outlier=40.0), searched("snr>=30", outlier=40.0)
     assert one.model.SerializeToString() == other.model.SerializeToString()
@@ -322,6 +325,7 @@ def test_a_goal_of_the_task_is_missed_if_the_pictures_that_report_miss_it() -> N
     assert not result.goal["is_reached"] and result.goal["reason_code"] in ("unseen_pictures", "sixteen_bits")
 
 
+@pytest.mark.slow
 def test_a_goal_of_the_task_that_unseen_pictures_miss_is_searched_for_with_more_to_spare() -> None:
     """Those that report are lost until their error is an eighth of what the goal allows the others."""
 
@@ -359,6 +363,7 @@ def test_the_fastest_stays_in_float_where_int8_is_slower(monkeypatch: pytest.Mon
     assert result.model.SerializeToString() == network().SerializeToString()
 
 
+@pytest.mark.slow
 def test_without_a_budget_of_its_own_a_search_costs_a_multiple_of_its_first_candidate() -> None:
     own, usual = (searched("snr>=89", budget_s=seconds).goal for seconds in (600.0, None))
     assert (own["budget_s"], own["is_cpu_budget"]) == (600.0, False)
