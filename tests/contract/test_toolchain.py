@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,8 +33,13 @@ class Bench:
     fill: Callable[[Path], Path]
 
 
-KNERON_FOLDER = Path(tempfile.gettempdir())
-"""Where the vendor's lock lies, which is one per machine."""
+@cache
+def lock_folder() -> Path:
+    """Where the vendor's lock lies, which is one per machine."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
 
 BENCHES = [
     Bench(
@@ -40,7 +47,7 @@ BENCHES = [
     ),
     Bench(
         ToolchainName.KNERON,
-        lambda: kneron.toolchain(KNERON_FOLDER),
+        lambda: kneron.toolchain(lock_folder()),
         kneron.options("720"),
         lambda folder: kneron.Job(folder, kneron.model(), kneron.options("720")).folder,
     ),

@@ -41,6 +41,9 @@ from tests.standins.mlflow_server import MlflowServer
 REPO = "org/detector"
 TFLITE = Path(__file__).with_name("tflite")
 """A Conv and a Dense layer, as TensorFlow 2.21's TFLiteConverter writes them: in float, and quantized to int8."""
+PROGRAM = Path(__file__).with_name("pytorch") / "conv.pt2"
+"""A Conv, as PyTorch 2.13's torch.export.save writes it."""
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="there is no PyTorch")
 
 
 @pytest.fixture
@@ -165,12 +168,10 @@ def test_a_model_in_a_bucket(settings: Settings, s3_server: S3Server) -> None:
     container.close()
 
 
+@needs_torch
 @pytest.mark.slow
-def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, str], tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    program = torch.export.export(torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 16, 16),))
-    torch.export.save(program, tmp_path / "conv.pt2")
-    hub[0].files["org/torch"] = {"conv.pt2": (tmp_path / "conv.pt2").read_bytes(), "bad.pt2": b"no program"}
+def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, str]) -> None:
+    hub[0].files["org/torch"] = {"conv.pt2": PROGRAM.read_bytes(), "bad.pt2": b"no program"}
     transfer = run(told, "hf://org/torch:conv.pt2")
     assert transfer.error is None
     onnx = pytest.importorskip("onnx")
@@ -179,16 +180,13 @@ def test_an_exported_program_becomes_an_onnx(told: Container, hub: tuple[Hub, st
     assert code == "BAD_SOURCE" and "torch.export.save" in words
 
 
+@needs_torch
 @pytest.mark.exhaustive  # fetched ones are converted above, and uploaded ones of TFLite below
-def test_an_exported_program_that_is_uploaded_becomes_an_onnx_whatever_it_is_called(
-    told: Container, tmp_path: Path
-) -> None:
-    torch, onnx = pytest.importorskip("torch"), pytest.importorskip("onnx")
-    program = torch.export.export(torch.nn.Conv2d(3, 4, 3), (torch.zeros(1, 3, 16, 16),))
-    torch.export.save(program, tmp_path / "conv.pt2")
+def test_an_exported_program_that_is_uploaded_becomes_an_onnx_whatever_it_is_called(told: Container) -> None:
+    onnx = pytest.importorskip("onnx")
     uploads = told.conversion.uploads
     upload_id = uploads.begin("alice")
-    key = uploads.store_model(upload_id, [(tmp_path / "conv.pt2").read_bytes()]).key
+    key = uploads.store_model(upload_id, [PROGRAM.read_bytes()]).key
     assert uploads.merge(upload_id) is not None
     assert [node.op_type for node in onnx.load_from_string(stored(told, key)).graph.node] == ["Conv"]
 

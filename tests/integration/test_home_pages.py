@@ -147,10 +147,10 @@ def test_a_file_is_renamed_and_moved_and_a_taken_name_is_told(web: httpx.Client,
     assert (home / "datasets/sub/three").read_text() == "1" and (home / "datasets/sub/two").read_text() == "2"
 
 
-def test_ten_thousand_files_are_gone_through_by_links(web: httpx.Client, home: Path) -> None:
+def test_a_thousand_files_are_gone_through_by_links(web: httpx.Client, home: Path) -> None:
     folder = home / "datasets/many"
     folder.mkdir()
-    for number in range(10_000):
+    for number in range(1_000):
         (folder / f"f{number:05d}").touch()
     url, pages = "/ui/data/files/datasets/many?sort=-name", 0
     seen: list[str] = []
@@ -159,7 +159,7 @@ def test_ten_thousand_files_are_gone_through_by_links(web: httpx.Client, home: P
         seen += re.findall(r'title="(f\d{5})"', page)
         match = re.search(r'rel="next" href="([^"]+)"', page) or re.search(r'href="([^"]+)" rel="next"', page)
         url, pages = html.unescape(match[1]) if match else "", pages + 1
-    assert pages == 50 and seen == [f"f{number:05d}" for number in reversed(range(10_000))]
+    assert pages == 5 and seen == [f"f{number:05d}" for number in reversed(range(1_000))]
 
 
 def test_a_text_is_shown_as_text_and_only_its_beginning(web: httpx.Client, home: Path) -> None:

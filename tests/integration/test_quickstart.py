@@ -156,10 +156,13 @@ def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """A `modelmill up` that goes on whatever the tests do to its parts."""
+    """A `modelmill up` that goes on whatever the tests do to its parts, until SIGTERM ends all of them."""
     one = Up(tmp_path_factory.mktemp("stack") / "data")
     yield one
+    one.process.terminate()
+    one.process.wait()
     one.close()
+    assert one.pids() == []
 
 
 # --- from its start to its end ------------------------------------------------------------------------
@@ -175,38 +178,29 @@ def test_once_converts_the_sample_and_leaves_no_process_behind(up, tmp_path):
     assert one.pids() == []
 
 
-def test_ctrl_c_ends_as_many_as_were_asked_for_and_nothing_else(up):
-    bystander = subprocess.Popen(["sleep", "1000"])
+def test_a_killed_supervisor_leaves_nothing_and_starts_again_in_the_same_folder_until_ctrl_c(up, tmp_path):
     one = up("--workers", "onnx=1,bie=2,nef=0")
     assert len(one.pids()) > 8
     logs = {path.name for path in (one.data_dir / "run" / "logs").iterdir()}
     assert {"web.log", "control.log", "worker-0.log", "worker-1.log"} <= logs
     assert "worker-2.log" not in logs
 
-    output = one.close()
-
-    assert one.process.returncode == 0
-    assert "Everything is stopped." in output
-    assert "Traceback" not in output
-    assert one.pids() == []
-    assert bystander.poll() is None
-    bystander.kill()
-    bystander.wait()
-
-
-def test_a_killed_supervisor_leaves_nothing_and_starts_again_in_the_same_folder_until_sigterm(up, tmp_path):
-    one = up()
-    one.wait_for("modelmill worker-0", unlike=[])
-
     one.process.kill()
     one.process.wait()
     one.wait_until_nothing_is_left()
 
+    bystander = subprocess.Popen(["sleep", "1000"])
     again = up()
     assert again.convert(tmp_path / "out").returncode == 0
-    again.process.terminate()
-    again.process.wait()
+    output = again.close()
+
+    assert again.process.returncode == 0
+    assert "Everything is stopped." in output
+    assert "Traceback" not in output
     assert again.pids() == []
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
 
 
 # --- while it runs ------------------------------------------------------------------------------------
