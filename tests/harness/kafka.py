@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.harness.ports import free_port
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 PARTITIONS = 2
 HANDSHAKE, AUTHENTICATE = 17, 36
 """API keys of Kafka."""

@@ -22,7 +22,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.harness.ports import free_port
 
 PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def require_mosquitto() -> None:

@@ -76,7 +76,7 @@ class SftpServer:
 
     def close(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0
+        assert self.process.wait(120) == 0
         self.accounts.database.close()
 
     def user(self, name: str, *, quota_bytes: int | None = None, has_key: bool = True) -> Path:
@@ -144,7 +144,7 @@ class SftpServer:
         import pexpect
 
         command, *arguments = self.command(user, *options)
-        return pexpect.spawn(command, arguments, timeout=20, encoding="utf-8")
+        return pexpect.spawn(command, arguments, timeout=120, encoding="utf-8")
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

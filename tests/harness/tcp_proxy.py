@@ -56,7 +56,7 @@ class TcpProxy:
         self._do(self._fall_silent)
 
     def _do(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        asyncio.run_coroutine_threadsafe(action(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(action(), self._loop).result(120)
 
     async def _open(self) -> None:
         self._flows.set()

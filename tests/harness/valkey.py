@@ -29,7 +29,7 @@ class Valkey:
             [*command, "--appendonly", "no", "--dir", str(self.folder)], stdout=subprocess.DEVNULL
         )
         self.client = redis.Redis(port=self.port)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             try:
                 self.client.ping()

@@ -79,7 +79,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 def played(server: RtspServer, frames: int = 3) -> list[Picture]:
     """What a viewer sees."""
     url, options = server.url(ACCOUNT, "out/door"), {"rtsp_transport": "tcp"}
-    with av.open(url, options=options, timeout=20) as container:
+    with av.open(url, options=options, timeout=120) as container:
         return [frame.to_ndarray(format="rgb24") for frame in islice(container.decode(video=0), frames)]
 
 

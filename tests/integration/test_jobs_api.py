@@ -295,7 +295,7 @@ def test_a_stream_whose_job_is_forgotten_says_so_and_ends(service: Deployment, a
 
 def test_the_head_of_an_event_stream_does_not_wait_for_the_job(api: Api, no_onnx_worker: None) -> None:
     job_id = api.start(small_model(), pngs(2))
-    answer = api.http.head(f"/jobs/{job_id}/events", timeout=20)
+    answer = api.http.head(f"/jobs/{job_id}/events", timeout=60)
     assert answer.headers["content-type"].startswith("text/event-stream")
     api.http.post(f"/jobs/{job_id}/cancel")
 

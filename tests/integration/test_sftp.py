@@ -209,9 +209,9 @@ def test_the_fingerprint_is_that_of_the_host_key(server: SftpServer, name: str, 
 def test_there_is_no_shell_and_no_forwarding(server: SftpServer, name: str, home: Path) -> None:
     options = [part for part in server.command(name)[1:-1] if part != "-P" and part != str(server.port)]
     ssh = ["ssh", "-p", str(server.port), *options, "-i", str(server.key), f"{name}@127.0.0.1"]
-    assert subprocess.run([*ssh, "id"], capture_output=True, timeout=20, check=False).stdout == b""
+    assert subprocess.run([*ssh, "id"], capture_output=True, timeout=120, check=False).stdout == b""
     forward = ["-o", "ExitOnForwardFailure=yes", "-W", f"127.0.0.1:{server.port}"]
-    done = subprocess.run([*ssh[:-1], *forward, ssh[-1]], capture_output=True, timeout=20, check=False)
+    done = subprocess.run([*ssh[:-1], *forward, ssh[-1]], capture_output=True, timeout=120, check=False)
     assert done.returncode != 0
     assert b"SSH-2.0" not in done.stdout
 

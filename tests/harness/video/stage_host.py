@@ -87,4 +87,4 @@ class VideoHost:
     def close(self) -> None:
         self.client.close()
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(120)

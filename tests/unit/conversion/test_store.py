@@ -147,7 +147,7 @@ def test_every_change_is_announced(container: Container) -> None:
         container.store.beat(record, beat(10))
         container.store.beat(record, beat(10, is_news=False))
         container.store.apply("job-1", model.failed(Stage.ONNX, now=NOW, error=JobError("onnx", "x")))
-        messages = [listener.get_message(timeout=1) for _ in range(6)]
+        messages = [listener.get_message(timeout=60) for _ in range(5)] + [listener.get_message(timeout=1)]
     assert len([m for m in messages if m and m["type"] == "message"]) == 4
 
 

@@ -63,12 +63,12 @@ def link(database: Database) -> Iterator[Link]:
         time.sleep(0.01)
     yield Link(nodes, f"ws://127.0.0.1:{port}/neptune/link/edge0/socket", token)
     server.should_exit = True
-    thread.join(20)
+    thread.join(120)
 
 
 def code_of_the_end(socket: ClientConnection) -> int:
     with pytest.raises(ConnectionClosed) as ended:
-        socket.recv(timeout=20)
+        socket.recv(timeout=120)
     assert ended.value.rcvd is not None
     return ended.value.rcvd.code
 

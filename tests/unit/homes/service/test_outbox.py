@@ -98,7 +98,7 @@ def test_word_that_is_here_before_the_transaction_is_done_waits_for_it(
     with homes.outbox.database.write() as conn:
         store.add_pending(conn, "alice", "created", None, "2026-01-01T00:00:00.000Z")
         applying.start()
-        assert has_asked.wait(10)
+        assert has_asked.wait(120)
     applying.join()
     assert "alice" in standin.users
 

@@ -175,11 +175,11 @@ def test_without_a_message_in_hand_the_call_is_made_at_once(broker: BlockingBrok
 def test_a_thread_that_works_on_no_message_leaves_nothing_to_one_that_does(broker: BlockingBroker) -> None:
     counter = Counter(broker)
     hold, begun = threading.Event(), threading.Event()
-    counter.broker.actors["count"].fn = lambda key: (begun.set(), hold.wait(10), None)[2]
+    counter.broker.actors["count"].fn = lambda key: (begun.set(), hold.wait(120), None)[2]
     broker.send("heavy", "count", message_id="a", key="a")
     with ThreadPoolExecutor() as pool:
         working = pool.submit(next, counter.consumer)
-        begun.wait(10)
+        begun.wait(120)
         counter._count("b")
         assert counter.replies == [(1, "b")]
         hold.set()

@@ -58,7 +58,7 @@ def test_who_watches_a_record_is_told_of_it(valkey: Valkey) -> None:
     with valkey.client.pubsub() as watcher:
         watcher.subscribe("nudge:video:u1", "nudge:video")
         waker.notify("video:u1", "video")
-        heard = [watcher.get_message(timeout=5) for _ in range(4)]
+        heard = [watcher.get_message(timeout=60) for _ in range(4)]
     assert [message["channel"] for message in heard if message and message["type"] == "message"] == [
         b"nudge:video:u1",
         b"nudge:video",

@@ -10,7 +10,7 @@ from app.kit.redis import change_hub
 from app.kit.redis.change_hub import ChangeHub, any_of, changed
 from tests.harness.valkey import Valkey
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @contextlib.asynccontextmanager

@@ -46,7 +46,7 @@ class Work:
             yield
         finally:
             self.is_ending = True
-            thread.join(20)
+            thread.join(120)
             self.client.close()
         assert not thread.is_alive()
 

@@ -52,7 +52,7 @@ def test_it_is_started_by_the_first_run_and_ends_once_it_is_idle(started: list[F
     sandbox.start()
     assert started == []
     run(sandbox, tmp_path)
-    assert started[0].has_ended.wait(10)
+    assert started[0].has_ended.wait(120)
     run(sandbox, tmp_path)
     assert len(started) == 2
     sandbox.close()

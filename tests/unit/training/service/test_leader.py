@@ -62,7 +62,7 @@ class Turn:
     def end(self) -> None:
         self.is_ending = True
         if self.thread.ident is not None:
-            self.thread.join(20)
+            self.thread.join(120)
             assert not self.thread.is_alive()
         self.client.close()
 
@@ -94,7 +94,7 @@ def test_a_turn_ends_with_the_minute(valkey: Valkey, turn: Callable[..., Turn]) 
     leading = turn().start()
     until(lambda: leading.ticks.count > 0)
     leading.now = LATE
-    leading.thread.join(20)
+    leading.thread.join(120)
     assert not leading.thread.is_alive()
     assert not valkey.client.exists(LEASE)
 
@@ -109,7 +109,7 @@ def test_a_pulse_that_comes_a_moment_before_its_minute_leads_through_that_minute
     early.now = LATE + timedelta(seconds=59)
     until(lambda: early.ticks.count > 20)
     early.now = LATE + timedelta(seconds=60)
-    early.thread.join(20)
+    early.thread.join(120)
     assert not early.thread.is_alive()
 
 
@@ -173,7 +173,7 @@ def test_a_leader_that_lost_its_lease_stops_between_two_deeds(
         done.append("what another does now")
 
     leading = turn(Ticks(deed)).start()
-    leading.thread.join(20)
+    leading.thread.join(120)
     assert not leading.thread.is_alive()
     assert (leading.ticks.count, done) == (1, [])
     assert valkey.client.get(LEASE) == b"another's"
@@ -223,7 +223,7 @@ def test_redis_going_away_ends_the_turn_without_an_error(own_valkey: Valkey, tur
     leading.start()
     until(lambda: leading.ticks.count > 0)
     own_valkey.kill()
-    leading.thread.join(20)
+    leading.thread.join(120)
     assert not leading.thread.is_alive()
     leading.end()
 
