@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis import Redis
 
+from app.conversion.intake.entry_points import Converter
 from app.conversion.job_index import JobIndex
 from app.conversion.service import (
     Admission,
@@ -31,6 +32,8 @@ from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
+CONVERTER = Converter("app.exchange.converters:convert")
+
 
 def open_conversion(
     settings: Settings, client: Redis, broker: BlockingBroker, objects: ObjectStore, sandbox: Sandbox, store: JobStore
@@ -45,7 +48,7 @@ def open_conversion(
     secret = settings.secret_key.get_secret_value() if settings.has_lasting_key else None
     receipts = Receipts(objects, secret=secret, public_url=settings.public_url)
     dispatch = Dispatch(store, broker, Completion(store, Descriptions(objects), receipts))
-    uploads = Uploads(settings, objects, sandbox, converter="app.exchange.converters:convert")
+    uploads = Uploads(settings, objects, sandbox, converter=CONVERTER)
     estimates = Estimates(store, broker)
     admission = Admission(settings, store, estimates)
     submissions = Submissions(settings, store, objects, sandbox, uploads, dispatch, admission)

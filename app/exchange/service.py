@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.conversion import object_keys
+from app.conversion.intake.entry_points import ConvertRequest, EntryPoint
 from app.conversion.model import JobRecord, Status
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
@@ -40,9 +41,10 @@ from app.exchange.transfer_process import run_transfer
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError
 
+_OneFormat = EntryPoint[ConvertRequest, dict[str, Any]]
 CONVERTERS = {
-    ".pt2": "app.exchange.converters.exported_program:convert",
-    ".tflite": "app.exchange.converters.tflite:convert",
+    ".pt2": _OneFormat("app.exchange.converters.exported_program:convert"),
+    ".tflite": _OneFormat("app.exchange.converters.tflite:convert"),
 }
 """Entry points of the sandbox that convert a file with this ending to ONNX."""
 EXPORTS = ("out.nef", "out.bie", "bie.json", "nef.json", "receipt.json")
@@ -184,7 +186,8 @@ class Exchange:
             return model
         into = folder / "converted.onnx"
         with aborts_refused("The model could not be converted", hint="Export it to ONNX where it was made."):
-            self._conversion.uploads.intake.run(converter, {"model": str(model), "into": str(into)}, folder)
+            request: ConvertRequest = {"model": str(model), "into": str(into)}
+            self._conversion.uploads.intake.run(converter, request, folder)
         return into
 
     def _push(self, transfer: Transfer) -> Transfer:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import object_keys
+from app.conversion.intake.entry_points import CheckModelRequest, EntryPoint
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.conversion.service.uploads import FileParts
 from app.kit.objects import ObjectStore, Stored
 
-CHECK = "app.model_registry.intake:check_brought"
+CHECK = EntryPoint[CheckModelRequest, dict[str, Any]]("app.model_registry.intake:check_brought")
 
 
 @dataclass(frozen=True)
@@ -59,5 +60,5 @@ class ModelImports:
         with aborts_refused("The model could not be checked", hint=hint), intake.folder("model-") as folder:
             path = folder / object_keys.MODEL
             self.objects.get_file(stored.key, path)
-            request = {"model": str(path), "max_bytes": self.uploads.settings.max_model_bytes}
+            request: CheckModelRequest = {"model": str(path), "max_bytes": self.uploads.settings.max_model_bytes}
             return intake.run(CHECK, request, folder)

@@ -7,20 +7,33 @@ from typing import Any
 
 import onnx
 
+from app.conversion.intake.entry_points import SubmissionRequest, SubmissionResult
 from app.conversion.intake.submission import check_submission
 from tests.harness.models import small
 
-LIMITS = {"model_bytes": 1 << 30, "images_bytes": 1 << 30, "unpacked_bytes": 1 << 30, "max_images": 1000}
+
+def request_of(model: Path, samples: Path, options: dict[str, Any] | None = None, **limits: int) -> SubmissionRequest:
+    """The check of these inputs, with a folder beside the model to unpack to.
+
+    Args:
+        limits: those that are not 1 GiB, or 1000 samples.
+    """
+    return {
+        "model": str(model),
+        "images": str(samples),
+        "unpack_to": str(model.with_name("unpacked")),
+        "options": options or {},
+        "model_bytes": limits.get("model_bytes", 1 << 30),
+        "images_bytes": limits.get("images_bytes", 1 << 30),
+        "limits": {
+            "unpacked_bytes": limits.get("unpacked_bytes", 1 << 30),
+            "max_images": limits.get("max_images", 1000),
+        },
+    }
 
 
 def submit(
     tmp_path: Path, model: onnx.ModelProto, images: Path, options: dict[str, Any] | None = None, **limits: int
-) -> dict[str, Any]:
-    request = {
-        "model": str(small.write(tmp_path / "model.onnx", model)),
-        "images": str(images),
-        "unpack_to": str(tmp_path / "unpacked"),
-        "options": options or {},
-        "limits": {**LIMITS, **limits},
-    }
+) -> SubmissionResult:
+    request = request_of(small.write(tmp_path / "model.onnx", model), images, options, **limits)
     return check_submission(request, lambda fraction, message: None)

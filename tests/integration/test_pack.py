@@ -19,6 +19,7 @@ from app.bootstrap.container import Container
 from app.conversion.options import Options
 from app.exchange.errors import NothingToExport
 from app.exchange.pack import contents
+from app.exchange.pack.requests import PackRequest
 from app.kit.objects.signed_urls import BadSignature
 from app.settings import Settings
 from tests.harness.api import Api, pngs, small_model, zipped
@@ -137,11 +138,12 @@ def test_a_chips_pack_runs_by_the_vendors_package(tmp_path: Path) -> None:
     onnx.write_bytes(small_model())
     folder.mkdir(parents=True)
     options = Options.model_validate({"toolchain": "kneron", "platform": "720"})
-    request = {
+    request: PackRequest = {
         "folder": str(folder),
         "nef": "",
         "onnx": str(onnx),
         "images": str(images),
+        "unpack_to": str(tmp_path / "work" / "unpacked"),
         "options": options.model_dump(mode="json"),
         "limits": {"max_images": 10, "unpacked_bytes": 1 << 24},
     }

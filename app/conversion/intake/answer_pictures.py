@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from app.conversion.intake.archive import extract
+from app.conversion.intake.archive import unpack
+from app.conversion.intake.entry_points import AnswersRequest, AnswersResult
 from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import FORMATS
@@ -29,25 +30,23 @@ BOXES_MOST = 60
 CLASSES_SHOWN = 5
 
 
-def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def draw_answers(request: AnswersRequest, progress: Progress) -> AnswersResult:
     """Run both models on the named pictures and write each picture as <place in names>.webp.
-
-    Args:
-        request: {"float": path of out.onnx, "int8": path of out.bie, "preprocess": as in the options, "images": path,
-            "unpack_to", "into": folders, "names": sample names, "limits": {"max_images", "unpacked_bytes"}}.
-
     Returns:
         {"problem": why nothing can be read, "" where it can; "decoder"; "is_sure": is the family certain;
         "labels"; "pictures": [{"place", "width", "height", "float", "int8"}]}. Each answer is {"boxes": [[x1, y1, x2,
         y2, score, label]] in pixels of the written picture, "keypoints": [[[x, y, score]]] for each box of a model that
         has them, "masks": [[[x, y, x, y, …]]] likewise, "classes": [[label, probability]], the most likely first}.
     """
-    folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
+    folder, into = Path(request["unpack_to"]), Path(request["into"])
     into.mkdir(parents=True, exist_ok=True)
-    extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    unpack(request)
     options = PredictorOptions(preprocess=request["preprocess"], provider=ExecutionProvider.CPU)
     try:
-        models = {name: _opened(Path(request[name]), form, options) for name, form in FORMS.items()}
+        models = {
+            "float": _opened(Path(request["float"]), Format.ONNX, options),
+            "int8": _opened(Path(request["int8"]), Format.BIE, options),
+        }
     except ModelmillError as error:
         return {"problem": error.message, "decoder": "", "is_sure": False, "labels": [], "pictures": []}
     quantized = models["int8"]
@@ -59,9 +58,6 @@ def draw_answers(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
         "labels": list(quantized.labels),
         "pictures": pictures,
     }
-
-
-FORMS = {"float": Format.ONNX, "int8": Format.BIE}
 
 
 def _opened(path: Path, form: Format, options: PredictorOptions) -> Predictor:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from app.conversion.errors import BadArchive, NoSamples, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
+from app.conversion.intake.entry_points import PackedSamples
 from app.conversion.sample_kinds import LABELS, flattened
 from app.kit.text.plain_text import reason_of
 
@@ -59,6 +60,17 @@ class Unpacked:
     """Entries of the archive that are neither samples nor labels."""
     labels: str = ""
     """Name in the folder of the file with the labels; empty if there is none."""
+
+
+def unpack(samples: PackedSamples) -> Unpacked:
+    """Unpack the samples of a request. Raises as `extract` does."""
+    limits = samples["limits"]
+    return extract(
+        Path(samples["images"]),
+        Path(samples["unpack_to"]),
+        max_files=limits["max_images"],
+        max_bytes=limits["unpacked_bytes"],
+    )
 
 
 def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpacked:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from app.conversion import object_keys
 from app.conversion.errors import BadArchive, BadModelArchive, ModelTooLarge, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.archive import write_entry
+from app.conversion.intake.entry_points import MergeRequest, MergeResult, ModelRequest, PlacesResult
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.graph import external
@@ -23,12 +23,8 @@ FILES_MAX = 20_000
 """Some exporters write a file for each weight."""
 
 
-def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
+def places(request: ModelRequest, _: Progress) -> PlacesResult:
     """List the files with the weights of a model.
-
-    Args:
-        request: {"model": path}.
-
     Returns:
         {"places": paths relative to the model}; empty for a file that is not a model, which the check of the submission
         refuses.
@@ -44,13 +40,8 @@ def places(request: dict[str, Any], _: Progress) -> dict[str, Any]:
     return {"places": external.places(path.name, model)}
 
 
-def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def merge(request: MergeRequest, progress: Progress) -> MergeResult:
     """Merge a model and its weights into one file.
-
-    Args:
-        request: {"model": path of an ONNX file or of a zip with one, "weights": path of a zip of the files beside it,
-            or "", "unpack_to": an empty folder, "into": path of the one file, "max_bytes"}.
-
     Returns:
         {"is_merged"}: false for a zip without a model, which is left as it is.
 
@@ -60,7 +51,7 @@ def merge(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     path, max_bytes, folder = Path(request["model"]), request["max_bytes"], Path(request["unpack_to"])
     progress(0.0, "unpacking")
     files: dict[str, Path] = {}
-    for number, packed in enumerate(filter(None, (request["weights"], path if zipfile.is_zipfile(path) else ""))):
+    for number, packed in enumerate(filter(None, (request["weights"], str(path) if zipfile.is_zipfile(path) else ""))):
         files |= _unpacked(Path(packed), folder / str(number), max_bytes)
     name = path.name
     if zipfile.is_zipfile(path):

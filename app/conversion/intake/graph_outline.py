@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx
 
+from app.conversion.intake.entry_points import OutlinesRequest
 from app.conversion.toolchains.base import Progress
 from app.inference.errors import InvalidModel
 
@@ -26,11 +27,8 @@ BITS = {
 }
 
 
-def outline_graphs(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def outline_graphs(request: OutlinesRequest, progress: Progress) -> dict[str, dict[str, Any]]:
     """Extract the outlines of several graphs.
-
-    Args:
-        request: {"graphs": {name: path}}.
 
     Returns:
         {name: {"nodes": [{"name", "op", "outputs", "sources": indexes of the nodes it reads from, "bits"}], "total":

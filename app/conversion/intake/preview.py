@@ -16,7 +16,15 @@ import onnx
 
 from app.conversion.errors import DynamicShape
 from app.conversion.intake import sample_measurement
-from app.conversion.intake.archive import extract
+from app.conversion.intake.archive import unpack
+from app.conversion.intake.entry_points import (
+    ModelPreviewRequest,
+    ModelPreviewResult,
+    OpenInput,
+    PicturesPreviewRequest,
+    PicturesPreviewResult,
+    Thumbnail,
+)
 from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.model_checks import check_model
 from app.conversion.intake.preprocess_recognition import recognize
@@ -34,12 +42,8 @@ LOOKED_AT_MOST = 1000
 NAMED_AT_MOST = 100
 
 
-def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def preview_model(request: ModelPreviewRequest, progress: Progress) -> ModelPreviewResult:
     """Describe a model, and what each toolchain says about it.
-
-    Args:
-        request: {"model": path, "toolchains": names, "max_bytes"}.
-
     Returns:
         graph.facts with "size_bytes"; "open_inputs": inputs whose shape must be asked for; "expects": see
         ExpectedRange; "recognition": Recognition.to_json, or None for a model that takes no pictures; "missing": chip →
@@ -70,7 +74,7 @@ def preview_model(request: dict[str, Any], progress: Progress) -> dict[str, Any]
     }
 
 
-def _open_inputs(model: onnx.ModelProto) -> list[dict[str, Any]]:
+def _open_inputs(model: onnx.ModelProto) -> list[OpenInput]:
     """Returns the inputs with axes that a submission could not settle by itself."""
     try:
         graph.fix_shapes(model, {})
@@ -91,13 +95,8 @@ def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, 
     return None
 
 
-def preview_pictures(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def preview_pictures(request: PicturesPreviewRequest, progress: Progress) -> PicturesPreviewResult:
     """Measure reference samples, and make thumbnails of some.
-
-    Args:
-        request: {"images": path, "unpack_to", "thumbs": folder, "limits": {"unpacked_bytes", "max_images"}, and, if the
-            model is known, "inputs": [{name, shape, dtype}] with fixed shapes}.
-
     Returns:
         {"count", "size_bytes", "kinds", "formats", "ignored", "unreadable", "looked_at", "pictures", "arrays",
         "thumbnails": [{"file", "name"}], "problem": an error as a dict or None}. Arrays are measured only with inputs.
@@ -105,12 +104,15 @@ def preview_pictures(request: dict[str, Any], progress: Progress) -> dict[str, A
     Raises:
         BadInput: What archive.extract raises.
     """
-    samples, limits = Path(request["images"]), request["limits"]
-    folder = Path(request["unpack_to"])
+    samples, folder = Path(request["images"]), Path(request["unpack_to"])
     progress(0.0, "unpacking")
-    unpacked = extract(samples, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
-    specs = request.get("inputs")
-    inputs = specs and [graph.TensorSpec(entry["name"], tuple(entry["shape"]), entry["dtype"]) for entry in specs]
+    unpacked = unpack(request)
+    specs = request["inputs"]
+    inputs = (
+        None
+        if specs is None
+        else [graph.TensorSpec(entry["name"], tuple(entry["shape"]), entry["dtype"]) for entry in specs]
+    )
     measured, problem = sample_measurement.measure_samples(
         folder, unpacked, inputs, LOOKED_AT_MOST, lambda done: progress(0.1 + 0.6 * done, "looking")
     )
@@ -131,9 +133,9 @@ def preview_pictures(request: dict[str, Any], progress: Progress) -> dict[str, A
     }
 
 
-def _thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[dict[str, str]]:
+def _thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[Thumbnail]:
     into.mkdir(parents=True, exist_ok=True)
-    thumbnails = []
+    thumbnails = list[Thumbnail]()
     for number, name in enumerate(sample_measurement.spread(names, THUMBNAILS)):
         target = into / f"{number}.jpg"
         try:

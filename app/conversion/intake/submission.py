@@ -12,8 +12,9 @@ import onnx
 
 from app.conversion.errors import BadLabels, SamplesTooLarge
 from app.conversion.intake import calibration_checks
-from app.conversion.intake.archive import Unpacked, extract
+from app.conversion.intake.archive import Unpacked, unpack
 from app.conversion.intake.calibration_report import INFORMS, SampleStats
+from app.conversion.intake.entry_points import SubmissionRequest, SubmissionResult
 from app.conversion.intake.model_checks import CheckedModel, check_model
 from app.conversion.intake.preprocess_recognition import Recognition, summary_of
 from app.conversion.intake.sample_measurement import measure_samples
@@ -37,14 +38,8 @@ def rehearse() -> None:
     onnx.defs.get_all_schemas()
 
 
-def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def check_submission(request: SubmissionRequest, progress: Progress) -> SubmissionResult:
     """Check model and reference samples against each other and the options.
-
-    Args:
-        request: {"model": path, "images": path of a zip, .npy, .npz or picture, "unpack_to": folder, "options": JSON of
-            Options, "is_preprocess_open": whether none was chosen, so that the recognized one may be used, "limits":
-            {"model_bytes", "images_bytes", "unpacked_bytes", "max_images"}}.
-
     Returns:
         {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored", "labeled": how many have labels},
         "warnings": [{"code", "message", "detail"}], "changes": [sentence], "recognition": Recognition.to_json with
@@ -55,20 +50,20 @@ def check_submission(request: dict[str, Any], progress: Progress) -> dict[str, A
         BadInput: One of the intake errors.
     """
     options = Options.model_validate(request["options"])
-    model, packed, limits = Path(request["model"]), Path(request["images"]), request["limits"]
-    _refuse_large(packed, limits["images_bytes"])
+    model, packed = Path(request["model"]), Path(request["images"])
+    _refuse_large(packed, request["images_bytes"])
     progress(0.0, "checking the model")
-    checked = check_model(model, options, max_bytes=limits["model_bytes"])
+    checked = check_model(model, options, max_bytes=request["model_bytes"])
     progress(0.3, "unpacking the reference samples")
     folder = Path(request["unpack_to"])
-    unpacked = extract(packed, folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    unpacked = unpack(request)
     progress(0.5, "reading the reference samples")
     recognition = checked.recognition if request.get("is_preprocess_open") and _has_pictures(unpacked) else None
     is_taken = recognition is not None and recognition.is_sure
     if recognition and is_taken:
         options = options.model_copy(update={"preprocess": recognition.preprocess})
     samples = SampleSet(folder, checked.inputs, options.preprocess, skip_damaged=options.allow_damaged_images)
-    _refuse_many(len(samples), limits["max_images"])
+    _refuse_many(len(samples), request["limits"]["max_images"])
     facts = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
     labels = _checked_labels(folder, samples)
     findings = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)

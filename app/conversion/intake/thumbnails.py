@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
-from app.conversion.intake.archive import extract
+from app.conversion.intake.archive import unpack
+from app.conversion.intake.entry_points import PictureRequest, ThumbnailsRequest, ThumbnailsResult
 from app.conversion.intake.sample_measurement import thumbnail
 from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
@@ -29,19 +30,14 @@ _IN_STACK = re.compile(r"(?P<file>.*)\[(?P<index>\d+)\]")
 ARRAY_ERRORS = (OSError, ValueError, EOFError, LookupError, MemoryError)
 
 
-def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def make_thumbnails(request: ThumbnailsRequest, progress: Progress) -> ThumbnailsResult:
     """Write <index in names>.webp for each sample that can be shown.
-
-    Args:
-        request: {"images": path, "unpack_to", "into": folders, "names": sample names, "limits": {"max_images",
-            "unpacked_bytes"}}.
-
     Returns:
         {"made": the indexes of those that have a picture}.
     """
-    folder, into, limits = Path(request["unpack_to"]), Path(request["into"]), request["limits"]
+    folder, into = Path(request["unpack_to"]), Path(request["into"])
     into.mkdir(parents=True, exist_ok=True)
-    extract(Path(request["images"]), folder, max_files=limits["max_images"], max_bytes=limits["unpacked_bytes"])
+    unpack(request)
     places = []
     for place, name in enumerate(request["names"]):
         progress(place / len(request["names"]), name)
@@ -52,12 +48,8 @@ def make_thumbnails(request: dict[str, Any], progress: Progress) -> dict[str, An
     return {"made": places}
 
 
-def make_picture(request: dict[str, Any], _: Progress) -> dict[str, Any]:
+def make_picture(request: PictureRequest, _: Progress) -> dict[str, Any]:
     """Write a small JPEG of a picture.
-
-    Args:
-        request: {"picture": path, "into": path of the JPEG}.
-
     Raises:
         BadInput: The file is not a picture.
     """

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from app.conversion.model.record import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
 
 STAGE_CODE = 4
 """Version of our own part in the stages: increment it when a stage produces different output from the same inputs."""
-CALIBRATION = "calibration_sha256"
+CALIBRATION: Final = "calibration_sha256"
 """Key of the digest of the reference samples, by names and contents, in a record's intake."""
 _PREPARED = ("preprocess", "allow_damaged_images")
 _HOST = {

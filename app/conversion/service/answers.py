@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.conversion import object_keys
+from app.conversion.intake.entry_points import DRAW_ANSWERS, AnswersRequest, AnswersResult
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import ToolchainName
 from app.conversion.service import Conversion
@@ -21,7 +22,6 @@ from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
 from app.kit.process.keyed_locks import KeyedLocks
 
-MAKE = "app.conversion.intake.answer_pictures:draw_answers"
 MEDIA_TYPE = "image/webp"
 PICTURES_MOST = 12
 FORM = 1
@@ -151,23 +151,21 @@ def _made(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> An
     return read_answers(matching)
 
 
-def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    settings = conversion.submissions.settings
-    request = {
+def _run(conversion: Conversion, record: JobRecord, folder: Path, names: Sequence[str]) -> AnswersResult:
+    intake = conversion.uploads.intake
+    request: AnswersRequest = {
         "float": str(folder / FLOAT),
         "int8": str(folder / INT8),
         "preprocess": record.options.preprocess.to_json(),
-        "images": str(folder / object_keys.IMAGES),
-        "unpack_to": str(folder / "unpacked"),
+        **intake.samples_in(folder),
         "into": str(folder / "into"),
         "names": list(names),
-        "limits": {"max_images": settings.max_images, "unpacked_bytes": settings.max_unpacked_bytes},
     }
-    return conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
+    return intake.run(DRAW_ANSWERS, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
 
 
-def read_answers(matching: dict[str, Any]) -> Answers:
-    """Reads the answer of MAKE."""
+def read_answers(matching: AnswersResult) -> Answers:
+    """Reads the result of DRAW_ANSWERS."""
     labels = matching.get("labels", [])
     pictures = tuple(
         AnsweredPicture(

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion import object_keys
+from app.conversion.intake.entry_points import OUTLINE_GRAPHS, OutlinesRequest
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.graphs import graph_files
 from app.conversion.toolchains.base import OUTPUTS
 from app.kit.objects import ObjectMissing
 
-MAKE = "app.conversion.intake.graph_outline:outline_graphs"
 FORM = 1
 """Version of the stored data; increment it when its content changes."""
 MEMORY_BYTES = 2 << 30
@@ -128,8 +128,8 @@ def _make(conversion: Conversion, record: JobRecord, required: Mapping[str, Arti
     with conversion.uploads.intake.folder("outline-") as folder:
         for name, artifact in required.items():
             objects.get_file(artifact.key, folder / name)
-        request = {"graphs": {name: str(folder / name) for name in required}}
-        made = conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
+        request: OutlinesRequest = {"graphs": {name: str(folder / name) for name in required}}
+        made = conversion.uploads.intake.run(OUTLINE_GRAPHS, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
     matching = {name: {"form": FORM, **made[name]} for name in required}
     for name, artifact in required.items():
         text = json.dumps(matching[name]).encode()

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from app.conversion import object_keys
 from app.conversion.errors import NoSamples
+from app.conversion.intake.entry_points import MAKE_PICTURE, PictureRequest
 from app.conversion.sample_kinds import KINDS, LABELS
-from app.conversion.service.intake_sandbox import IntakeSandbox
+from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.conversion.service.uploads import FileParts, FileStart, Uploads
 from app.homes.errors import FileMissing, NotAFile, PathRefused
 from app.homes.model import Entry, Kind
@@ -24,7 +25,6 @@ from app.kit.objects import Stored
 
 ARCHIVE = ".zip"
 MAX_LEVELS = 20
-MAKE_PICTURE = "app.conversion.intake.thumbnails:make_picture"
 PICTURE_BYTES_MAX = 64 << 20
 PICTURE_MEMORY_BYTES = 2 << 30
 SMALL_BYTES_MAX = 4 << 20
@@ -171,17 +171,17 @@ def small_picture(intake: IntakeSandbox, tree: ReadOnlyTree, inner: str) -> byte
     info = tree.info(inner)
     if info.kind is not Kind.FILE:
         raise NotAFile(f"{inner} is no file.", hint="Name a picture.")
+    hint = "Download it to look at it."
     if info.size_bytes > PICTURE_BYTES_MAX:
-        raise TooLarge(
-            f"Pictures above {PICTURE_BYTES_MAX >> 20} MiB are not shown.", hint="Download it to look at it."
-        )
-    with intake.folder("picture-") as folder:
+        raise TooLarge(f"Pictures above {PICTURE_BYTES_MAX >> 20} MiB are not shown.", hint=hint)
+    failure = f"{inner} cannot be shown"
+    with intake.folder("picture-") as folder, aborts_refused(failure, hint=hint):
         with (folder / "picture").open("wb") as file:
             file.writelines(tree.read(inner))
-        request = {"picture": str(folder / "picture"), "into": str(folder / "small.jpg")}
+        request: PictureRequest = {"picture": str(folder / "picture"), "into": str(folder / "small.jpg")}
         intake.run(MAKE_PICTURE, request, folder, memory_bytes=PICTURE_MEMORY_BYTES, time_s=PICTURE_TIME_S)
         with (folder / "small.jpg").open("rb") as file:
             small = file.read(SMALL_BYTES_MAX + 1)
     if len(small) > SMALL_BYTES_MAX:
-        raise BadInput(f"{inner} cannot be shown.", hint="Download it to look at it.")
+        raise BadInput(f"{failure}.", hint=hint)
     return small

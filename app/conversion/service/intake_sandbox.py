@@ -6,8 +6,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from app.conversion import object_keys
+from app.conversion.intake.entry_points import EntryPoint, PackedSamples, Request, Result
 from app.kit.errors import BadInput
 from app.kit.sandbox.errors import StageCrashed, StageOutOfDisk, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.leftovers import remove_tree
@@ -37,20 +39,29 @@ class IntakeSandbox:
         finally:
             remove_tree(folder)
 
+    def samples_in(self, folder: Path) -> PackedSamples:
+        """Returns how the packed samples in a folder are unpacked there."""
+        settings = self.settings
+        return {
+            "images": str(folder / object_keys.IMAGES),
+            "unpack_to": str(folder / "unpacked"),
+            "limits": {"max_images": settings.max_images, "unpacked_bytes": settings.max_unpacked_bytes},
+        }
+
     def run(
         self,
-        target: str,
-        request: dict[str, Any],
+        target: EntryPoint[Request, Result],
+        request: Request,
         folder: Path,
         *,
         memory_bytes: int | None = None,
         time_s: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Result:
         """Calls a function of intake in a child process.
 
         Args:
-            target: `package.module:function`.
-            request: The function's argument; plain data.
+            target: The function.
+            request: Its argument.
             folder: Where the child may write: one of `folder`.
             memory_bytes: A limit below that of the settings.
             time_s: A limit below that of the settings.
@@ -67,7 +78,7 @@ class IntakeSandbox:
             min(time_s or settings.intake_time_s, settings.intake_time_s),
             1,
         )
-        return self.sandbox.run(target, request, work_dir=folder, limits=limits).result
+        return cast(Result, self.sandbox.run(target, dict(request), work_dir=folder, limits=limits).result)
 
 
 @contextmanager

@@ -18,6 +18,14 @@ from app.conversion.errors import KeyNotFound
 from app.conversion.intake import calibration_checks
 from app.conversion.intake.calibration_checks import CalibrationTarget
 from app.conversion.intake.calibration_report import ArrayStats, Finding, PictureStats, SampleStats, UnreadableSample
+from app.conversion.intake.entry_points import (
+    PREVIEW_MODEL,
+    PREVIEW_PICTURES,
+    ModelPreviewRequest,
+    ModelPreviewResult,
+    PicturesPreviewRequest,
+    PicturesPreviewResult,
+)
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
@@ -29,8 +37,6 @@ from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
-PREVIEW_MODEL = "app.conversion.intake.preview:preview_model"
-PREVIEW_PICTURES = "app.conversion.intake.preview:preview_pictures"
 FORM = 3
 """Version of the stored previews; increment it when their content changes."""
 PREVIEW_TIME_S = 50.0
@@ -150,7 +156,7 @@ class Previews:
     def _owner(self, kind: str, source_id: str, owner: str) -> str:
         return self.uploads.owner(source_id) if kind == "upload" else self.remembered(source_id, owner).owner
 
-    def _cached(self, at: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _cached(self, at: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The stored preview, or a new one. An invalid file is stored as a result; our own failure is not."""
         try:
             stored: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
@@ -167,25 +173,22 @@ class Previews:
         self.objects.put(at, [json.dumps({"form": FORM, **facts}).encode()], content_type="application/json")
         return facts
 
-    def _preview_model(self, key: str) -> dict[str, Any]:
+    def _preview_model(self, key: str) -> ModelPreviewResult:
         with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.MODEL)
-            request = {
+            request: ModelPreviewRequest = {
                 "model": str(folder / object_keys.MODEL),
                 "toolchains": [name.value for name in self.settings.toolchains],
                 "max_bytes": self.settings.max_model_bytes,
             }
             return self.intake.run(PREVIEW_MODEL, request, folder, time_s=PREVIEW_TIME_S)
 
-    def _preview_pictures(self, key: str, inputs: list[dict[str, Any]] | None) -> dict[str, Any]:
+    def _preview_pictures(self, key: str, inputs: list[dict[str, Any]] | None) -> PicturesPreviewResult:
         with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.IMAGES)
-            limits = {"unpacked_bytes": self.settings.max_unpacked_bytes, "max_images": self.settings.max_images}
-            request = {
-                "images": str(folder / object_keys.IMAGES),
-                "unpack_to": str(folder / "unpacked"),
+            request: PicturesPreviewRequest = {
+                **self.intake.samples_in(folder),
                 "thumbs": str(folder / "thumbs"),
-                "limits": limits,
                 "inputs": inputs,
             }
             facts = self.intake.run(PREVIEW_PICTURES, request, folder, time_s=PREVIEW_TIME_S)
@@ -239,7 +242,7 @@ def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     return calibration_checks.target_of(inputs, model.expectation, certain_preprocess(model.recognition))
 
 
-def _pictures_preview(facts: dict[str, Any]) -> PicturesPreview:
+def _pictures_preview(facts: Mapping[str, Any]) -> PicturesPreview:
     measured = SampleStats(
         count=facts["count"],
         pictures=[PictureStats(**entry) for entry in facts["pictures"]],

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from app.conversion import model, object_keys
 from app.conversion.errors import KeyNotFound, ToolchainUnserved, TooManyJobs
+from app.conversion.intake.entry_points import CHECK_SUBMISSION, SubmissionRequest, SubmissionResult
 from app.conversion.metrics import JOBS_SUBMITTED
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
@@ -34,7 +35,6 @@ from app.kit.redis.records import CreateAnswer, JobLimit, OutgoingMessage
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
-CHECK = "app.conversion.intake.submission:check_submission"
 logger = logging.getLogger(__name__)
 
 
@@ -95,10 +95,11 @@ class Submissions:
         job_id = submission.job_id or str(uuid4())
         try:
             copies = self._copy_inputs(job_id, submission)
-            intake = self._check_inputs(job_id, submission.options)
-            sha256 = intake.pop("sha256")
+            checked = self._check_inputs(job_id, submission.options)
+            sha256 = checked["sha256"]
+            intake: dict[str, Any] = {name: value for name, value in checked.items() if name != "sha256"}
             inputs = {name: Artifact(info.key, info.size_bytes, sha256[name]) for name, info in copies.items()}
-            submission = _with_recognized(submission, intake.get("recognition"))
+            submission = _with_recognized(submission, checked["recognition"])
             if submission.prediction:
                 intake["prediction"] = dict(submission.prediction)
             self._keep_request(job_id, submission)
@@ -183,27 +184,22 @@ class Submissions:
         sources = {object_keys.MODEL: submission.model_key, object_keys.IMAGES: submission.quant_key}
         return {name: self.objects.copy(source, object_keys.input_(job_id, name)) for name, source in sources.items()}
 
-    def _check_inputs(self, job_id: str, options: Options) -> dict[str, Any]:
+    def _check_inputs(self, job_id: str, options: Options) -> SubmissionResult:
         """Checks the inputs in a child process, because a hostile file must not harm the web server."""
         settings = self.settings
         hint = "Check the model with onnx.checker.check_model, and send fewer or smaller reference pictures."
         with self.intake.folder("intake-") as folder, aborts_refused("The inputs could not be checked", hint=hint):
             for name in (object_keys.MODEL, object_keys.IMAGES):
                 self.objects.get_file(object_keys.input_(job_id, name), folder / name)
-            request = {
+            request: SubmissionRequest = {
+                **self.intake.samples_in(folder),
                 "model": str(folder / object_keys.MODEL),
-                "images": str(folder / object_keys.IMAGES),
-                "unpack_to": str(folder / "unpacked"),
                 "options": options.model_dump(mode="json"),
                 "is_preprocess_open": "preprocess" not in options.model_fields_set,
-                "limits": {
-                    "model_bytes": settings.max_model_bytes,
-                    "images_bytes": settings.max_images_bytes,
-                    "unpacked_bytes": settings.max_unpacked_bytes,
-                    "max_images": settings.max_images,
-                },
+                "model_bytes": settings.max_model_bytes,
+                "images_bytes": settings.max_images_bytes,
             }
-            return self.intake.run(CHECK, request, folder)
+            return self.intake.run(CHECK_SUBMISSION, request, folder)
 
     def _keep_request(self, job_id: str, submission: Submission) -> None:
         request = {

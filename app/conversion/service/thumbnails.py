@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from app.conversion import object_keys
+from app.conversion.intake.entry_points import MAKE_THUMBNAILS, ThumbnailsRequest
 from app.conversion.model import JobRecord
 from app.conversion.service import Conversion
 from app.conversion.service.quality.views import Quality
@@ -14,7 +15,6 @@ from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
 from app.kit.process.keyed_locks import KeyedLocks
 
-MAKE = "app.conversion.intake.thumbnails:make_thumbnails"
 MEMORY_BYTES = 2 << 30
 MEDIA_TYPE = "image/webp"
 
@@ -68,16 +68,10 @@ def _make(conversion: Conversion, record: JobRecord, names: list[str]) -> None:
 
 
 def _run(conversion: Conversion, folder: Path, names: list[str]) -> list[int]:
-    settings = conversion.submissions.settings
-    request = {
-        "images": str(folder / object_keys.IMAGES),
-        "unpack_to": str(folder / "unpacked"),
-        "into": str(folder / "into"),
-        "names": names,
-        "limits": {"max_images": settings.max_images, "unpacked_bytes": settings.max_unpacked_bytes},
-    }
+    intake = conversion.uploads.intake
+    request: ThumbnailsRequest = {**intake.samples_in(folder), "into": str(folder / "into"), "names": names}
     try:
-        result = conversion.uploads.intake.run(MAKE, request, folder, memory_bytes=MEMORY_BYTES)
+        result = intake.run(MAKE_THUMBNAILS, request, folder, memory_bytes=MEMORY_BYTES)
     except ModelmillError:
         return []
-    return [int(place) for place in result["made"]]
+    return [int(place) for place in result["made"]]  # they name files

@@ -16,6 +16,16 @@ from uuid import uuid4
 
 from app.conversion import object_keys
 from app.conversion.errors import ModelTooLarge, NoSamples, SamplesTooLarge
+from app.conversion.intake.entry_points import (
+    MERGE,
+    PLACES,
+    Converter,
+    EntryPoint,
+    MergeRequest,
+    ModelRequest,
+    Request,
+    Result,
+)
 from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
@@ -25,8 +35,6 @@ from app.kit.web.forms import SentFile
 from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
 
-PLACES = "app.conversion.intake.bundle:places"
-MERGE = "app.conversion.intake.bundle:merge"
 WEIGHTS = "weights.zip"
 ZIP_MARK = b"PK\x03\x04"
 TFLITE_MARK, BEGINNING = b"TFL3", 8
@@ -57,9 +65,11 @@ def parts_of(files: Iterable[SentFile]) -> Iterator[FileStart | bytes]:
 
 
 class Uploads:
-    """converter: creates an ONNX from a model of another format, in the sandbox, `module:function`; '': none."""
+    """converter: creates an ONNX from a model of another format, in the sandbox; None: none."""
 
-    def __init__(self, settings: Settings, objects: ObjectStore, sandbox: Sandbox, *, converter: str = "") -> None:
+    def __init__(
+        self, settings: Settings, objects: ObjectStore, sandbox: Sandbox, *, converter: Converter | None = None
+    ) -> None:
         self.settings = settings
         self._converter = converter
         self.objects = objects
@@ -103,8 +113,8 @@ class Uploads:
         BadInput."""
         with self.intake.folder("model-") as folder:
             self.objects.get_file(object_keys.upload(upload_id, object_keys.MODEL), folder / object_keys.MODEL)
-            places: list[str] = self._run(PLACES, {"model": str(folder / object_keys.MODEL)}, folder)["places"]
-            return places
+            request: ModelRequest = {"model": str(folder / object_keys.MODEL)}
+            return self._run(PLACES, request, folder)["places"]
 
     def merge(self, upload_id: str) -> Stored | None:
         """Creates one ONNX from a model in a zip, with external weights or in another format; None if it is one
@@ -124,7 +134,7 @@ class Uploads:
             return None
         with self.intake.folder("model-") as folder:
             self.objects.get_file(model, folder / object_keys.MODEL)
-            request = {
+            request: MergeRequest = {
                 "model": str(folder / object_keys.MODEL),
                 "weights": "",
                 "unpack_to": str(folder / "unpacked"),
@@ -142,13 +152,13 @@ class Uploads:
         self.objects.delete(weights)
         return stored
 
-    def _is_converted(self, request: dict[str, Any], folder: Path) -> bool:
-        if not self._converter:
+    def _is_converted(self, request: MergeRequest, folder: Path) -> bool:
+        if self._converter is None:
             return False
         with aborts_refused("The model could not be converted", hint="Export it to ONNX where it was made."):
             return bool(self.intake.run(self._converter, request, folder)["is_converted"])
 
-    def _run(self, target: str, request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    def _run(self, target: EntryPoint[Request, Result], request: Request, folder: Path) -> Result:
         hint = "Merge it yourself: onnx.save_model(onnx.load('model.onnx'), 'merged.onnx')."
         with aborts_refused("The model could not be put together", hint=hint):
             return self.intake.run(target, request, folder)

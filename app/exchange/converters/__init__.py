@@ -8,20 +8,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from app.conversion.intake.entry_points import ConvertRequest, ConvertResult
+
 EXPORTED_PROGRAM, TFLITE = "exported_program", "tflite"
 TFLITE_MARK, MARK_AT = b"TFL3", slice(4, 8)
 PROGRAM_MEMBERS = frozenset({"archive_format", "serialized_exported_program.json"})
 """Every .pt2 file contains one of these, whichever version of PyTorch has written it."""
 
 
-def convert(request: dict[str, Any], progress: Any) -> dict[str, Any]:
+def convert(request: ConvertRequest, progress: Any) -> ConvertResult:
     """Convert a model of a known format to ONNX, recognized by its content and not by its name.
-
-    Args:
-        request: {"model": path of the file, "into": path of the ONNX}.
-
-    Returns:
-        {"is_converted"}: false for any other file, which is left as it is.
 
     Raises:
         ModelmillError: What the module of the format raises.

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
+from app.conversion.intake.entry_points import ConvertRequest
 from app.exchange.converters.messages import first_line
 from app.exchange.errors import BadSource
 from app.kit.errors import ExtraMissing
 
 
-def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
+def convert(request: ConvertRequest, _progress: Any) -> dict[str, Any]:
     """Convert an exported program to ONNX with its weights inside.
-
-    Args:
-        request: {"model": path of the .pt2, "into": path of the ONNX}.
 
     Raises:
         BadSource: It is not one, or has an operator that ONNX lacks.

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from app.conversion.intake.entry_points import ConvertRequest
 from app.exchange.converters.messages import first_line
 from app.exchange.errors import BadSource
 from app.kit.errors import ExtraMissing
@@ -14,11 +15,8 @@ from app.kit.errors import ExtraMissing
 OPSET = 17
 
 
-def convert(request: dict[str, Any], _progress: Any) -> dict[str, Any]:
+def convert(request: ConvertRequest, _progress: Any) -> dict[str, Any]:
     """Convert a TFLite model to ONNX; a quantized one to the float model that it represents.
-
-    Args:
-        request: {"model": path of the .tflite, "into": path of the ONNX}.
 
     Raises:
         BadSource: It is not one, or has an operator that ONNX lacks.

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.conversion.intake.archive import extract
+from app.conversion.intake.archive import unpack
 from app.conversion.options import Options
 from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains.samples import InputSpec, SampleSet
 from app.exchange.pack import files
+from app.exchange.pack.requests import PackRequest
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.errors import ModelUnusable
 from app.inference.picture_codec import decode
@@ -37,29 +38,18 @@ Array = npt.NDArray[Any]
 RunModel = Any
 
 
-def build(request: dict[str, Any], progress: Any) -> dict[str, Any]:
+def build(request: PackRequest, progress: Any) -> dict[str, Any]:
     """Create everything but the NEF and pack.json.
-
-    Args:
-        request: {"folder": where, "nef": path, "onnx": path of the float model, "images": path of the packed samples,
-            "options": Options as JSON, "limits": {"max_images", "unpacked_bytes"}}.
 
     Returns:
         {"tests": […], "decoder": {…}}, as in pack.json.
     """
     folder, options = Path(request["folder"]), Options.model_validate(request["options"])
     specs, model, share = _opened(request, is_host=options.toolchain.value == "host")
-    samples = folder.parent / "samples"
-    samples.mkdir()
-    extract(
-        Path(request["images"]),
-        samples,
-        max_files=request["limits"]["max_images"],
-        max_bytes=request["limits"]["unpacked_bytes"],
-    )
+    unpack(request)
     prepared = _preprocessing(folder, specs, options)
     tests, limits = [], _Limits(_level(options, specs[0].dtype), share)
-    for number, (arrays, picture) in enumerate(_samples(samples, specs, options, prepared)):
+    for number, (arrays, picture) in enumerate(_samples(Path(request["unpack_to"]), specs, options, prepared)):
         tests.append(_test(folder, number, arrays, picture, model(arrays), limits))
         progress(number / TESTS, "testing")
     for name in NEEDED:
@@ -69,7 +59,7 @@ def build(request: dict[str, Any], progress: Any) -> dict[str, Any]:
     return {"tests": tests, "decoder": _decoder(folder, specs, {name: outputs[name] for name in outputs})}
 
 
-def _opened(request: Mapping[str, Any], *, is_host: bool) -> tuple[list[Any], RunModel, float]:
+def _opened(request: PackRequest, *, is_host: bool) -> tuple[list[Any], RunModel, float]:
     """Opens the model.
 
     Returns:

@@ -16,14 +16,16 @@ from typing import Any
 import redis
 
 from app.conversion import object_keys
+from app.conversion.intake.entry_points import EntryPoint
 from app.conversion.model import JobRecord, Stage, Status
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.exchange.errors import NothingToExport
+from app.exchange.pack.requests import PackRequest
 from app.kit.objects.signed_urls import sign, verify
 from app.settings import Settings
 
-BUILD = "app.exchange.pack.contents:build"
+BUILD = EntryPoint[PackRequest, dict[str, Any]]("app.exchange.pack.contents:build")
 METHOD = "PACK"
 """Purpose for which tokens are signed, so that they give access to nothing else."""
 KEPT = 100
@@ -123,22 +125,20 @@ class Packs:
         """Creates everything else in the sandbox, and returns its entries of the manifest."""
         get = self._conversion.jobs.objects.get_file
         get(record.artifacts["out.nef"].key, contents / "out.nef")
-        samples = folder / object_keys.IMAGES
-        get(object_keys.input_(record.job_id, object_keys.IMAGES), samples)
+        get(object_keys.input_(record.job_id, object_keys.IMAGES), folder / object_keys.IMAGES)
         onnx = folder / "out.onnx"
         if not _is_host(record):
             get(record.artifacts["out.onnx"].key, onnx)
-        limits = {"max_images": self._settings.max_images, "unpacked_bytes": self._settings.max_unpacked_bytes}
-        request = {
+        intake = self._conversion.uploads.intake
+        request: PackRequest = {
+            **intake.samples_in(folder),
             "folder": str(contents),
             "nef": str(contents / "out.nef"),
             "onnx": str(onnx),
-            "images": str(samples),
             "options": record.options.model_dump(mode="json"),
-            "limits": limits,
         }
         with aborts_refused("The pack could not be made", hint="Download the NEF by itself."):
-            return self._conversion.uploads.intake.run(BUILD, request, folder)
+            return intake.run(BUILD, request, folder)
 
     def _manifest(self, record: JobRecord, url: str) -> dict[str, Any]:
         expires = int(time.time()) + self._settings.record_ttl_s

@@ -7,7 +7,6 @@ import hashlib
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -30,12 +29,13 @@ from app.conversion.errors import (
     UnsupportedInput,
     WrongSampleType,
 )
+from app.conversion.intake.entry_points import SubmissionResult
 from app.conversion.intake.model_checks import READS, CheckedModel, check_model
 from app.conversion.intake.submission import check_submission
 from app.conversion.options import Chip, Options, ToolchainName
 from app.inference.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
 from tests.harness.models import small
-from tests.harness.submission import LIMITS, submit
+from tests.harness.submission import request_of, submit
 
 HOST = Options()
 KNERON = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL520)
@@ -253,13 +253,7 @@ def test_a_good_submission_is_described_in_plain_data(tmp_path: Path) -> None:
 
 def test_progress_rises_to_one(tmp_path: Path) -> None:
     steps: list[float] = []
-    request = {
-        "model": str(small.write(tmp_path / "model.onnx", small.conv())),
-        "images": str(pictures(tmp_path / "quant.zip")),
-        "unpack_to": str(tmp_path / "unpacked"),
-        "options": {},
-        "limits": LIMITS,
-    }
+    request = request_of(small.write(tmp_path / "model.onnx", small.conv()), pictures(tmp_path / "quant.zip"))
     check_submission(request, lambda fraction, message: steps.append(fraction))
     assert steps == sorted(steps)
     assert (steps[0], steps[-1]) == (0.0, 1.0)
@@ -398,16 +392,9 @@ def ultraface() -> onnx.ModelProto:
     return model
 
 
-def submit_open(tmp_path: Path, model: onnx.ModelProto, images: Path, *, is_open: bool) -> dict[str, Any]:
-    request = {
-        "model": str(small.write(tmp_path / "model.onnx", model)),
-        "images": str(images),
-        "unpack_to": str(tmp_path / "unpacked"),
-        "options": {},
-        "is_preprocess_open": is_open,
-        "limits": LIMITS,
-    }
-    return check_submission(request, lambda fraction, message: None)
+def submit_open(tmp_path: Path, model: onnx.ModelProto, images: Path, *, is_open: bool) -> SubmissionResult:
+    request = request_of(small.write(tmp_path / "model.onnx", model), images)
+    return check_submission({**request, "is_preprocess_open": is_open}, lambda fraction, message: None)
 
 
 @pytest.mark.parametrize("is_open", [True, False])
