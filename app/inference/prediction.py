@@ -19,6 +19,10 @@ Picture: TypeAlias = "npt.NDArray[np.uint8]"
 """H×W×3 in RGB, or H×W in gray; 0..255."""
 
 
+ENCLOSED_DECODER = "modelmill.decoder"
+"""Key in the metadata of an ONNX file, whose value is the Python text of its own decoder."""
+MOST_DECODER_SOURCE = 1 << 18
+"""Bytes of that text."""
 OWN_DECODER = re.compile(r"[a-z][a-z0-9_-]{1,39}")
 """Names of decoders."""
 
@@ -30,6 +34,8 @@ class Decoder(StrEnum):
     """
 
     AUTO = "auto"
+    ENCLOSED = "enclosed"
+    """The one in the model's own file: see `app.inference.decoders.enclosed`."""
     CLASSIFIER = "classifier"
     ULTRAFACE = "ultraface"
     YUNET = "yunet"
@@ -71,6 +77,7 @@ class Decoder(StrEnum):
 
 _DECODER_NAMES = {
     Decoder.AUTO: "automatic",
+    Decoder.ENCLOSED: "in the model's file",
     Decoder.CLASSIFIER: "classifier",
     Decoder.ULTRAFACE: "UltraFace",
     Decoder.YUNET: "YuNet",

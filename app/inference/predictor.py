@@ -15,6 +15,7 @@ from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.base import DecodedOutputs, LineOfText
 from app.inference.decoders.class_names import BACKGROUND
 from app.inference.decoders.classifier import may_be_probabilities
+from app.inference.decoders.enclosed import EnclosedFamily
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_card import ModelCard
 from app.inference.prediction import (
@@ -145,8 +146,11 @@ class Predictor:
         return boxes if self._counting is None else tuple(box for box in boxes if box.label in self._counting)
 
     def close(self) -> None:
-        """Releases the device or the memory. Later predictions raise InferenceFailed."""
+        """Releases the device, the memory and the process of an enclosed decoder. Later predictions raise
+        InferenceFailed."""
         self._runtime.close()
+        if isinstance(self._family, EnclosedFamily):
+            self._family.close()
 
 
 def _outcome(runtime: Runtime, array: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]] | InferenceFailed:
@@ -211,6 +215,8 @@ def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: Pred
 
 def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
     named = options.decoder if options.decoder is not Decoder.AUTO else card.decoder
+    if named is Decoder.ENCLOSED or (named is Decoder.AUTO and runtime.decoder_source):
+        return _enclosed(runtime, card, options)
     # If an input's sides are open, the family's are used; its outputs' shapes may be needed to recognize the family.
     is_open = None in runtime.input.shape[1:]
     size = options.input_size
@@ -229,6 +235,26 @@ def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Pre
     labels = card.labels or runtime.labels or seen.usual_labels(ports)
     runtime, why = _batched(runtime, preparer, options.batching)
     predictor = Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
+    predictor.why = "; ".join(filter(None, (predictor.why, why)))
+    return predictor
+
+
+def _enclosed(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
+    """Opens a model with the decoder in its file, which has to read the outputs of a gray picture."""
+    family = EnclosedFamily(runtime.decoder_source)
+    try:
+        sides = options.input_size if 0 not in options.input_size else family.usual_size
+        layout = input_layout(runtime.input.shape, sides)
+        preparer = _preparer(runtime, layout, family, card, options)
+        family.find(_trial(runtime, preparer), layout.size, 1.0)
+        runtime, why = _batched(runtime, preparer, options.batching)
+        predictor = Predictor(runtime, preparer, family, card.labels or family.labels or runtime.labels, options)
+    except InferenceFailed as error:
+        family.close()
+        raise ModelUnusable(error.message, hint=error.hint) from error
+    except BaseException:
+        family.close()
+        raise
     predictor.why = "; ".join(filter(None, (predictor.why, why)))
     return predictor
 

@@ -1,5 +1,5 @@
-"""`modelmill models …`: list, add, show, versions, tag, untag, allow, shared, remove. Heavy libraries are imported by
-what needs them.
+"""`modelmill models …`: list, add, set-decoder, show, versions, tag, untag, allow, shared, remove. Heavy libraries are
+imported by what needs them.
 
 A command parses, calls the client and prints; results go to stdout, troubles to stderr.
 """
@@ -96,6 +96,18 @@ def add(
             )
     added = f"has a version {model['version']}" if new_version else "is a model now"
     print_record(model, f"{model['name']} {added}: {kind_of(model)}.", as_json=as_json)
+
+
+@commands.command("set-decoder")
+def set_decoder(
+    model: Annotated[Path, typer.Argument(metavar="ONNX", help="The model's file, which is changed.")],
+    decoder: Annotated[Path, typer.Argument(metavar="PYTHON", help="A file with a function decode.")],
+) -> None:
+    """Write a decoder of your own into an ONNX file, before it is added. Nothing of it is run here."""
+    from app.model_registry.own_decoder import store_decoder
+
+    store_decoder(_existing(model), _text(decoder, "Write the decoder as UTF-8."))
+    typer.echo(f"{model} is read by {decoder} now. Add it with: modelmill models add NAME --file {model}")
 
 
 @commands.command()
@@ -220,14 +232,18 @@ def _bring(bring: Callable[[str, Path], Json], name: str, file: Path) -> Json:
 def _existing(file: Path) -> Path:
     if file.is_file():
         return file
-    raise NotFound(f"there is no file {file}", hint="Name an ONNX model.")
+    raise NotFound(f"there is no file {file}", hint="Name an existing file.")
 
 
 def _lines(file: Path) -> list[str]:
+    return _text(file, "Write one label in each line, as UTF-8.").strip().splitlines()
+
+
+def _text(file: Path, hint: str) -> str:
     try:
-        return _existing(file).read_text().strip().splitlines()
+        return _existing(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{file} cannot be read as text", hint="Write one label in each line, as UTF-8.") from error
+        raise BadRequest(f"{file} cannot be read as text", hint=hint) from error
 
 
 def _models_table(models: list[Json]) -> Table:

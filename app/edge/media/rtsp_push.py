@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from app.edge.child_protocol import receive, send
 from app.edge.media.picture_sizes import Size
 from app.edge.media.video_writer import NO_ENCODER, VideoWriter, available_format
 from app.inference.prediction import Picture
+from app.kit.process.child_protocol import receive, send
 from app.kit.process.spawn import python_module, spawn
 
 CONNECT_S, TAKE_S = 20.0, 10.0

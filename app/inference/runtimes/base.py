@@ -57,6 +57,10 @@ class Runtime(Protocol):
     def labels(self) -> tuple[str, ...]:
         """The names of classes stored in the file itself; empty for most."""
 
+    @property
+    def decoder_source(self) -> str:
+        """The Python text of a decoder stored in the file itself; empty for most."""
+
     def run(self, array: Array) -> dict[str, Array]:
         """Returns outputs by name.
 

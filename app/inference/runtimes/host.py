@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import ExecutionProvider
+from app.inference.prediction import ENCLOSED_DECODER, ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.providers import open_by
 from app.inference.runtimes.sessions import HostModel, numeric_outputs, run
@@ -45,6 +45,7 @@ class HostRuntime:
     provider: ExecutionProvider = ExecutionProvider.CPU
     """The one that really runs it."""
     labels: tuple[str, ...] = ()
+    decoder_source: str = ""
 
     def run(self, array: Array) -> dict[str, Array]:
         runner = self._run
@@ -78,7 +79,7 @@ def open_onnx(
         raise _unusable(error) from error
     session = opened.session
     inputs = [Tensor(node.name, _shape(node.shape), _DTYPES.get(node.type, node.type)) for node in session.get_inputs()]
-    numeric = set(numeric_outputs(session))
+    numeric, metadata = set(numeric_outputs(session)), session.get_modelmeta().custom_metadata_map
     outputs = tuple(Tensor(node.name, _shape(node.shape)) for node in session.get_outputs() if node.name in numeric)
     return HostRuntime(
         f"{_version(opened.provider)} · {form}",
@@ -87,7 +88,8 @@ def open_onnx(
         outputs,
         lambda arrays: run(session, {**arrays, **size_inputs(inputs, arrays)}),
         provider=opened.provider,
-        labels=stored_labels(session.get_modelmeta().custom_metadata_map),
+        labels=stored_labels(metadata),
+        decoder_source=metadata.get(ENCLOSED_DECODER, ""),
     )
 
 

@@ -44,6 +44,7 @@ class NpuRuntime:
     why = ""
     preprocess: Mapping[str, Any] = {}
     labels: tuple[str, ...] = ()
+    decoder_source = ""
     provider = ExecutionProvider.CPU
 
     def __init__(self, kp: Any, group: Any, model: Any, chip: str) -> None:

@@ -46,6 +46,7 @@ class BatchingRuntime:
         self.outputs: tuple[Tensor, ...] = runtime.outputs
         self.preprocess: Mapping[str, Any] = runtime.preprocess
         self.labels: tuple[str, ...] = runtime.labels
+        self.decoder_source: str = runtime.decoder_source
 
     def run(self, array: Array) -> dict[str, Array]:
         entry = _Entry(array, time.monotonic())

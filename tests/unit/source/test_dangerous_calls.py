@@ -26,6 +26,8 @@ MAKERS = {"eval", "exec", "compile", "__import__"}
 MAKING_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
 FROM_NETWORK = ("edge", "inference", "nodes", "video")
 """Packages of app that may hold nothing that makes code of data."""
+CONFINED = "app/inference/enclosed_program.py"
+"""Runs the decoder in a model's file, in a process that confines itself first: nothing imports it."""
 Found = tuple[int, str]
 """Line and what is there."""
 
@@ -121,7 +123,15 @@ def test_no_source_makes_code_of_data() -> None:
     assert all(any(path.is_relative_to(folder) for path in checked) for folder in folders)
     suspects = {path: text for path, text in checked.items() if CODE_WORDS.search(text)}
     calls = {str(path): list(makers_of_code(parsed(text))) for path, text in suspects.items()}
-    assert suspects and not {path: places for path, places in calls.items() if places}
+    makers = {path for path, places in calls.items() if places}
+    assert suspects and makers == {str(REPOSITORY / CONFINED)}
+
+
+def test_the_process_that_makes_code_is_imported_by_nobody_and_confined_before_it_reads() -> None:
+    name = CONFINED.removesuffix(".py").replace("/", ".")
+    assert not [path for path, text in texts().items() if f"import {name}" in text or f"from {name}" in text]
+    text = (REPOSITORY / CONFINED).read_text()
+    assert text.index("_confine()") < text.index("receive(end)") < text.index("_loaded(")
 
 
 # --- that the search finds it ---------------------------------------------------------------------

@@ -20,7 +20,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from app.edge.child_protocol import receive, send
 from app.edge.video.stage_host.errors import StageFailed
 from app.edge.video.stages.base import SEVERAL, ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
@@ -29,6 +28,7 @@ from app.inference.picture_codec import encode
 from app.inference.prediction import Picture
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import Format, Level, configure
+from app.kit.process.child_protocol import receive, send
 from app.kit.sandbox.kernel import die_with_parent
 from app.kit.text.plain_text import OUT_OF_MEMORY, reason_of
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.edge.child_protocol import receive_async, send_async
 from app.edge.video.stage_host.errors import StageDied, StageFailed, StageHung
 from app.edge.worker_server import log_as
 from app.kit.errors import ModelmillError
+from app.kit.process.child_protocol import receive_async, send_async
 from app.kit.process.spawn import python_module
 
 OPEN_S = 60.0

@@ -1,4 +1,4 @@
-"""The protocol between the host and its children over a socket pair: a length, a JSON header, raw bytes.
+"""The protocol between a process and its children over a socket pair: a length, a JSON header, raw bytes.
 
 Both ends are ours, but models and stages of others run in a child: no message carries code, and what is no message
 ends the connection.
@@ -35,9 +35,22 @@ def send(end: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | mem
         end.sendall(blob)
 
 
-def receive(end: socket.socket) -> Message:
-    """Raises EOFError when the other end has gone, ValueError for what is no message."""
-    header, lengths = _header(_read(end, _header_length(_read(end, LENGTH.size))))
+def receive(end: socket.socket, most: int = MOST_BLOBS) -> Message:
+    """Receives a message.
+
+    Args:
+        most: bytes of header and blobs that are accepted.
+
+    Raises:
+        EOFError: The other end has gone.
+        ValueError: It is no message, or too long.
+    """
+    length = _header_length(_read(end, LENGTH.size))
+    if length > most:
+        raise ValueError(f"a header of {length} bytes")
+    header, lengths = _header(_read(end, length))
+    if sum(lengths) > most:
+        raise ValueError(f"a message of {sum(lengths)} bytes")
     return header, [memoryview(_read(end, length)) for length in lengths]
 
 

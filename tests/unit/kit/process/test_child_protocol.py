@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.edge.child_protocol import LENGTH, receive, receive_async, send
+from app.kit.process.child_protocol import LENGTH, receive, receive_async, send
 
 Ends = tuple[socket.socket, socket.socket]
 
