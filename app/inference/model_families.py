@@ -135,9 +135,16 @@ def _assignable(table: Sequence[Sequence[bool]], taken: frozenset[int] = frozens
 
 
 def _shape_fits(pattern: Sequence[Axis], shape: Shape, graph: GraphSignature) -> bool:
+    if len(pattern) == len(shape) == 2 and _is_table(shape[0], graph.input[0]) == (pattern[0] == "any"):
+        return False
     return len(pattern) == len(shape) and all(
         side is None or _axis_fits(axis, side, graph) for axis, side in zip(pattern, shape, strict=True)
     )
+
+
+def _is_table(rows: int | None, batch: int | None) -> bool:
+    """Returns whether an output of two axes is a table of one picture, in place of a row for each picture."""
+    return rows is not None and batch is not None and rows != batch
 
 
 def _axis_fits(axis: Axis, side: int, graph: GraphSignature) -> bool:

@@ -69,11 +69,20 @@ KNOWN = (
     ("rt-detr", "rgb_unit", "stretch", signature(640, (1, 300, 80), (1, 300, 4))),
     ("craft", "rgb_imagenet", "stretch", signature(640, (1, 320, 320, 2), (1, 32, 320, 320))),
     ("lprnet", "bgr_shift128", "stretch", signature(24, (1, 68, 18), width=94)),
+    ("lprnet", "bgr_shift128", "stretch", signature(24, (68, 18), width=94)),
+    ("face-landmarks", "rgb_unit", "stretch", signature(112, (None, 136))),
+    ("yolo-fastestv2", "bgr_unit", "stretch", signature(352, (605, 95))),
     ("depth", "rgb_imagenet", "stretch", signature(518, (1, 518, 518))),
     ("segmentation", "rgb_imagenet", "stretch", signature(512, (1, 19, 512, 512), operators=CONV | {"Resize"})),
     ("pose-heatmap", "rgb_imagenet", "stretch", signature(256, (1, 17, 64, 48), width=192)),
     ("vit-augreg", "rgb_imagenet", "stretch", signature(224, (1, 1000), operators=VIT)),
 )
+
+
+@pytest.mark.parametrize(("side", "classifier"), [(1, "imagenet-classifier"), (900, None)])
+def test_a_table_of_many_rows_is_no_answer_of_a_classifier(side: int, classifier: str | None) -> None:
+    family = family_table().family_of(signature(224, (side, 1000), producer="pytorch", operators=CONV))
+    assert (family and family.name) == classifier
 
 
 @pytest.mark.parametrize(("name", "preset", "resize", "graph"), KNOWN)

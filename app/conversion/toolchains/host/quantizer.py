@@ -121,8 +121,9 @@ def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
     """Asymmetric activations use all 256 levels behind a ReLU; symmetric weights are what integer kernels want.
 
     A constant of MatMul has its channels on the last axis of a matrix on the right; the quantizer always takes axis 1,
-    and the runtime refuses that for any other constant, so those are quantized per tensor. Where the opset's own
-    operators do not take float16 yet, onnxruntime's do.
+    and the runtime refuses that for any other constant, so those are quantized per tensor. So are the weights of a
+    ConvTranspose in groups, which have only the channels of one group on that axis. Where the opset's own operators do
+    not take float16 yet, onnxruntime's do.
     """
     from onnxruntime.quantization import QuantType
 
@@ -130,6 +131,7 @@ def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
     names = set(chosen.nodes)
     multiplied = [node for node in model.graph.node if node.op_type == "MatMul" and node.name in names]
     odd = {node.input[0] for node in multiplied} | {n.input[1] for n in multiplied if ranks.get(n.input[1]) != 2}
+    odd |= {n.input[1] for n in model.graph.node if n.op_type == "ConvTranspose" and _groups(n) > 1 and n.name in names}
     per_tensor = {name: [{"quant_type": QuantType.QInt8}] for name in sorted(odd) if name in ranks}
     return {
         "ActivationSymmetric": False,
@@ -137,6 +139,10 @@ def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
         "TensorQuantOverrides": per_tensor,
         "UseQDQContribOps": opset_of(model) < OPSET_FLOAT16 and has_float16(model),
     }
+
+
+def _groups(node: Any) -> int:
+    return next((int(one.i) for one in node.attribute if one.name == "group"), 1)
 
 
 def _float_type(element_type: int) -> Any:

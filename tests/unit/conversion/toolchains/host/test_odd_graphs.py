@@ -54,6 +54,16 @@ def cubic_resize_of_a_relu() -> onnx.ModelProto:
     return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, 2 * SIDE, 2 * SIDE]}, weights)
 
 
+def transposed_convolution_in_groups() -> onnx.ModelProto:
+    """Its weights have the channels of one group, its bias those of all."""
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], "conv"),
+        node("ConvTranspose", ["c", "v", "b"], ["y"], "last", group=2),
+    ]
+    weights = {"w": random_weights(8, 3, 3, 3), "v": random_weights(8, 2, 3, 3), "b": random_weights(4)}
+    return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, SIDE, SIDE]}, weights)
+
+
 def group_normalization() -> onnx.ModelProto:
     """onnx does not tell the type of what it makes."""
     nodes = [
@@ -189,6 +199,7 @@ ODD = {
     "batch of four": Odd(batch_of_four, (4, 3, SIDE, SIDE)),
     "gemm with factors": Odd(gemm_with_factors, (2, 16)),
     "cubic resize of a relu": Odd(cubic_resize_of_a_relu, lowest_db=31),
+    "transposed convolution in groups": Odd(transposed_convolution_in_groups, goal="none"),
     "group normalization": Odd(group_normalization),
     "output that is an input": Odd(passed_through),
     "sparse weight": Odd(sparse_weight, (1, 16)),
@@ -207,6 +218,7 @@ def test_an_unusual_graph_converts_and_its_report_is_right(name: str, tmp_path: 
     options = Options.model_validate({"quantization": {"goal": odd.goal}})
     report = run_all(folder, options)[Stage.BIE].report
     assert report["quantization"]["int8_nodes"] > 0
+    assert not any("per tensor" in warning for warning in report["warnings"])
     reported = {row["name"]: row["snr_db"]["mean"] for row in report["quality"]["outputs"]}
     computed = measured_apart(folder)
     assert computed == pytest.approx(reported, abs=0.1) and min(computed.values()) > odd.lowest_db
