@@ -20,6 +20,8 @@ LEVELS, VALUES = 256, 2000
 NEARER_SHARE, DARKER_SHARE = 0.35, 0.5
 """The share of each side that is enlarged to the whole picture, and the share of the brightness above black that is
 kept."""
+LEVELS_MIN = 16
+"""With fewer steps between its darkest and its brightest value, a channel does not show how fine its steps are."""
 
 
 def altered(arrays: Mapping[str, Array], alteration: str) -> dict[str, Array] | None:
@@ -72,10 +74,22 @@ def _nearer(array: Array, sides: tuple[int, int]) -> Array:
 
 
 def _darker(array: Array, sides: tuple[int, int]) -> Array:
-    """Moves values towards the darkest value of each channel."""
+    """Moves values towards the darkest value of each channel, in steps of the picture: a picture that was taken darker
+    also has only values of 8 bits, which an input in 8 bits represents exactly."""
+    channels = np.moveaxis(array, sides, (2, 3)).reshape(-1, array.shape[sides[0]], array.shape[sides[1]])
+    steps = np.expand_dims(np.array([_step_of(one.reshape(-1)) for one in channels]), (0, *sides))
     darkest = array.min(axis=sides, keepdims=True)
-    darker: Array = darkest + (array - darkest) * DARKER_SHARE
+    darker: Array = darkest + np.rint((array - darkest) * DARKER_SHARE / steps) * steps
     return darker
+
+
+def _step_of(values: Array) -> float:
+    """Returns the difference of neighboring levels of a channel."""
+    levels = np.unique(values[:: max(1, values.size // VALUES)]).astype(np.float64)
+    if levels.size < 2:
+        return 1.0
+    span, step = float(levels[-1] - levels[0]), float(np.diff(levels).min())
+    return step if span >= LEVELS_MIN * step else span / (LEVELS - 1)
 
 
 ALTERATIONS: Mapping[str, Callable[[Array, tuple[int, int]], Array]] = {"nearer": _nearer, "darker": _darker}

@@ -16,6 +16,9 @@ NEAR, STEP = 8, 3
 least STEP."""
 LEFT_LEAST = 1e-3
 """Least share of a picture's noise that remains if the tensor with the most noise is exact."""
+REST = 1e-4
+"""Share of a picture's noise that is expected to remain however many tensors have 16 bits: theirs, and of what was not
+measured."""
 
 Attempt = Callable[[int], tuple[bool, float] | None]
 
@@ -64,20 +67,57 @@ def expected_db(order: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[
     """Returns the SNR of the worst judged tensor, as mean over the pictures, with the first 0, 1, … tensors of the
     order exact.
 
-    The noise of tensors is assumed to add up, so the error of the prediction is about the same for all.
+    The noise of tensors is assumed to add up, except for a small part of it that nothing removes.
     """
     noise = np.stack([row.noise if with_own_ranges else row.usual_noise for row in order])
     left = np.cumsum(noise[::-1], axis=0)[::-1]
-    left = np.concatenate([left, noise[-1:] * LEFT_LEAST])
+    left = np.concatenate([left, np.zeros_like(noise[-1:])]) + REST * left[:1]
     values = (-10.0 * np.log10(np.maximum(left, 1e-12))).mean(axis=1).min(axis=1)
     return [float(value) for value in values]
+
+
+class Forecast:
+    """Predicts the SNR with a number of tensors in 16 bits, from what was expected and what was measured so far.
+
+    Args:
+        expected: SNR with 0, 1, … tensors in 16 bits, in dB, from what each costs alone.
+        base_db: measured SNR with 0 of them, in dB.
+    """
+
+    def __init__(self, expected: Sequence[float], base_db: float) -> None:
+        self._expected = expected
+        self._measured = {0: base_db}
+
+    def learn(self, count: int, snr_db: float) -> None:
+        """Adds a measurement."""
+        self._measured[count] = snr_db
+
+    def snr_db(self, count: int) -> float:
+        """Returns the SNR: between two measured numbers, and beyond them, the share of the expected gain that was
+        reached there; the whole gain where only 0 was measured."""
+        below = max(known for known in self._measured if known <= count)
+        above = min((known for known in self._measured if known > count), default=None)
+        before = max((known for known in self._measured if known < below), default=None)
+        gain_db = self._expected[count] - self._expected[below]
+        if above is not None:
+            share = self._share(below, above)
+        elif before is not None:
+            share = min(1.0, max(0.0, self._share(before, below)))
+        else:
+            share = 1.0
+        return self._measured[below] + share * gain_db
+
+    def _share(self, low: int, high: int) -> float:
+        """Returns the share of the expected gain between two measured numbers that was reached."""
+        gain_db = self._expected[high] - self._expected[low]
+        return (self._measured[high] - self._measured[low]) / gain_db if gain_db > 0 else 0.0
 
 
 def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt: Attempt) -> int | None:
     """Finds about the least number k ≥ 1 that suffices; None if none that was tried does.
 
-    The next number follows from the prediction and the result of the last attempt. Results need not grow with k; the
-    search ends within an eighth of the least sufficient number that was tried.
+    The next number follows from the forecast; where no number is expected to suffice, it is twice the last. Results
+    need not grow with k; the search ends within an eighth of the least sufficient number that was tried.
 
     Args:
         expected: predicted SNR with 0, 1, … tensors in 16 bits, in dB; further tensors gain nothing.
@@ -86,9 +126,9 @@ def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt:
         attempt: tries a number of them. Returns whether it suffices, and its SNR in dB; None ends the search.
     """
     count = len(expected) - 1
-    low, high, off = 0, count + 1, base_db - expected[0]
+    low, high, forecast = 0, count + 1, Forecast(expected, base_db)
     while high - low > (max(1, high // NEAR) if high <= count else 1):
-        guess = next((k for k in range(low + 1, high) if expected[k] + off >= needed_db), high - 1)
+        guess = next((k for k in range(low + 1, high) if forecast.snr_db(k) >= needed_db), 2 * low or high - 1)
         least = low + max(1, low // STEP)
         most = high - max(1, high // NEAR) if high <= count else count
         k = min(max(guess, least), max(most, low + 1))
@@ -96,6 +136,6 @@ def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt:
         if answer is None:
             break
         holds, reached_db = answer
-        off = reached_db - expected[k]
+        forecast.learn(k, reached_db)
         low, high = (low, k) if holds else (k, high)
     return high if high <= count else None

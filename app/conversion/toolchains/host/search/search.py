@@ -151,7 +151,7 @@ class _Search:
             )
             print(f"pictures that did not choose miss the goal: from now on with {spared}")
             self.trials.raise_margin(taken, margin_db)
-            if not self.trail.best.is_good:
+            if not self.trail.best.is_good or self.trail.best.choice.tensors_16:
                 self._attempt_all(self.tensors.widened())
             taken = self.trail.best
             reported = self._reported(taken)

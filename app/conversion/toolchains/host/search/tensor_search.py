@@ -151,20 +151,19 @@ class TensorSearch:
         expected += expected[-1:] * (len(order) - len(measured))
         if is_float:
             expected = expected[: 1 + int(FLOAT_SHARE * len(order))]
-        off, hardest = base.score.mean_db - expected[0], list[JudgedPicture]()
+        forecast, hardest = mixed_precision.Forecast(expected, base.score.mean_db), list[JudgedPicture]()
 
         def attempt(count: int) -> tuple[bool, float] | None:
-            nonlocal off
             if not self._budget.allows(SEARCH_SHARE):
                 return None
             try:
                 tried = self._trials.attempt(
-                    mixed_precision.widened(base.choice, order[:count], is_float=is_float), expected[count] + off
+                    mixed_precision.widened(base.choice, order[:count], is_float=is_float), forecast.snr_db(count)
                 )
             except StageFailed as error:
                 print(f"{count} tensors cannot be in 16 bits: {error.message}")
                 return None
-            off = tried.score.mean_db - expected[count]
+            forecast.learn(count, tried.score.mean_db)
             picture = tried.score.lowest_picture
             if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self._trials.needed_db:
                 hardest.append(picture)

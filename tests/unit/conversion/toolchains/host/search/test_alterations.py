@@ -32,7 +32,18 @@ def test_from_nearer_the_middle_fills_the_picture() -> None:
 
 def test_darker_halves_what_is_above_black() -> None:
     darker = only(picture(), "darker")
-    assert (darker.min(), darker.max(), darker.dtype) == (-1.0, 1.0, np.float32)
+    assert (darker.min(), darker.dtype) == (-1.0, np.float32)
+    assert darker.max() == pytest.approx(1.0, abs=4 / 255), "to a step of 8 bits between its two values"
+
+
+@pytest.mark.parametrize("brightest", [100, 255])
+def test_a_darker_picture_has_the_levels_of_its_pixels(brightest: int) -> None:
+    """An input in 8 bits represents these, and would not represent the levels between them."""
+    pixels = np.random.default_rng(1).integers(0, brightest + 1, (1, 3, SIDE, SIDE))
+    mean = np.array([103.5, 116.0, 123.0]).reshape(1, 3, 1, 1)
+    darker = only(((pixels - mean) / 57.0).astype(np.float32), "darker") * 57.0 + mean
+    np.testing.assert_allclose(darker, np.rint(darker), atol=1e-3)
+    assert abs(float(darker.max()) - brightest / 2) <= 1
 
 
 @pytest.mark.parametrize("alteration", sorted(ALTERATIONS))

@@ -227,10 +227,39 @@ def test_the_fewest_that_hold_are_met_in_a_few_tries_by_what_was_expected_of_the
     assert mixed_precision.fewest(expected[:4], 0.0, 20.0, lambda count: (False, 0.0)) is None
 
 
+def test_where_no_number_is_expected_to_suffice_twice_the_last_is_tried() -> None:
+    tried: list[int] = []
+
+    def attempt(count: int) -> tuple[bool, float]:
+        tried.append(count)
+        return count >= 130, 0.06 * count
+
+    expected = [0.25 * count for count in range(301)]
+    assert mixed_precision.fewest(expected, 0.0, 20.0, attempt) in range(130, 147)
+    assert tried[:2] == [80, 160], "the first attempt reached a quarter of what was expected"
+
+
 def test_noise_of_what_is_left_in_8_bits_adds_up() -> None:
     order = [row("first", [0.1, 0.1], [0.2, 0.2]), row("second", [0.01, 0.01], [0.01, 0.01])]
     assert mixed_precision.expected_db(order, with_own_ranges=True)[:2] == pytest.approx([9.59, 20.0], abs=0.01)
     assert mixed_precision.expected_db(order, with_own_ranges=False)[0] == pytest.approx(6.78, abs=0.01)
+
+
+def test_no_number_of_exact_tensors_is_expected_to_remove_all_noise() -> None:
+    order = [row("first", [0.1], [0.1]), row("second", [1e-9], [1e-9])]
+    assert max(mixed_precision.expected_db(order, with_own_ranges=True)) == pytest.approx(50.0, abs=0.1)
+
+
+def test_a_forecast_gains_beyond_what_was_measured_the_share_that_was_reached_before() -> None:
+    """As in a search in which 57 dB were expected and 17.5 reached."""
+    forecast = mixed_precision.Forecast([6.4, 15.1, 20.6, 26.1, 54.5], 6.4)
+    assert forecast.snr_db(2) == pytest.approx(20.6), "only what each tensor costs alone is known"
+    forecast.learn(2, 15.3)
+    forecast.learn(3, 15.9)
+    assert forecast.snr_db(4) == pytest.approx(15.9 + 0.6 / 5.5 * 28.4)
+    assert forecast.snr_db(1) == pytest.approx(6.4 + 8.9 * 8.7 / 14.2), "between two measured ones"
+    forecast.learn(3, 15.0)
+    assert forecast.snr_db(4) == 15.0, "more bits have gained nothing"
 
 
 def test_a_picture_that_is_measured_later_joins_those_before() -> None:

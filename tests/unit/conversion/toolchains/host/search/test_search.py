@@ -17,8 +17,8 @@ from app.conversion.toolchains.budget import SECONDS_LEAST, Budget
 from app.conversion.toolchains.host.bie_report import effort_line, goal_line
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantization_plan import plan
+from app.conversion.toolchains.host.search import mixed_precision, tensor_search
 from app.conversion.toolchains.host.search import search as search_module
-from app.conversion.toolchains.host.search import tensor_search
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
@@ -325,18 +325,40 @@ def test_a_goal_of_the_task_is_missed_if_the_pictures_that_report_miss_it() -> N
     assert not result.goal["is_reached"] and result.goal["reason_code"] in ("unseen_pictures", "sixteen_bits")
 
 
+class Strict(Errors):
+    """Pictures that report are lost until their error is an eighth of what the goal allows the others."""
+
+    def add(self, sample: str, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
+        share = float(abs(expected["y"] - actual["y"]).max() / abs(expected["y"]).max())
+        self.shares.append(float(share > 0.01) if sample in ("p26", "p28") else share)
+
+
+def with_more_to_spare() -> SearchResult:
+    return searched("drop<=4%", meter_of=Strict, outlier=40.0, activation="Softplus", count=30, reporting=(26, 28))
+
+
 @pytest.mark.slow
 def test_a_goal_of_the_task_that_unseen_pictures_miss_is_searched_for_with_more_to_spare() -> None:
-    """Those that report are lost until their error is an eighth of what the goal allows the others."""
-
-    class Strict(Errors):
-        def add(self, sample: str, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
-            share = float(abs(expected["y"] - actual["y"]).max() / abs(expected["y"]).max())
-            self.shares.append(float(share > 0.01) if sample in ("p26", "p28") else share)
-
-    result = searched("drop<=4%", meter_of=Strict, outlier=40.0, activation="Softplus", count=30, reporting=(26, 28))
+    result = with_more_to_spare()
     codes = [one["verdict_code"] for one in result.search["candidates"]]
     assert result.goal["is_reached"] and "below_goal_unseen" in codes and result.judgement["margin_db"] > 1
+
+
+@pytest.mark.slow
+def test_with_more_to_spare_a_candidate_is_looked_for_that_is_cheaper_than_those_that_have_been_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fewest = mixed_precision.fewest
+
+    def all_first(expected: Sequence[float], base_db: float, needed_db: float, attempt: mixed_precision.Attempt) -> Any:
+        attempt(len(expected) - 1)
+        return fewest(expected, base_db, needed_db, attempt)
+
+    usual = with_more_to_spare().search
+    monkeypatch.setattr(mixed_precision, "fewest", all_first)
+    other = with_more_to_spare().search
+    taken = [search["candidates"][search["taken"]]["tensors_16"] for search in (usual, other)]
+    assert taken[0] == taken[1]
 
 
 def test_without_a_candidate_that_holds_the_goal_of_the_task_the_one_that_loses_least_is_taken() -> None:
