@@ -14,7 +14,7 @@ from tests.harness.ports import free_port
 from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
-VIEWERS = 100
+VIEWERS = 30
 
 
 def test_viewers_of_a_killed_web_come_back_to_the_current_state(supervised: SupervisedDeployment) -> None:
