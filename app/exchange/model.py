@@ -91,7 +91,7 @@ def _url(text: str) -> Source:
 
 
 def _no_source(text: str) -> BadSource:
-    return BadSource(f"{text[:200]!r} is no source of models.", hint=f"Write {FORMS}.")
+    return BadSource(f"{text[:200]!r} is not a source of models.", hint=f"Write {FORMS}.")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def read_target(text: str) -> Target:
     experiment = text.removeprefix("mlflow://experiment/") if text.startswith("mlflow://experiment/") else ""
     if experiment and experiment.isprintable() and len(experiment) <= 200:
         return Target(Kind.RUN, text, experiment)
-    raise BadSource(f"{text[:200]!r} is nowhere that results could be pushed to.", hint=f"Write {TARGETS}.")
+    raise BadSource(f"{text[:200]!r} is not a place that results can be pushed to.", hint=f"Write {TARGETS}.")
 
 
 class TransferState(StrEnum):

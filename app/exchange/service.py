@@ -111,7 +111,7 @@ class Exchange:
         if not any(fnmatchcase(place.text, pattern) for pattern in self._targets):
             raise TargetRefused(
                 f"Results are not pushed to {place.text} here.",
-                hint="The operator allows places with MODELMILL_EXPORT_TARGETS.",
+                hint="The operator can allow places with MODELMILL_EXPORT_TARGETS.",
             )
         if registered_model and place.kind is not Kind.RUN:
             raise BadSource("Only MLflow has registered models.", hint="Leave out registered_model.")

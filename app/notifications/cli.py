@@ -114,7 +114,10 @@ def _target_line(target: dict[str, Any]) -> str:
 
 
 def _delivery_line(one: dict[str, Any]) -> str:
-    return f"{one['delivery_id']}  {one['created_at']}  {one['event_kind']:15}  {one['state']:9}  {one['problem']}"
+    problem = f"  {one['problem']}" if one["problem"] else ""
+    again = f"; again {one['due_at']}" if problem and one["state"] == "PENDING" else ""
+    words = (one["delivery_id"], one["created_at"], one["target_id"], f"{one['event_kind']:15}", one["state"])
+    return "  ".join(words) + problem + again
 
 
 def _client(context: typer.Context, url: str | None) -> NotificationsClient:

@@ -43,7 +43,7 @@ def message_text(kind: str, data: Mapping[str, Any], language: str) -> str:
 
 def _sentence(kind: str, _: Gettext) -> str:
     return {
-        EventKind.JOB_COMPLETED: _("The job %(name)s is completed."),
+        EventKind.JOB_COMPLETED: _("The job %(name)s has completed."),
         EventKind.JOB_FAILED: _("The job %(name)s has failed."),
         EventKind.TASK_SUCCEEDED: _("The training task %(name)s has succeeded."),
         EventKind.TASK_FAILED: _("The training task %(name)s has failed."),

@@ -45,7 +45,7 @@ def test_a_push_is_followed_and_what_is_refused_keeps_what_was_typed(settings: S
     with within(settings) as web:
         refused = web.post(place, data={"target": "ftp://x", "registered_model": "m"}, headers=HTML)
         assert refused.status_code == 422
-        assert "nowhere that results could be pushed to" in refused.text and 'value="ftp://x"' in refused.text
+        assert "not a place that results can be pushed to" in refused.text and 'value="ftp://x"' in refused.text
         taken = web.post(place, data={"target": "hf://org/model"}, headers=HTML, follow_redirects=False)
         assert taken.status_code == 303
         followed = web.get(taken.headers["location"], headers=HTML).text

@@ -30,8 +30,8 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
     bucket, key = source.parts["bucket"], source.parts["key"]
     if not any(fnmatchcase(bucket, pattern) for pattern in access.s3_buckets):
         raise SourceRefused(
-            f"Models are not fetched from the bucket {bucket} here.",
-            hint="The operator allows buckets with MODELMILL_SOURCE_S3_BUCKETS.",
+            f"This installation does not fetch models from the bucket {bucket}.",
+            hint="The operator can allow buckets with MODELMILL_SOURCE_S3_BUCKETS.",
         )
     scheme, _, host = access.s3_endpoint.rpartition("://")
     client = Minio(

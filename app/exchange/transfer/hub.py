@@ -40,8 +40,8 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
     repo, revision = source.parts["repo"], source.parts.get("revision")
     if not any(fnmatchcase(repo, pattern) for pattern in access.hub_repositories):
         raise SourceRefused(
-            f"Models are not fetched from the repository {repo} here.",
-            hint="The operator allows repositories with MODELMILL_SOURCE_HF_REPOSITORIES.",
+            f"This installation does not fetch models from the repository {repo}.",
+            hint="The operator can allow repositories with MODELMILL_SOURCE_HF_REPOSITORIES.",
         )
     api, errors = _api(access)
     try:
@@ -88,7 +88,7 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
             target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
         )
     except errors as error:
-        raise TransferFailed(f"{target.text} did not take the results: {_sentence(error, access)}") from error
+        raise TransferFailed(f"{target.text} did not accept the results: {_sentence(error, access)}") from error
     return f"{access.hub_endpoint.rstrip('/')}/{target.name}"
 
 

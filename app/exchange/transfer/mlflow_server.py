@@ -91,7 +91,7 @@ def push(
             _register(client, registered_model, run, facts)
         client.set_terminated(run.run_id)
     except errors as error:
-        raise TransferFailed(f"{target.text} did not take the results: {_sentence(error)}") from error
+        raise TransferFailed(f"{target.text} did not accept the results: {_sentence(error)}") from error
     return f"{access.mlflow_uri.rstrip('/')}/#/experiments/{experiment}/runs/{run.run_id}"
 
 
@@ -143,7 +143,7 @@ def _below(path: Path) -> list[Path]:
 def _client(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
     if not access.mlflow_uri:
         raise SourceRefused(
-            "No MLflow server is named here.", hint="The operator names one with MODELMILL_MLFLOW_TRACKING_URI."
+            "This installation has no MLflow server.", hint="The operator can set MODELMILL_MLFLOW_TRACKING_URI."
         )
     if access.mlflow_token:
         os.environ["MLFLOW_TRACKING_TOKEN"] = access.mlflow_token

@@ -38,8 +38,8 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
         resolved(source.text, access.urls)
     except SourceNotOffered:
         raise SourceRefused(
-            f"Models are not fetched from {urlsplit(source.text).hostname} here.",
-            hint="The operator allows addresses with MODELMILL_SOURCE_URLS; or download it and upload the file.",
+            f"This installation does not fetch models from {urlsplit(source.text).hostname}.",
+            hint="The operator can allow addresses with MODELMILL_SOURCE_URLS. Or download the model and upload it.",
         ) from None
     target = folder / (Path(urlsplit(source.text).path).name or "model.onnx")
     url = source.text

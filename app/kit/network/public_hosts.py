@@ -62,7 +62,7 @@ def check_url(url: str, allowed: Sequence[Network]) -> str:
         raise BadUrl(f"{text[:200]!r} is no address.", hint="Give one as https://example.org/hook.") from None
     if parts.scheme not in SCHEMES or not host or parts.username is not None or not text.isprintable() or " " in text:
         raise BadUrl(
-            f"{text[:200]!r} is no address that can be sent to.",
+            f"{text[:200]!r} is not an address that messages can be sent to.",
             hint="Give one that begins with https:// or http://, without a user name, as https://example.org/hook.",
         )
     require_public_host(host, allowed)
@@ -156,6 +156,6 @@ def _require_public(host: str, addresses: Sequence[Address], allowed: Sequence[N
             return address
     raise AddressRefused(
         f"{host} is an address of this machine or of its private network.",
-        hint="Only public addresses are sent to. The operator can allow networks of the installation's own with "
-        "MODELMILL_NOTIFICATION_NETWORKS.",
+        hint="Messages are sent to public addresses only. The operator can allow networks of the installation's own "
+        "with MODELMILL_NOTIFICATION_NETWORKS.",
     )

@@ -169,7 +169,7 @@ def checked_mail(address: str) -> str:
     except Exception:  # noqa: BLE001  # its parser raises IndexError and others for what is none
         is_one = False
     if not is_one:
-        raise BadAddress(f"{text[:200]!r} is no e-mail address.", hint="Give one as ada@example.org.")
+        raise BadAddress(f"{text[:200]!r} is not an e-mail address.", hint="Give one as ada@example.org.")
     return text
 
 

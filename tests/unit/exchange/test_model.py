@@ -51,7 +51,7 @@ def test_sources_are_read(text: str, kind: Kind, parts: dict[str, str], name: st
     ],
 )
 def test_what_is_no_source_is_refused_with_what_one_looks_like(text: str) -> None:
-    with pytest.raises(BadSource, match="no source of models") as refused:
+    with pytest.raises(BadSource, match="not a source of models") as refused:
         read_source(text + "\x00" if text.endswith("\n") else text)
     assert "hf://org/model" in refused.value.hint
 
@@ -63,7 +63,7 @@ def test_targets_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["hf://model", "hf://org/model:file", "mlflow://experiment/", "s3://bucket/key", "x"])
 def test_what_is_no_target_is_refused(text: str) -> None:
-    with pytest.raises(BadSource, match="nowhere that results could be pushed to"):
+    with pytest.raises(BadSource, match="not a place that results can be pushed to"):
         read_target(text)
 
 

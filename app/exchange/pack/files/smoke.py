@@ -1,11 +1,8 @@
-"""Does the model answer here as it answered where it was converted? Prints PASS, or the first output that differs.
-
-python smoke.py            run the tests of this pack python smoke.py --report   and tell the page of the job what came
-of it, with the token in pack.json
-"""
+"""Does the model answer here as it answered where it was converted? Prints PASS, or the first output that differs."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import sys
@@ -17,8 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-from preprocess import prepare
+try:
+    import numpy as np
+    from preprocess import prepare
+except ImportError as missing:
+    sys.exit(f"{missing.name} is missing: python -m pip install numpy onnxruntime")
 
 HERE = Path(__file__).parent
 PACK: dict[str, Any] = json.loads((HERE / "pack.json").read_text())
@@ -27,7 +27,14 @@ Model = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def main() -> int:
-    model = open_kneron() if PACK["toolchain"] == "kneron" else open_host()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--report", action="store_true", help="also report the result to the page of the job")
+    options = parser.parse_args()
+    try:
+        model = open_kneron() if PACK["toolchain"] == "kneron" else open_host()
+    except ImportError as error:
+        needed = "the vendor's package kp" if error.name == "kp" else f"python -m pip install {error.name}"
+        sys.exit(f"{error.name} is missing: {needed}")
     problem, times = "", []
     for test in PACK["tests"]:
         problem, took_ms = check(model, test)
@@ -35,7 +42,7 @@ def main() -> int:
         if problem:
             break
     print(f"FAIL {problem}" if problem else f"PASS {len(PACK['tests'])} tests, {np.median(times):.2f} ms each")
-    if "--report" in sys.argv[1:]:
+    if options.report:
         report(problem, float(np.median(times)))
     return 1 if problem else 0
 
@@ -123,7 +130,9 @@ def report(problem: str, latency_ms: float) -> None:
     try:
         connection.request("POST", place.path, json.dumps(body), headers)
         answer = connection.getresponse()
-        print(f"reported: {answer.status}" if answer.status < 400 else f"not taken: {answer.status} {answer.reason}")
+        print("reported" if answer.status < 400 else f"not reported: {answer.status} {answer.reason}")
+    except OSError as error:
+        print(f"not reported: {place.netloc} does not answer ({error})")
     finally:
         connection.close()
 
