@@ -13,6 +13,7 @@ from app.video.model.report import PlanResult, taken_fps
 from app.video.scheduling.backoffs import Backoffs
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
 from app.video.scheduling.lateness import Lateness, lateness_of, takes_computing
+from app.video.scheduling.plan_history import PERIODS, PlanHistory
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
 from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, others_of, place_on
 from app.video.scheduling.profile_model import ProfileModel
@@ -28,12 +29,8 @@ from app.video.scheduling.search import (
     wanted_fps,
 )
 
-PERIODS = 2
-"""In so many periods in a row another plan must have been the better one, or the plan in force late."""
 PATIENCE = 2 * PERIODS
 """In so many periods in a row a plan that sends nothing must have been late where only few of its frames were."""
-STAY_S = 10.0
-"""A plan that does well is kept at least so long, seconds."""
 BETTER = 0.008
 """Of quality, 0..1: a smaller gain is not worth a change."""
 FASTER = 1.1
@@ -42,10 +39,6 @@ FEWER_BYTES = 0.6
 """A plan that sends less than this share of the bytes is a better one."""
 QUICKER = 0.8
 """Of plans that all take too long, another must take less than this share of the last one's delay."""
-SOON_S = 15.0
-"""A plan that is late within so many seconds should not have been chosen."""
-SETTLE_S = 2.5
-"""For so long the results may be those of the plan before."""
 OFTEN_LATE_S = 0.9
 """Seconds of the last minute's video that were late at several moments: other nodes are tried that are as good."""
 ELSEWHERE_S = 60.0
@@ -80,11 +73,7 @@ _PlanInForce = tuple[VideoConf, Mapping[str, Mapping[str, object]]]
 
 
 class _Call:
-    """One call of the policy.
-
-    `turns` is remembered between calls: since when the plan is in force, in how many periods in a row it was late and
-    another was better, and the number of the plan whose results are not looked at any more.
-    """
+    """One call of the policy."""
 
     def __init__(
         self,
@@ -96,14 +85,11 @@ class _Call:
         state: dict[str, Any],
     ) -> None:
         self.dag, self.result, self.generator, self.state = dag, result, generator, state
-        self.now = float(state.get("now", 0.0))
+        now = float(state.get("now", 0.0))
         self.hi, self.floor = constraint["delay"][1], constraint["quality"]
         self.memory = PlanMemory(state)
-        self.backoffs = Backoffs(state, self.now)
-        self.turns: dict[str, Any] = state.setdefault(
-            "turns", {"since": self.now, "streak": 0, "late": 0, "changes": 0, "stale": None}
-        )
-        self.turns["since"] = min(self.turns["since"], self.now)
+        self.backoffs = Backoffs(state, now)
+        self.history = PlanHistory(state, now)
         self.reported = resources
         self.resources = self.memory.picture(resources)
         self.rows: Sequence[Measured] = state.get("profile") or ()
@@ -117,16 +103,15 @@ class _Call:
         self.backoffs.forgive_overloads({info["node"]: others_of(info) for info in self.reported.values()})
         current = assess(self.predictor.predict(*last), self._goal(), margin=1.0) if last else None
         host_stood_in = self._bar_unreachable(last)
-        urgent = self._urgent(
-            is_new_goal=self._is_new_goal(), can_stay=current is not None, host_stood_in=host_stood_in
-        )
+        is_new_goal = self.history.note_goal(self.hi, self.floor)
+        urgent = self._urgent(is_new_goal=is_new_goal, can_stay=current is not None, host_stood_in=host_stood_in)
         if current is None or urgent:
             return self._take(self._best() if last else self._first(), current, urgent)
         if (why := self._why_elsewhere(current, lateness)) and (answer := self._elsewhere(current, why)):
             return answer
         is_explained = current.sends and not current.fits and (lateness.is_late or self.has_fallen)
         patience = PERIODS if current.sends or lateness.is_many else PATIENCE
-        if is_explained or (lateness.is_severe and not self._is_settling) or self.turns["late"] >= patience:
+        if is_explained or (lateness.is_severe and not self.history.is_settling) or self.history.late >= patience:
             return self._after_late(current)
         return self._steady(current, lateness)
 
@@ -172,21 +157,17 @@ class _Call:
 
     def _look(self, last: _PlanInForce) -> Lateness:
         """Judges the results of the plan in force, and learns from them."""
-        result, turns = self.result, self.turns
+        result, history = self.result, self.history
         self.memory.forget()
         if not result or not result.get("delay"):
             return Lateness()
-        seq = result.get("plan_seq")
-        if seq is not None and turns["stale"] is not None and seq <= turns["stale"]:
+        if not history.sees(result.get("plan_seq")):
             return Lateness()
-        turns["stale"] = None
-        turns["seq"] = seq
-        lateness = lateness_of(result, self.hi, sends=is_away(last[1]), is_young=self._is_young)
-        if lateness.frames and not self._is_settling:
+        lateness = lateness_of(result, self.hi, sends=is_away(last[1]), is_young=history.is_young)
+        if lateness.frames and not history.is_settling:
             self.backoffs.note_late(lateness.frames / last[0].processed_fps)
-        turns["late"] = turns["late"] + 1 if lateness.is_late else 0
-        turns["trouble"] = turns.get("trouble", 0) + 1 if lateness.is_late else 0
-        if result.get("fallbacks", 0) or (turns["late"] == 1 and (self._is_settling or lateness.can_pass)):
+        history.note_results(is_late=lateness.is_late)
+        if result.get("fallbacks", 0) or (history.late == 1 and (history.is_settling or lateness.can_pass)):
             return lateness
         self._learn(last, result, lateness)
         return lateness
@@ -208,31 +189,9 @@ class _Call:
         self.resources = self.memory.picture(self.reported)
         predictor = self._predictor_with(self.resources)
         again, capacity = predictor.predict(*last), predictor.capacity(*last)
-        if self._is_sudden or self.memory.learn_rate(result, again, capacity, is_severe=lateness.is_severe):
+        if self.history.is_sudden or self.memory.learn_rate(result, again, capacity, is_severe=lateness.is_severe):
             return
         self.memory.learn_tail(result, self.memory.learn_delay(result, again, is_late=lateness.is_late))
-
-    @property
-    def _is_sudden(self) -> bool:
-        """Is a plan late for the first time that did well so far, or is the first? Then the delays are those of frames
-        that waited through a change, and say nothing of the plan."""
-        return bool(self.turns["trouble"] == 1 and not self._is_young)
-
-    @property
-    def _is_young(self) -> bool:
-        """Did the plan in force replace another one a short time ago?"""
-        return self.now - float(self.turns["since"]) < SOON_S and self.turns["changes"] > 1
-
-    @property
-    def _is_settling(self) -> bool:
-        """May what the plan before left in queues still show in the results?"""
-        return self.now - float(self.turns["since"]) < SETTLE_S and self.turns["changes"] > 1
-
-    def _is_new_goal(self) -> bool:
-        goal = [self.hi, self.floor]
-        is_new = bool(self.turns.get("wish", goal) != goal)
-        self.turns["wish"] = goal
-        return is_new
 
     def _best(self, resources: ResourceInfo | None = None, *, barred: frozenset[str] | None = None) -> PlanCandidate:
         """The best plan that is not barred.
@@ -301,11 +260,11 @@ class _Call:
         if lateness.is_news and not lateness.is_late and not current.sends:
             current = replace(current, in_time=True, keeps_up=True)
         is_better = best.key != current.key and self._is_clearly_better(best, current)
-        self.turns["streak"] = self.turns["streak"] + 1 if is_better else 0
-        rested = self.now - self.turns["since"] >= STAY_S
-        if self.turns["streak"] >= PERIODS and rested and not lateness.is_late:
-            return self._take(best, current, f"better for {self.turns['streak']} periods")
-        if rested and lateness.is_news and not lateness.is_late and (probe := self._probe(current)):
+        self.history.note_other(is_better=is_better)
+        is_rested = self.history.is_rested
+        if self.history.has_been_outdone and is_rested and not lateness.is_late:
+            return self._take(best, current, f"better for {self.history.streak} periods")
+        if is_rested and lateness.is_news and not lateness.is_late and (probe := self._probe(current)):
             return probe
         return self._keep(
             current, "it is late, but not for long yet" if lateness.is_late else "nothing is clearly better"
@@ -315,7 +274,7 @@ class _Call:
         """Why other nodes should be used: nobody predicts what makes frames late then. Empty: they need not."""
         if self.backoffs.late_s > OFTEN_LATE_S:
             return f"frames were late at {len(self.backoffs.moments)} moments of a minute"
-        is_ours = self._is_settling or current.sends
+        is_ours = self.history.is_settling or current.sends
         if lateness.is_many and not is_ours and self.predictor.is_host_crowded:
             return "frames were late, and others use the node"
         return ""
@@ -368,9 +327,7 @@ class _Call:
     def _take(self, candidate: PlanCandidate, current: PlanCandidate | None, why: str) -> Answer:
         if current and candidate.key == current.key:
             return self._keep(current, why)
-        self.turns.update(
-            since=self.now, streak=0, late=0, stale=self.turns.get("seq"), changes=self.turns["changes"] + 1
-        )
+        self.history.begin()
         if current and current.nodes != candidate.nodes:
             self.backoffs.moments.clear()
         self.state["reason"] = f"{self._described(candidate.prediction)} ({why})."
