@@ -10,7 +10,7 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.kit.text.untrusted_json import read_object
@@ -23,12 +23,12 @@ BLOBS = "blobs"
 Message = tuple[dict[str, Any], list[bytes | memoryview]]
 
 
-def begin_of(header: dict[str, Any], blobs: Sequence[bytes | memoryview], *, allow_nan: bool = True) -> bytes:
+def begin_of(header: Mapping[str, Any], blobs: Sequence[bytes | memoryview], *, allow_nan: bool = True) -> bytes:
     text = json.dumps({**header, BLOBS: [len(blob) for blob in blobs]}, allow_nan=allow_nan).encode()
     return LENGTH.pack(len(text)) + text
 
 
-def send(end: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | memoryview] = ()) -> None:
+def send(end: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview] = ()) -> None:
     """Raises OSError when the other end has gone, TypeError and ValueError for no JSON: then nothing is sent."""
     end.sendall(begin_of(header, blobs, allow_nan=False))
     for blob in blobs:
@@ -54,7 +54,7 @@ def receive(end: socket.socket, most: int = MOST_BLOBS) -> Message:
     return header, [memoryview(_read(end, length)) for length in lengths]
 
 
-async def send_async(end: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | memoryview]) -> None:
+async def send_async(end: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> None:
     """Raises OSError when the other end has gone."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(end, begin_of(header, blobs))

@@ -13,13 +13,23 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from app.edge.video.stage_host.child_messages import (
+    AnswerHeader,
+    CallAnswer,
+    CloseRequest,
+    FieldPictures,
+    OpenRequest,
+    RunAnswer,
+    RunRequest,
+    StageContent,
+)
 from app.edge.video.stage_host.errors import StageFailed
 from app.edge.video.stages.base import SEVERAL, ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
@@ -34,7 +44,7 @@ from app.kit.text.plain_text import OUT_OF_MEMORY, reason_of
 
 MOST_MEMORY = 2 << 30
 """Bytes of memory of its own that a child may have."""
-ChildAnswer = tuple[dict[str, Any], list[bytes]]
+ChildAnswer = tuple[AnswerHeader, list[bytes]]
 logger = logging.getLogger(__name__)
 
 
@@ -46,7 +56,12 @@ class Child:
         self._ahead = ThreadPoolExecutor(1, "ahead")
         self._opening: dict[str, Future[Stage]] = {}
         """By variant, those that are being opened ahead."""
-        self._verbs = {"open": self.open, "open_ahead": self.open_ahead, "close": self.close, "run": self.run}
+        self._verbs: dict[str, Callable[[Any, Sequence[bytes | memoryview]], ChildAnswer]] = {
+            "open": self.open,
+            "open_ahead": self.open_ahead,
+            "close": self.close,
+            "run": self.run,
+        }
 
     def answer(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
         try:
@@ -59,7 +74,7 @@ class Child:
             logger.exception("The stage %s has raised", header.get("stage"))
             return _failed(error), []
 
-    def open(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
+    def open(self, header: OpenRequest, _: Sequence[bytes | memoryview]) -> ChildAnswer:
         """Opens a stage, if it is not open; one that is being opened ahead is waited for."""
         variant = header["variant"]
         if variant not in self._stages:
@@ -67,7 +82,7 @@ class Child:
             self._stages[variant] = opening.result() if opening else _opened(header)
         return {"runtime": str(self._stages[variant].runtime)}, []
 
-    def open_ahead(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
+    def open_ahead(self, header: OpenRequest, _: Sequence[bytes | memoryview]) -> ChildAnswer:
         """Starts to open a stage, unless it has. Says whether `open` would answer at once."""
         variant = header["variant"]
         if variant in self._stages:
@@ -76,20 +91,20 @@ class Child:
             self._opening[variant] = self._ahead.submit(_opened, header)
         return {"is_ready": self._opening[variant].done()}, []
 
-    def close(self, header: Mapping[str, Any], _: Sequence[bytes | memoryview]) -> ChildAnswer:
+    def close(self, header: CloseRequest, _: Sequence[bytes | memoryview]) -> ChildAnswer:
         for variant in header["variants"]:
             self._stages.pop(variant, None)
             self._opening.pop(variant, None)
         return {}, []
 
-    def run(self, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
+    def run(self, header: RunRequest, blobs: Sequence[bytes | memoryview]) -> ChildAnswer:
         """Computes all calls of the header. Each has its own answer: outputs or an error."""
         stage = self._stages[header["variant"]]
         began = time.perf_counter()
         rest, calls = iter(blobs), header["calls"]
         several = [{**call["fields"], **_pictures(call["pictures"], rest)} for call in calls]
         outcomes = _several(stage, several) if len(several) > 1 else [stage.run(several[0])]
-        answers, drawn = list[dict[str, Any]](), list[bytes]()
+        answers, drawn = list[CallAnswer](), list[bytes]()
         for call, inputs, outcome in zip(calls, several, outcomes, strict=True):
             if isinstance(outcome, ModelmillError):
                 answers.append({"error": {**outcome.to_dict(), "status": outcome.status}})
@@ -98,15 +113,16 @@ class Child:
             if call["draw"]:
                 drawn.append(encode(stage.draw(inputs["image"], inputs, outputs))[0])
             answers.append({"outputs": outputs, "is_drawn": call["draw"]})
-        return {"answers": answers, "ms": (time.perf_counter() - began) * 1000}, drawn
+        answer: RunAnswer = {"answers": answers, "ms": (time.perf_counter() - began) * 1000}
+        return answer, drawn
 
 
-def _opened(header: Mapping[str, Any]) -> Stage:
+def _opened(content: StageContent) -> Stage:
     files = [
         ModelFile(MODEL_CARD.read(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None)
-        for each in header["models"]
+        for each in content["models"]
     ]
-    return stage_class(header["kind"])(files, header["parameters"])
+    return stage_class(content["kind"])(files, content["parameters"])
 
 
 def _several(stage: Stage, several: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | ModelmillError]:
@@ -124,8 +140,7 @@ def _outcome(stage: Stage, inputs: Mapping[str, Any]) -> Mapping[str, Any] | Mod
         return error
 
 
-def _pictures(described: Sequence[Mapping[str, Any]], rest: Iterator[bytes | memoryview]) -> dict[str, Any]:
-    """described: {field, is_clip, shapes}, blobs in the same order."""
+def _pictures(described: Sequence[FieldPictures], rest: Iterator[bytes | memoryview]) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
     for each in described:
         pictures: list[Picture] = [np.frombuffer(next(rest), np.uint8).reshape(shape) for shape in each["shapes"]]

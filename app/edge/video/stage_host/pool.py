@@ -7,11 +7,12 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from app.edge.circuit_breaker import CircuitBreaker
+from app.edge.video.stage_host.child_messages import CallRequest, FieldPictures, OpenRequest, RunAnswer, RunRequest
 from app.edge.video.stage_host.errors import StageDied, StageHung, StagePaused
 from app.edge.video.stage_host.fair_queue import FairQueue
 from app.edge.video.stage_host.served_stages import StageVariant
@@ -156,7 +157,7 @@ class StagePool:
             del self._preparing[variant.id]
 
     async def _prepare_in(self, worker: ChildProcess, variant: StageVariant) -> None:
-        ahead, until = {**_opening_of(variant), "do": "open_ahead"}, time.monotonic() + AHEAD_S
+        ahead, until = _opening_of(variant, is_ahead=True), time.monotonic() + AHEAD_S
         while variant.id not in worker.opened:
             reply = await worker.ask(ahead, timeout_s=OPEN_S)
             is_late = time.monotonic() >= until
@@ -314,17 +315,18 @@ def _of_stage(error: ModelmillError, variant: StageVariant) -> ModelmillError:
     return type(error)(message, hint=error.hint, detail={**error.detail, "stage": variant.key})
 
 
-def _opening_of(variant: StageVariant) -> dict[str, Any]:
-    return {"do": "open", "stage": variant.key, "variant": variant.id, **variant.opening}
+def _opening_of(variant: StageVariant, *, is_ahead: bool = False) -> OpenRequest:
+    do: Literal["open", "open_ahead"] = "open_ahead" if is_ahead else "open"
+    return {"do": do, "stage": variant.key, "variant": variant.id, **variant.content}
 
 
-def _header(tasks: Sequence[StageTask]) -> dict[str, Any]:
+def _header(tasks: Sequence[StageTask]) -> RunRequest:
     variant = tasks[0].variant
     return {"do": "run", "stage": variant.key, "variant": variant.id, "calls": [_call(task) for task in tasks]}
 
 
-def _call(task: StageTask) -> dict[str, Any]:
-    pictures = [
+def _call(task: StageTask) -> CallRequest:
+    pictures: list[FieldPictures] = [
         {"field": name, "is_clip": name in task.clips, "shapes": [list(picture.shape) for picture in several]}
         for name, several in task.pictures.items()
     ]
@@ -338,9 +340,10 @@ def _blobs(pictures: Mapping[str, Sequence[Picture]]) -> list[memoryview]:
 def _outcomes(
     reply: ChildReply, tasks: Sequence[StageTask], runtime: str, opened: float
 ) -> list[StageResult | ModelmillError]:
-    drawings, server_s = iter(reply.blobs), reply.header["ms"] / 1000
+    header = cast(RunAnswer, reply.header)
+    drawings, server_s = iter(reply.blobs), header["ms"] / 1000
     outcomes = list[StageResult | ModelmillError]()
-    for task, answer in zip(tasks, reply.header["answers"], strict=True):
+    for task, answer in zip(tasks, header["answers"], strict=True):
         if "error" in answer:
             outcomes.append(_of_stage(error_of(answer["error"]), task.variant))
         else:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from app.edge.video.stage_host.child_messages import ModelOnDisk, StageContent
 from app.edge.video.stages.base import SEVERAL
 from app.edge.video.stages.parameters import PROVIDER, batching_of, timeout_of
 from app.edge.video.stages.registry import stage_class
@@ -29,7 +28,7 @@ class StageVariant:
     """Changes whenever anything in the variant does."""
     kind: StageKind
     cards: tuple[ModelCard, ...]
-    opening: Mapping[str, Any]
+    content: StageContent
     """What a child needs to open it."""
     timeout_s: float
     batching: BatchOptions
@@ -81,7 +80,7 @@ class ServedStages:
         cards = stage.variants[model_id] if stage.variants else ()
         if not kind.takes(len(cards)):
             raise BadRequest(f"The stage {key} has {len(cards)} models, which {kind.name} cannot use.")
-        opening = {
+        content: StageContent = {
             "kind": stage.kind,
             "parameters": self._parameters(stage, kind),
             "models": [self._file(card) for card in cards],
@@ -89,14 +88,14 @@ class ServedStages:
         id_ = _id(key, stage, model_id)
         loaded = stage_class(stage.kind)
         batching = batching_of(stage.parameters) if hasattr(loaded, SEVERAL) else BatchOptions()
-        return StageVariant(key, id_, kind, cards, opening, timeout_of(stage.parameters), batching)
+        return StageVariant(key, id_, kind, cards, content, timeout_of(stage.parameters), batching)
 
     def _parameters(self, stage: Stage, kind: StageKind) -> dict[str, str]:
         """Those of the stage, with the node's provider if it has none and can have one."""
         own = {PROVIDER: self._provider} if PROVIDER in kind.parameters else {}
         return {**own, **stage.parameters}
 
-    def _file(self, card: ModelCard) -> dict[str, Any]:
+    def _file(self, card: ModelCard) -> ModelOnDisk:
         path, twin = self._blobs.get(card.sha256), self._blobs.get(card.twin_sha256)
         if path is None:
             raise ModelmillError(f"The model {card.name} is not on this node.", hint="Its agent is to fetch it.")

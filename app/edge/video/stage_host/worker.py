@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.edge.video.stage_host.child_messages import AnswerHeader, ChildRequest
 from app.edge.video.stage_host.errors import StageDied, StageFailed, StageHung
 from app.edge.worker_server import log_as
 from app.kit.errors import ModelmillError
@@ -23,7 +24,7 @@ Blobs = Sequence[bytes | memoryview]
 
 @dataclass(frozen=True)
 class ChildReply:
-    header: dict[str, Any]
+    header: AnswerHeader
     blobs: Sequence[bytes | memoryview]
 
 
@@ -57,7 +58,7 @@ class ChildProcess:
         if self._process is not None and self._process.returncode is not None:
             await self.end()
 
-    async def ask(self, header: dict[str, Any], blobs: Blobs = (), *, timeout_s: float) -> ChildReply:
+    async def ask(self, header: ChildRequest, blobs: Blobs = (), *, timeout_s: float) -> ChildReply:
         """Calls the child, after earlier calls.
 
         Args:
@@ -70,7 +71,7 @@ class ChildProcess:
         async with self._turn:
             return await self._ask(header, blobs, timeout_s)
 
-    async def _ask(self, header: dict[str, Any], blobs: Blobs, timeout_s: float) -> ChildReply:
+    async def _ask(self, header: ChildRequest, blobs: Blobs, timeout_s: float) -> ChildReply:
         if self._process is None:
             await self.start()
         assert self._end is not None

@@ -60,7 +60,7 @@ def test_a_stage_has_the_nodes_provider_unless_it_has_its_own_or_can_have_none(t
     poses = Stage("poses", "face_alignment", ((CARD,),), {})
     stages = {"plain": faces(CARD), "own": faces(CARD, provider="cpu"), "poses": poses}
     served = ServedStages(replace(work(tmp_path, **stages), provider="openvino"))
-    opened = {name: served.variant(name, 0).opening["parameters"].get("provider") for name in stages}
+    opened = {name: served.variant(name, 0).content["parameters"].get("provider") for name in stages}
     assert opened == {"plain": "openvino", "own": "cpu", "poses": None}
 
 
@@ -100,7 +100,7 @@ def test_a_variant_changes_its_id_with_anything_of_it(tmp_path: Path) -> None:
     assert plain.id == again.id
     assert len({plain.id, other.id, strict.id}) == 3
     assert plain.id in ServedStages(work(tmp_path, faces=faces(CARD))).ids
-    assert other.opening["models"][0]["twin"] == str(tmp_path / ("c" * 64))
+    assert other.content["models"][0]["twin"] == str(tmp_path / ("c" * 64))
     assert ServedStages(work(tmp_path, faces=faces(CARD, timeout_s="3"))).variant("faces", 0).timeout_s == 3
 
 

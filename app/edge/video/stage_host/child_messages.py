@@ -1,0 +1,86 @@
+"""The headers of messages between a stage host and its children. Pictures follow a header as raw bytes; see
+`app.kit.process.child_protocol`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class ModelOnDisk(TypedDict):
+    card: dict[str, Any]
+    """A ModelCard as JSON."""
+    path: str
+    twin: str
+    """Path of its twin; empty: it has none."""
+
+
+class StageContent(TypedDict):
+    """What a child needs to open a stage."""
+
+    kind: str
+    parameters: dict[str, str]
+    models: list[ModelOnDisk]
+
+
+class OpenRequest(StageContent):
+    do: Literal["open", "open_ahead"]
+    stage: str
+    """Key of the stage, for the log."""
+    variant: str
+    """Id of the variant, by which later requests refer to what was opened."""
+
+
+class CloseRequest(TypedDict):
+    do: Literal["close"]
+    variants: list[str]
+
+
+class FieldPictures(TypedDict):
+    """The pictures of one field of a call."""
+
+    field: str
+    is_clip: bool
+    """The field is a list of pictures."""
+    shapes: list[list[int]]
+    """Height, width and channels of each, whose bytes follow in this order."""
+
+
+class CallRequest(TypedDict):
+    fields: dict[str, Any]
+    """What is no picture, by name."""
+    pictures: list[FieldPictures]
+    draw: bool
+    """Whether the outputs are to be drawn into the picture, too."""
+
+
+class RunRequest(TypedDict):
+    do: Literal["run"]
+    stage: str
+    variant: str
+    calls: list[CallRequest]
+
+
+ChildRequest = OpenRequest | CloseRequest | RunRequest
+
+
+class CallAnswer(TypedDict):
+    """An error, or outputs."""
+
+    error: NotRequired[dict[str, Any]]
+    """A ModelmillError as JSON, with its status."""
+    outputs: NotRequired[dict[str, Any]]
+    is_drawn: NotRequired[bool]
+    """Whether one of the JPEGs behind the header belongs to this call."""
+
+
+class RunAnswer(TypedDict):
+    answers: list[CallAnswer]
+    """By call, in their order."""
+    ms: float
+    """How long it computed."""
+
+
+AnswerHeader = Mapping[str, Any]
+"""A RunAnswer; of `open` {runtime}, of `open_ahead` {is_ready}, of `close` nothing; in place of each {error}."""
