@@ -16,11 +16,14 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from app.conversion.errors import GitLfsPointer, ModelTooLarge, NotOnnx, TruncatedModel
 from app.conversion.toolchains.graph import external, walk
+from app.conversion.toolchains.graph.local_functions import expanded_nodes
 from app.inference.errors import InvalidModel
 
 LFS_MARK = b"version https://git-lfs"
 PROTOBUF_BYTES_MAX = (1 << 31) - 1
 EXPORT_HINT = "Export the model to ONNX (for example torch.onnx.export) and send the .onnx file itself."
+EXPANDED_NODES_MOST = 200_000
+"""Of a graph whose functions are inlined. The largest models in use have some ten thousand."""
 AGAIN_HINT = "Export or download it again and compare the file sizes."
 
 
@@ -29,12 +32,13 @@ def load(path: Path) -> onnx.ModelProto:
 
     Raises:
         ExternalWeights: Weights are in other files.
-        InvalidModel: It has no inputs or outputs.
+        InvalidModel: It has no inputs or outputs, or its functions expand to too many nodes.
         BadInput: What parse raises.
     """
     model = parse(path)
     external.refuse(path.name, model)
     _refuse_empty(path.name, model)
+    _refuse_expansion(path.name, model)
     return model
 
 
@@ -159,6 +163,21 @@ def _refuse_empty(name: str, model: onnx.ModelProto) -> None:
         raise InvalidModel(f"the graph of {name} has no nodes", hint=EXPORT_HINT)
     if not model.graph.output:
         raise InvalidModel(f"the graph of {name} has no outputs", hint="Name the outputs when exporting.")
+
+
+def _refuse_expansion(name: str, model: onnx.ModelProto) -> None:
+    """Before any library expands the functions. A graph without functions may have any number of nodes."""
+    if not model.functions:
+        return
+    count = expanded_nodes(model)
+    if count is None:
+        raise InvalidModel(f"a function of {name} calls itself", hint=EXPORT_HINT)
+    if count > EXPANDED_NODES_MOST:
+        shown = f"{count:,}" if count < 10**15 else f"more than {10**15:,}"
+        raise InvalidModel(
+            f"the functions of {name} expand to {shown} nodes; {EXPANDED_NODES_MOST:,} are allowed",
+            hint="Export the model with fewer nested functions.",
+        )
 
 
 VARINT, LENGTH_DELIMITED = 0, 2

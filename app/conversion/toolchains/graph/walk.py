@@ -15,7 +15,7 @@ def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """Yields the main graph, then every nested one, including those inside functions."""
     yield from _below(model.graph)
     for function in model.functions:
-        yield from _of_nodes(function.node)
+        yield from below(function.node)
 
 
 def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -79,17 +79,18 @@ def _sort(owner: onnx.GraphProto | onnx.FunctionProto) -> bool:
 
 def _read(node: onnx.NodeProto) -> set[str]:
     """Returns the names of the tensors that a node reads, including its nested graphs."""
-    inner = (each for graph in _of_nodes([node]) for each in graph.node)
-    outputs = (output.name for graph in _of_nodes([node]) for output in graph.output)
+    inner = (each for graph in below([node]) for each in graph.node)
+    outputs = (output.name for graph in below([node]) for output in graph.output)
     return {name for each in (node, *inner) for name in each.input}.union(outputs)
 
 
 def _below(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
-    yield from _of_nodes(graph.node)
+    yield from below(graph.node)
 
 
-def _of_nodes(some: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+def below(some: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    """Yields the graphs nested in these nodes, at all levels."""
     for node in some:
         for attribute in node.attribute:
             if attribute.HasField("g"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from app.conversion.errors import DynamicShape, ExternalWeights, GitLfsPointer, ModelTooLarge, NotOnnx, TruncatedModel
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec, model_loader
+from app.conversion.toolchains.graph.local_functions import expanded_nodes
 from app.inference.errors import InvalidModel
 from app.kit.errors import BadInput
 from tests.harness.models import small
@@ -111,6 +113,54 @@ def test_a_graph_without_nodes_or_outputs_is_refused(tmp_path: Path) -> None:
     del bare.graph.output[:]
     with pytest.raises(InvalidModel, match="no outputs"):
         graph.load(written(tmp_path, bare.SerializeToString()))
+
+
+def calling(levels: int, *, calls: int = 2, last: str = "Relu", inside: bool = False) -> onnx.ModelProto:
+    """A model with functions F0, F1, …, each of which calls the next one several times.
+
+    Args:
+        last: what the last one consists of.
+        inside: the graph calls in a branch of an If.
+    """
+    model = small.conv()
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    opsets = list(model.opset_import)
+    for level in range(levels):
+        callee = (f"F{level + 1}", "own") if level + 1 < levels else (last, "own" if last.startswith("F") else "")
+        names = [f"t{index}" for index in range(calls + 1)]
+        body = [helper.make_node(callee[0], [a], [b], domain=callee[1]) for a, b in pairwise(names)]
+        model.functions.append(helper.make_function("own", f"F{level}", names[:1], names[-1:], body, opsets))
+    call = helper.make_node("F0", ["x"], ["z"], domain="own")
+    if inside:
+        output = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+        branch = helper.make_graph([call], "branch", [], [output])
+        call = helper.make_node("If", ["condition"], ["if"], then_branch=branch, else_branch=branch)
+    model.graph.node.append(call)
+    return model
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["in the graph", "in a branch"])
+def test_functions_that_expand_without_measure_are_refused_before_anything_expands_them(
+    tmp_path: Path, inside: bool
+) -> None:
+    with pytest.raises(InvalidModel, match=r"expand to more than 1,000,000,000,000,000 nodes; 200,000 are allowed"):
+        graph.load(small.write(tmp_path / "m.onnx", calling(100, inside=inside)))
+
+
+@pytest.mark.parametrize("last", ["F0", "F2"], ids=["in a circle", "itself"])
+def test_functions_that_call_themselves_are_refused(tmp_path: Path, last: str) -> None:
+    with pytest.raises(InvalidModel, match="calls itself"):
+        graph.load(small.write(tmp_path / "m.onnx", calling(3, last=last)))
+
+
+def test_functions_of_usual_size_are_read(tmp_path: Path) -> None:
+    model = calling(10)
+    assert graph.load(small.write(tmp_path / "m.onnx", model)) == model
+    assert expanded_nodes(model) == len(small.conv().graph.node) + 2**10
+
+
+def test_a_long_chain_of_functions_is_counted_without_recursion(tmp_path: Path) -> None:
+    assert expanded_nodes(calling(5000, calls=1)) == len(small.conv().graph.node) + 1
 
 
 def test_a_model_without_an_ir_version_is_refused(tmp_path: Path) -> None:
