@@ -106,8 +106,13 @@ class ModelUpload(_Versioned):
 class TensorAnswer(BaseModel):
     name: str
     shape: list[int | str]
-    """A text where the size is not fixed."""
+    """A text where the size is not fixed, "?" if it has no name."""
     dtype: str
+
+    @field_validator("shape", mode="before")
+    @classmethod
+    def _named(cls, sides: list[int | str | None]) -> list[int | str]:
+        return ["?" if side is None else side for side in sides]
 
 
 class ModelLinks(BaseModel):
