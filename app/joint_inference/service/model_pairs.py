@@ -26,6 +26,8 @@ ANSWERS = {
     Decoder.TEXT_RECOGNITION: "reads text",
 }
 """What a model answers, by its decoder; all others find boxes."""
+BY_NAME = frozenset({Decoder.TEXT_DETECTION, Decoder.TEXT_RECOGNITION})
+"""Recognized by the names of their outputs, so that open sides leave no doubt."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,11 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
     classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
     if named is not Decoder.AUTO:
         return _output(named, classes)
-    if not are_whole:
-        return None
     try:
         family = family_of(Decoder.AUTO, ports, _size(model))
     except ModelUnusable:
         return None  # its worker says so, with what it found
-    return _output(family.name, classes)
+    return _output(family.name, classes) if are_whole or family.name in BY_NAME else None
 
 
 def _size(model: Model) -> Size:

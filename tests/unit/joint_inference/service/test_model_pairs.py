@@ -18,10 +18,10 @@ YOLOX = [[1, 3549, 85]]
 DIGITS = [[1, 10]]
 
 
-def model(outputs: list[list[Any]], *, size: int = 416, decoder: Decoder = Decoder.AUTO) -> Model:
+def model(outputs: list[list[Any]], *, size: int = 416, decoder: Decoder = Decoder.AUTO, name: str = "y") -> Model:
     facts = {
         "inputs": [{"name": "x", "shape": [1, 3, size, size], "dtype": "float32"}],
-        "outputs": [{"name": f"y{at}", "shape": shape, "dtype": "float32"} for at, shape in enumerate(outputs)],
+        "outputs": [{"name": f"{name}{at}", "shape": shape, "dtype": "float32"} for at, shape in enumerate(outputs)],
     }
     return Model("alice", ModelCard("m", Format.ONNX, "0" * 64, 1, decoder=decoder), "", facts=facts)
 
@@ -42,6 +42,7 @@ def found(edge: Model | None, cloud: Model | None, *, script: str = "", **parame
         (model([[1, 3]]), model(DIGITS), ("3 classes", "10 classes")),
         (model([["n", "c"]], decoder=Decoder.CLASSIFIER), model(YOLOX), ("tells classes", "finds boxes")),
         (model(YOLOX), model([["n", "t", 97]], decoder=Decoder.TEXT_RECOGNITION), ("finds boxes", "reads text")),
+        (model([["n", "t", 97]], name="softmax_11.tmp_"), model(YOLOX), ("reads text", "finds boxes")),
         (
             model([["n", 1, "h", "w"]], decoder=Decoder.TEXT_DETECTION),
             model([[1, 21, 416, 416]], decoder=Decoder.SEGMENTATION),
