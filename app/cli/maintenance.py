@@ -73,7 +73,7 @@ def rebuild(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     with closing(assemble(settings_in(data_dir))) as container:
         upgrade(container.database, MIGRATIONS)
         made = container.archive.rebuild()
-    text = f"{made.jobs} jobs are in the archive; {made.removed} rows of jobs that are gone were removed."
+    text = f"Jobs in the archive: {made.jobs}. Removed from the index, because their files are gone: {made.removed}."
     print_record(vars(made), text, as_json=as_json)
     if made.unreadable:
         typer.echo(f"{made.unreadable} descriptions cannot be read; the log says why.", err=True)

@@ -41,7 +41,7 @@ def start(
         models = [_uploaded(context, url, file.parent, each) for each in document["models"]]
         options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
         sweep = client.create(models, options, name=str(document.get("name", file.stem)), no_cache=no_cache)
-    print_record(sweep, f"{sweep['sweep_id']} has {len(sweep['rows'])} jobs.", as_json=as_json)
+    print_record(sweep, f"Sweep {sweep['sweep_id']} has started. Jobs: {len(sweep['rows'])}.", as_json=as_json)
 
 
 @commands.command("list")
