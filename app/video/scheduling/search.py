@@ -15,8 +15,9 @@ from app.video.scheduling.source_limits import sizes_within
 SKIPS = (0, 1, 2, 4, 9)
 MARGIN = 0.8
 """A new plan may be predicted to take at most this share of the allowed delay."""
-LOAD = 0.85
-"""A new plan may use at most this share of the capacity of a node or link."""
+LOAD = 0.75
+"""A new plan may use at most this share of the capacity of a node or link: times scatter, and the runner
+computes, too."""
 EASE = 0.45
 """Of the allowed delay: a plan that is predicted to take at most this share is in time also where frames take twice as
 long as usual."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.video.scheduling.policies.profile import profile as policy
@@ -59,6 +61,22 @@ def test_a_node_that_others_use_from_the_beginning_is_not_trusted_with_what_only
         ).run(policy)
         assert ran.violation_rate(HI) <= 0.005
         assert ran.quality > 0.98
+
+
+def test_a_size_that_leaves_no_room_for_times_that_scatter_is_not_tried() -> None:
+    """720p with the large models needs 0.91 of the edge; the prediction lacks most of the runner's part."""
+    costs = replace(
+        EVEN_NODES,
+        big_720p_s={
+            "face_detection": {"edge0": 0.055, "cloud0": 0.055},
+            "face_alignment": {"edge0": 0.009, "cloud0": 0.009},
+        },
+        fixed_share=0.35,
+        quality={"240p": 0.955, "360p": 0.98, "480p": 0.989, "720p": 1.0},
+    )
+    ran = SimulatedJob(lambda _: 2.0, hi=HI, costs=costs, opening_s=0.1, fps=12.0, noise=0.3, is_told=True).run(policy)
+    assert ran.violation_rate(HI) <= 0.005
+    assert ran.quality >= 0.985
 
 
 @pytest.mark.parametrize("fps", [12.0, 24.0, 30.0])

@@ -94,7 +94,7 @@ def test_a_moment_of_lateness_of_the_edge_alone_is_waited_out_and_lasting_latene
 def test_an_edge_that_is_late_again_and_again_is_left_for_nodes_that_are_as_good() -> None:
     """No prediction has such moments: the mean of the stages stays the same."""
     job = SimulatedJob(
-        _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 8.0 if 4 <= at % 10 < 4.3 else 1.0
+        _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 16.0 if 4 <= at % 10 < 4.3 else 1.0
     )
     ran = job.run(policy)
     assert "frames were late at 2 moments of a minute" in "".join(reason for _, reason in ran.reasons)
