@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.joint_inference.model.resource import API_VERSION, Role
+from app.joint_inference.model.resource import API_VERSION, Role, specification_of
 
 SEDNA = "sedna.io/v1alpha1"
 BUNDLED = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "", "frameworkVersion": ""}
+NO_FOLDERS = "It writes no pictures into folders; the page shows the newest hard samples."
+SEDNAS = {
+    "video_url": "Name what it is to read as `source`.",
+    "input_shape": "Name the size as `input_size`, width first, as 736x416.",
+    "all_examples_inference_output": NO_FOLDERS,
+    "hard_example_edge_inference_output": NO_FOLDERS,
+    "hard_example_cloud_inference_output": NO_FOLDERS,
+}
+"""Parameters of Sedna's own examples, and what stands for them here."""
 
 
 def is_sedna(resource: Mapping[str, Any]) -> bool:
@@ -73,3 +82,20 @@ def _from_env(env: Any, at: str, left_out: list[str]) -> list[dict[str, Any]]:
         else:
             left_out.append(f"{at}[{index}]")
     return parameters
+
+
+def ignored_parameters(spec: Mapping[str, Any]) -> list[str]:
+    """Returns what of a service's parameters the bundled workers do not read, a sentence each. A user's own script may
+    read whatever it likes.
+
+    Args:
+        spec: a valid one.
+    """
+    specification = specification_of(spec)
+    return [
+        f"The bundled {worker.role} worker does not read the parameter {key!r}. {instead}"
+        for worker in (specification.edge, specification.cloud)
+        if worker.is_builtin
+        for key, instead in SEDNAS.items()
+        if key in worker.parameters
+    ]

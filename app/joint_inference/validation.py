@@ -13,12 +13,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from app.joint_inference import metadata
-from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.model.crd import SPEC_SCHEMA, STATUS_SCHEMA
-from app.joint_inference.model.resource import API_VERSION, KIND, specification_of
+from app.joint_inference.model.resource import API_VERSION, KIND
 from app.joint_inference.model.rollout import size_of
 from app.joint_inference.problems import Problem, path_of, refuse, shown
-from app.joint_inference.sedna import from_sedna, is_sedna
+from app.joint_inference.sedna import from_sedna, ignored_parameters, is_sedna
 from app.kit.text.labels import BadLabels, checked_labels
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ MAX_PARAMETERS = 500
 MAX_WAVES = 20
 MAX_COUNT = 1_000_000
 
+_SCHEMAS = {"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA}
 _KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 _TYPE_NAMES = {"object": "an object", "array": "a list", "string": "a text", "integer": "a whole number"}
 _WORKER_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._]{0,251}[A-Za-z0-9])?")
@@ -51,11 +51,16 @@ def warnings_of(resource: Any) -> list[str]:
     return _examined(resource, None)[1]
 
 
+def advice(resource: Any) -> list[str]:
+    """Returns what of a resource has no effect, a sentence each. Raises InvalidResource."""
+    unknown = [f"The field {path} is not known here and was left out." for path in warnings_of(resource)]
+    return [*unknown, *ignored_parameters(validated(resource)["spec"])]
+
+
 def known_fields(resource: Any) -> dict[str, Any]:
     """The labels, annotations and fields of spec that a resource names and a schema knows, whole or in part, and valid
     or not. Raises InvalidResource for what is nested too deep."""
-    if _is_too_deep(resource):
-        refuse([Problem("$", f"is nested more than {MAX_DEPTH} deep")])
+    _refuse_deep(resource, "$")
     raw_metadata = resource.get("metadata")
     raw_metadata = raw_metadata if isinstance(raw_metadata, dict) else {}
     about = {key: raw_metadata[key] for key in ("labels", "annotations") if raw_metadata.get(key)}
@@ -71,10 +76,9 @@ def unknown_in(resource: Any) -> list[str]:
 
 def validated_status(status: Any) -> dict[str, Any]:
     """Raises InvalidResource, with paths that start with $.status."""
-    if _is_too_deep(status):
-        refuse([Problem("$.status", f"is nested more than {MAX_DEPTH} deep")])
+    _refuse_deep(status, "$.status")
     fit, _ = _pruned(status, STATUS_SCHEMA, ("status",))
-    refuse([*_by_schema(_status_validator(), fit, "status"), *_unstorable(fit, ("status",))])
+    refuse([*_by_schema(fit, "status"), *_unstorable(fit, ("status",))])
     assert isinstance(fit, dict)
     return fit
 
@@ -82,8 +86,7 @@ def validated_status(status: Any) -> dict[str, Any]:
 def _examined(resource: Any, namespace: str | None) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(resource, dict):
         refuse([Problem("$", f"must be an object, not {_kind(resource)}")])
-    if _is_too_deep(resource):
-        refuse([Problem("$", f"is nested more than {MAX_DEPTH} deep")])
+    _refuse_deep(resource, "$")
     resource, unknown = from_sedna(resource) if is_sedna(resource) else (resource, [])
     head = list(_head(resource))
     raw_metadata = resource.get("metadata")
@@ -118,39 +121,30 @@ def _spec(resource: Mapping[str, Any], spec: Any) -> Iterator[Problem]:
     if "spec" not in resource:
         yield Problem("$.spec", "is missing")
         return
-    problems = [*_by_schema(_spec_validator(), spec, "spec"), *_unstorable(spec, ("spec",))]
+    problems = [*_by_schema(spec, "spec"), *_unstorable(spec, ("spec",))]
     yield from problems
     if not problems:
         yield from _rules(spec)
 
 
 @cache
-def _spec_validator() -> Any:
-    return _validator(SPEC_SCHEMA)
-
-
-@cache
-def _status_validator() -> Any:
-    return _validator(STATUS_SCHEMA)
-
-
-def _validator(schema: Mapping[str, Any]) -> Any:
+def _validator(root: str) -> Any:
     """Of a library that most installations never need."""
     from jsonschema import Draft202012Validator, FormatChecker
 
     formats = FormatChecker(formats=())
     formats.checks("date-time", raises=ValueError)(_is_time)
-    return Draft202012Validator(schema, format_checker=formats)
+    return Draft202012Validator(_SCHEMAS[root], format_checker=formats)
 
 
 def _is_time(value: Any) -> bool:
     return not isinstance(value, str) or datetime.fromisoformat(value).tzinfo is not None
 
 
-def _by_schema(validator: Any, value: Any, root: str) -> list[Problem]:
+def _by_schema(value: Any, root: str) -> list[Problem]:
     """In the order of the paths, each place once."""
     problems: dict[str, Problem] = {}
-    for error in validator.iter_errors(value):
+    for error in _validator(root).iter_errors(value):
         for path, message in _schema_messages(error):
             location = path_of((root, *path))
             problems.setdefault(location, Problem(location, message))
@@ -277,14 +271,14 @@ def _unstorable(value: Any, path: Path) -> Iterator[Problem]:
             yield Problem(path_of(path), f"may have {MAX_TEXT} characters")
 
 
-def _is_too_deep(value: Any) -> bool:
+def _refuse_deep(value: Any, at: str) -> None:
     """Without recursion: a JSON text may be nested as deep as it likes."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [item for parent in level for item in _inside(parent)]
         if not level:
-            return False
-    return True
+            return
+    refuse([Problem(at, f"is nested more than {MAX_DEPTH} deep")])
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -294,43 +288,3 @@ def _inside(value: Any) -> Iterator[Any]:
 
 def _kind(value: Any) -> str:
     return "null" if value is None else _KINDS.get(type(value), shown(type(value).__name__))
-
-
-__all__ = [
-    "known_fields",
-    "parse_document",
-    "parse_documents",
-    "unknown_in",
-    "validated",
-    "validated_status",
-    "warnings_of",
-]
-
-
-NO_FOLDERS = "It writes no pictures into folders; the page shows the newest hard samples."
-SEDNAS = {
-    "video_url": "Name what it is to read as `source`.",
-    "input_shape": "Name the size as `input_size`, width first, as 736x416.",
-    "all_examples_inference_output": NO_FOLDERS,
-    "hard_example_edge_inference_output": NO_FOLDERS,
-    "hard_example_cloud_inference_output": NO_FOLDERS,
-}
-"""Parameters of Sedna's own examples, and what stands for them here."""
-
-
-def advice(resource: Any) -> list[str]:
-    """A sentence each. Raises InvalidResource."""
-    unknown = [f"The field {path} is not known here and was left out." for path in warnings_of(resource)]
-    return [*unknown, *ignored_parameters(validated(resource)["spec"])]
-
-
-def ignored_parameters(spec: Mapping[str, Any]) -> list[str]:
-    """A sentence each. spec: a valid one. A user's own script may read whatever it likes."""
-    specification = specification_of(spec)
-    return [
-        f"The bundled {worker.role} worker does not read the parameter {key!r}. {instead}"
-        for worker in (specification.edge, specification.cloud)
-        if worker.is_builtin
-        for key, instead in SEDNAS.items()
-        if key in worker.parameters
-    ]

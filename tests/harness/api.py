@@ -163,6 +163,11 @@ class Api:
                 return job_ids
 
 
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code of an error."""
+    return answer.status_code, answer.json()["error"]["code"]
+
+
 def has_ended(job: Mapping[str, Any]) -> bool:
     return job["status"] in FINISHED
 

@@ -12,6 +12,7 @@ from app.bootstrap.container import Container
 from app.conversion import model, object_keys
 from app.conversion.model import Artifact, JobError, JobRecord, Stage, StageRecord, StageState, Status
 from app.conversion.options import Options
+from app.conversion.service.estimates import FinishedJob
 from app.kit.clock import to_text
 
 BEGAN = datetime(2026, 11, 20, tzinfo=UTC)
@@ -26,6 +27,11 @@ FACTS = {
     "macs": None,
     "nodes": 7,
 }
+
+
+def past_job(onnx: float, bie: float, nef: float) -> FinishedJob:
+    """Seconds of its stages, by which others are forecast."""
+    return FinishedJob("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
 
 
 def finished_job(

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
-from app.joint_inference.validation import parse_document
+from app.joint_inference.documents import parse_document
 from tests.harness.deployment import Deployment, Process
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port

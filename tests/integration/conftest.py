@@ -30,6 +30,14 @@ def api(service: Deployment) -> Iterator[Api]:
 
 
 @pytest.fixture
+def page(service: Deployment) -> Iterator[httpx.Client]:
+    """Asks for pages, as a browser does."""
+    headers = {"Origin": service.url, "Accept": "text/html", "Accept-Language": "en"}
+    with httpx.Client(base_url=service.url, headers=headers, timeout=120, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
 def web(settings: Settings) -> Iterator[Within]:
     """The web in this process, of which a test may look at the services."""
     with within(settings) as client:

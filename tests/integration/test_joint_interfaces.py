@@ -21,6 +21,7 @@ from app.kit.clock import from_text, now, to_text
 from app.model_registry.errors import ModelInUse
 from tests.harness.api import small_model
 from tests.harness.joint.nodes import Env, helmet
+from tests.harness.joint.pages import names_in
 from tests.harness.kubernetes import SAMPLE, path
 from tests.harness.users import OURS, Within
 
@@ -260,10 +261,6 @@ def test_a_failure_says_who_it_was_how_it_ended_and_its_last_twenty_lines(env: E
 
 
 # --- the page of many -------------------------------------------------------------------------------------
-def names_in(page: httpx.Response) -> list[str]:
-    return re.findall(r'class="row-link" href="[^"]*">([^<]+)<', page.text)
-
-
 def test_a_thousand_services_are_gone_through_page_by_page_and_narrowed(web: Within) -> None:
     container, begin = container_of(web), now() - timedelta(days=1)
     first = container.joint.services.create(container.settings.local_user, helmet("many-0000"), now=begin)

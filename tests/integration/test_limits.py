@@ -19,11 +19,12 @@ from app.conversion.errors import TooManyJobs
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service import Admission
-from app.conversion.service.estimates import FinishedJob, pace
+from app.conversion.service.estimates import pace
 from app.kit.cli.command import Exit
 from app.kit.clock import now, to_text
 from app.settings import Settings
 from tests.harness.api import Api, keys, pngs, small_model
+from tests.harness.conversion_jobs import past_job
 from tests.harness.deployment import Deployment
 
 PLACES, OWN_PLACES = 5, 3
@@ -115,12 +116,8 @@ def test_a_creation_whose_answer_was_lost_and_that_is_repeated_is_not_refused_fo
     assert container.broker.waiting("onnx") == OWN_PLACES
 
 
-def past(onnx: float, bie: float, nef: float) -> FinishedJob:
-    return FinishedJob("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
-
-
 def test_the_next_place_is_expected_when_the_narrowest_stage_lets_a_job_through() -> None:
-    pasts = [past(10, 90, 40)] * 3
+    pasts = [past_job(10, 90, 40)] * 3
     assert pace(pasts, {Stage.ONNX: 1, Stage.BIE: 1, Stage.NEF: 1}) == 90
     assert pace(pasts, {Stage.ONNX: 1, Stage.BIE: 3, Stage.NEF: 1}) == 40
     assert pace(pasts[:2], {Stage.ONNX: 1, Stage.BIE: 1, Stage.NEF: 1}) is None

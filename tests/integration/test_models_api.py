@@ -14,7 +14,7 @@ from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
 from app.kit.web.operations import Operation
 from app.model_registry.api import OPERATIONS
-from tests.harness.api import Api, pngs, small_model, store_of, vector_model
+from tests.harness.api import Api, code_of, pngs, small_model, store_of, vector_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described, document_of
@@ -59,10 +59,6 @@ def other(deployment: Deployment) -> Iterator[httpx.Client]:
 def bring(web: httpx.Client, content: bytes = b"", **fields: Any) -> httpx.Response:
     files = {"model": ("big.onnx", content or small_model())}
     return web.post(MODELS, data={"name": "big", **fields}, files=files)
-
-
-def code_of(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 def test_a_model_of_a_job_is_added_shown_listed_downloaded_and_removed(

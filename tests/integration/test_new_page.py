@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
 from html import unescape
 from uuid import uuid4
 
@@ -32,13 +31,6 @@ from tests.harness.models import small as small_models
 
 NEW = "/ui/jobs/new"
 PNGS = pngs(4)
-
-
-@pytest.fixture
-def page(service: Deployment) -> Iterator[httpx.Client]:
-    headers = {"Origin": service.url, "Accept": "text/html", "Accept-Language": "en"}
-    with httpx.Client(base_url=service.url, headers=headers, timeout=120, trust_env=False) as client:
-        yield client
 
 
 def submit(page: httpx.Client, model: bytes | None = None, images: Named = (), **fields: str) -> httpx.Response:

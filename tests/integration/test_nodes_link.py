@@ -34,6 +34,7 @@ from app.nodes.service import Nodes
 from app.nodes.wire import MAX_UP_BYTES, Heartbeat, acknowledge_frame, dump_frame, parse_order, report_frame
 from app.settings import Settings
 from tests.harness import command_line
+from tests.harness.api import code_of
 from tests.harness.deployment import Deployment
 from tests.harness.ports import free_port
 from tests.harness.until import until
@@ -183,10 +184,6 @@ def closed(socket: ClientConnection) -> tuple[int, str]:
     return caught.value.rcvd.code, caught.value.rcvd.reason
 
 
-def kind(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
-
-
 # --- who they are ---------------------------------------------------------------------------------
 def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command_once(url: str, root: Person) -> None:
     with root.api().http as http:
@@ -202,8 +199,8 @@ def test_an_administrator_registers_a_node_and_is_told_its_token_and_the_command
         }
         assert made.headers["Location"] == "/neptune/nodes/reg0"
         assert made.headers["Cache-Control"] == "no-store"
-        assert kind(http.post("/neptune/nodes", json={"name": "reg0", "side": "edge"})) == (409, "NODE_EXISTS")
-        assert kind(http.post("/neptune/nodes", json={"name": "Reg 0", "side": "edge"})) == (422, "BAD_NODE_NAME")
+        assert code_of(http.post("/neptune/nodes", json={"name": "reg0", "side": "edge"})) == (409, "NODE_EXISTS")
+        assert code_of(http.post("/neptune/nodes", json={"name": "Reg 0", "side": "edge"})) == (422, "BAD_NODE_NAME")
         assert http.post("/neptune/nodes", json={"name": "reg1", "side": "moon"}).status_code == 422
         shown = http.get("/neptune/nodes/reg0").json()
         assert token not in json.dumps(shown)
@@ -221,9 +218,9 @@ def test_a_user_sees_the_nodes_but_not_whose_workers_run_there_and_changes_none(
         seen = http.get("/neptune/nodes/seen0").json()
         assert (seen["workers"], seen["worker_states"]) == (None, {"RUNNING": 1})
         assert "secret" not in http.get("/neptune/nodes").text
-        assert kind(http.post("/neptune/nodes", json={"name": "seen1", "side": "edge"})) == (403, "FORBIDDEN")
-        assert kind(http.delete("/neptune/nodes/seen0")) == (403, "FORBIDDEN")
-        assert kind(http.get("/neptune/nodes/nobody")) == (404, "NODE_NOT_FOUND")
+        assert code_of(http.post("/neptune/nodes", json={"name": "seen1", "side": "edge"})) == (403, "FORBIDDEN")
+        assert code_of(http.delete("/neptune/nodes/seen0")) == (403, "FORBIDDEN")
+        assert code_of(http.get("/neptune/nodes/nobody")) == (404, "NODE_NOT_FOUND")
 
 
 def test_only_a_nodes_own_token_opens_its_socket(register: Register, bob: Person) -> None:
@@ -242,10 +239,10 @@ def test_only_a_nodes_own_token_opens_its_paths_and_opens_nothing_else(
     paths = [("GET", "/messages?wait=0"), ("POST", "/acknowledge"), ("POST", "/report"), ("GET", f"/blobs/{'0' * 64}")]
     for method, path in paths:
         where = f"/neptune/link/path0{path}"
-        assert kind(other.http.request(method, f"{url}{where}", json={})) == (403, "FORBIDDEN")
+        assert code_of(other.http.request(method, f"{url}{where}", json={})) == (403, "FORBIDDEN")
         for user in (bob, root):
             with user.api().http as http:
-                assert kind(http.request(method, where, json={})) == (401, "UNAUTHORIZED")
+                assert code_of(http.request(method, where, json={})) == (401, "UNAUTHORIZED")
         wrong = {"Authorization": f"Bearer {machine.token[:-1]}"}
         assert httpx.request(method, f"{url}{where}", headers=wrong, trust_env=False).status_code == 401
     for path in ("/jobs", "/neptune/nodes", "/api/v2/me", "/ui/nodes"):
@@ -268,12 +265,12 @@ def test_a_node_that_is_removed_is_disconnected_and_unknown(register: Register, 
     machine = register("gone0")
     seq = tell(nodes, machine)
     with machine.connected() as socket, root.api().http as http:
-        assert kind(http.delete("/neptune/nodes/gone0")) == (409, "NODE_BUSY")
+        assert code_of(http.delete("/neptune/nodes/gone0")) == (409, "NODE_BUSY")
         assert machine.received(socket).seq == seq
         end(nodes, machine)
         assert http.delete("/neptune/nodes/gone0").status_code == 204
         assert closed(socket)[0] == 4401
-        assert kind(http.delete("/neptune/nodes/gone0")) == (404, "NODE_NOT_FOUND")
+        assert code_of(http.delete("/neptune/nodes/gone0")) == (404, "NODE_NOT_FOUND")
     with pytest.raises(NodeNotFound):
         nodes.get("gone0")
 
@@ -475,7 +472,7 @@ def test_a_second_poll_ends_the_first_which_is_told_so(register: Register, web: 
             return await first, second
 
     first, second = asyncio.run(two())
-    assert kind(first) == (409, "LINK_SUPERSEDED")
+    assert code_of(first) == (409, "LINK_SUPERSEDED")
     assert second.json() == {"messages": []}
 
 
@@ -499,12 +496,12 @@ def test_a_second_poll_ends_the_first_which_is_told_so(register: Register, web: 
 )
 def test_a_damaged_body_is_refused_with_a_reason(register: Register, path: str, body: bytes) -> None:
     machine = register("damaged", replace=True)
-    assert kind(machine.http.post(path, content=body)) == (400, "BAD_FRAME")
+    assert code_of(machine.http.post(path, content=body)) == (400, "BAD_FRAME")
 
 
 def test_a_body_that_is_too_large_and_a_wait_that_is_too_long_are_refused(register: Register) -> None:
     machine = register("large1")
-    assert kind(machine.http.post("/report", content=b" " * (MAX_UP_BYTES + 1))) == (413, "TOO_LARGE")
+    assert code_of(machine.http.post("/report", content=b" " * (MAX_UP_BYTES + 1))) == (413, "TOO_LARGE")
     assert machine.http.get("/messages", params={"wait": 3600}).status_code == 422
 
 
@@ -522,9 +519,9 @@ def test_a_file_is_for_the_node_whose_order_names_it(register: Register, nodes: 
     assert (part.status_code, part.content) == (206, body[100:])
     for machine_, name in ((machine, unnamed), (other, sha256), (machine, "..%2F..%2Fx"), (machine, "A" * 64)):
         assert machine_.http.get(f"/blobs/{name}").status_code == 404
-    assert kind(machine.http.get(f"/blobs/{'c' * 64}")) == (404, "BLOB_NOT_FOUND")
+    assert code_of(machine.http.get(f"/blobs/{'c' * 64}")) == (404, "BLOB_NOT_FOUND")
     end(nodes, machine)
-    assert kind(machine.http.get(f"/blobs/{sha256}")) == (404, "BLOB_NOT_FOUND")
+    assert code_of(machine.http.get(f"/blobs/{sha256}")) == (404, "BLOB_NOT_FOUND")
 
 
 # --- pages ----------------------------------------------------------------------------------------

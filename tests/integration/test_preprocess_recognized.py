@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import httpx
 import numpy as np
 import onnx
-import pytest
 from onnx import helper, numpy_helper
 
 from app.conversion.service.predictions import prediction_of
 from tests.harness.api import Api, pngs
-from tests.harness.deployment import Deployment
 from tests.harness.models import small
 
 PLAIN = {"quantization": {"goal": "none"}}  # without a search, which has no part in this and takes most of the time
@@ -37,19 +32,6 @@ def ultraface() -> bytes:
     model = small.model(nodes, [small.value("x", [1, 3, 240, 320])], outputs, [weight, rows, shape, sizes])
     onnx.checker.check_model(model)
     return model.SerializeToString()
-
-
-@pytest.fixture
-def api(service: Deployment) -> Any:
-    with Api(service.url) as client:
-        yield client
-
-
-@pytest.fixture
-def page(service: Deployment) -> Iterator[httpx.Client]:
-    headers = {"Origin": service.url, "Accept": "text/html", "Accept-Language": "en"}
-    with httpx.Client(base_url=service.url, headers=headers, timeout=120, trust_env=False) as client:
-        yield client
 
 
 def test_it_is_taken_and_said_in_the_record_and_the_log(api: Api) -> None:

@@ -12,7 +12,7 @@ from contextlib import closing
 import httpx
 import pytest
 
-from tests.harness.api import Api, pngs, small_model, store_of, zipped
+from tests.harness.api import Api, code_of, pngs, small_model, store_of, zipped
 from tests.harness.deployment import Deployment
 from tests.harness.users import Person
 
@@ -47,10 +47,6 @@ def offset_of(http: httpx.Client, at: str) -> int:
     answer = http.head(at, headers=TUS)
     assert answer.status_code == 200 and answer.headers["cache-control"] == "no-store"
     return int(answer.headers["upload-offset"])
-
-
-def code_of(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 def test_the_server_says_what_it_understands(http: httpx.Client) -> None:

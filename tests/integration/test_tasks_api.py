@@ -22,7 +22,7 @@ from app.settings import Settings
 from app.training.api import OPERATIONS
 from app.training.model import FailureKind, Node, State, WaitingCode, WaitingReason
 from app.training.service import ClusterPicture, ClusterView, Holder
-from tests.harness.api import pngs, small_model, zipped
+from tests.harness.api import code_of, pngs, small_model, zipped
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described
 from tests.harness.training.scheduler import AT, RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
@@ -82,10 +82,6 @@ def new(web: httpx.Client, spec: str = SCRIPT) -> str:
     answer = submit(web, spec)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["task_id"])
-
-
-def code_of(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 # --- submitting -----------------------------------------------------------------------------------

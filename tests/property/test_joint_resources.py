@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.errors import InvalidResource
-from app.joint_inference.validation import parse_document, parse_documents, validated
+from app.joint_inference.validation import validated
 from tests.harness.joint.resources import SEDNA, sample
 from tests.harness.timed_search import searched
 

@@ -26,7 +26,7 @@ class UnpackLimits(TypedDict):
     max_images: int
     """How many samples are unpacked at most."""
     unpacked_bytes: int
-    """How large they may be together."""
+    """How large they may be together, in bytes."""
 
 
 class PackedSamples(TypedDict):
@@ -177,19 +177,13 @@ class OutlinesRequest(TypedDict):
     """Paths, by name."""
 
 
-class AnswersRequest(TypedDict):
+class AnswersRequest(ThumbnailsRequest):
     float: str
+    """out.onnx"""
     int8: str
+    """out.bie"""
     preprocess: dict[str, Any]
-    images: str
-    unpack_to: str
-    limits: UnpackLimits
-    into: str
-    names: list[str]
-
-
-"""float, int8: paths of out.onnx and out.bie. preprocess: as in the options. into: a folder, in which each picture is
-<index in names>.webp."""
+    """As in the options."""
 
 
 class ModelAnswer(TypedDict):

@@ -10,9 +10,11 @@ from typing import Any
 
 from starlette.requests import Request
 
+from app.joint_inference.documents import parse_document
 from app.joint_inference.model.field_ownership import MAX_MANAGER, OURS
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION, Service
-from app.joint_inference.validation import ignored_parameters, parse_document, unknown_in, validated, warnings_of
+from app.joint_inference.sedna import ignored_parameters
+from app.joint_inference.validation import unknown_in, validated, warnings_of
 from app.kit.errors import BadRequest
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.request_body import whole_body

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
+from app.joint_inference.documents import parse_document
 from app.joint_inference.errors import InvalidResource, NoSuchRollout, ServiceChanged
 from app.joint_inference.model.resource import Service
 from app.joint_inference.pages.new import sent_texts, text_problems
@@ -20,7 +21,7 @@ from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.view_models import condition_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.schemas import RolloutChange
-from app.joint_inference.validation import parse_document, validated, warnings_of
+from app.joint_inference.validation import validated, warnings_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of

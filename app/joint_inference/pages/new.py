@@ -15,13 +15,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.documents import MAX_BYTES
+from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.hard_examples import known
 from app.joint_inference.pages import new_form
 from app.joint_inference.pages.new_form import Values
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.yaml_text import to_yaml
-from app.joint_inference.validation import ignored_parameters, parse_document, validated, warnings_of
+from app.joint_inference.sedna import ignored_parameters
+from app.joint_inference.validation import validated, warnings_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of

@@ -6,7 +6,7 @@ import copy
 import functools
 from typing import Any
 
-from app.joint_inference.validation import parse_document
+from app.joint_inference.documents import parse_document
 from tests.harness.paths import SAMPLES
 
 SAMPLE = SAMPLES / "helmet" / "service.yaml"

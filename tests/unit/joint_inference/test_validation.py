@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
+from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.errors import InvalidResource
 from app.joint_inference.model.resource import specification_of
-from app.joint_inference.validation import (
-    advice,
-    parse_document,
-    parse_documents,
-    validated,
-    validated_status,
-    warnings_of,
-)
+from app.joint_inference.validation import advice, validated, validated_status, warnings_of
 from app.kit.errors import TooLarge
 from tests.harness.joint.resources import SAMPLE, SEDNA, sample
 

@@ -16,15 +16,11 @@ from app.conversion.service import Estimates
 from app.conversion.service.estimates import FinishedJob, accuracy, finish
 from app.kit.clock import now, to_text
 from app.settings import Settings
+from tests.harness.conversion_jobs import past_job
 from tests.harness.users import within
 
-
-def past(onnx: float, bie: float, nef: float) -> FinishedJob:
-    return FinishedJob("host", {Stage.ONNX: onnx, Stage.BIE: bie, Stage.NEF: nef})
-
-
-ALIKE = [past(10, 100, 5)] * 4
-SPREAD = [past(10, 100 + 10 * at, 5) for at in range(11)]
+ALIKE = [past_job(10, 100, 5)] * 4
+SPREAD = [past_job(10, 100 + 10 * at, 5) for at in range(11)]
 
 
 def test_fewer_than_three_jobs_say_nothing() -> None:

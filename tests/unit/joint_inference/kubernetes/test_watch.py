@@ -9,11 +9,11 @@ import pytest
 
 from app.bootstrap.container import Container
 from app.joint_inference import store
+from app.joint_inference.documents import parse_document
 from app.joint_inference.kubernetes.requests import Selector, selector_of
 from app.joint_inference.kubernetes.watch import Expired, WatchStream
 from app.joint_inference.model.resource import Service
 from app.joint_inference.service import Services
-from app.joint_inference.validation import parse_document
 from tests.harness.paths import SAMPLES
 
 SAMPLE = SAMPLES / "helmet" / "service.yaml"

@@ -21,6 +21,7 @@ from app.kit.web import idempotency
 from app.kit.web.auth import Caller
 from app.kit.web.http import EXCEPTION_HANDLERS
 from app.kit.web.idempotency import HEADER, REPLAYED, AnswerCache, form_once, once
+from tests.harness.api import code_of
 from tests.harness.valkey import Valkey
 
 KEY = {HEADER: "one"}
@@ -90,10 +91,6 @@ async def send(app: Starlette, path: str = "/things", **options: Any) -> httpx.R
 
 def post(app: Starlette, path: str = "/things", **options: Any) -> httpx.Response:
     return asyncio.run(send(app, path, **options))
-
-
-def code_of(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 def test_the_first_answer_is_given_again_and_nothing_is_done_again(app: Starlette, things: Things) -> None:
