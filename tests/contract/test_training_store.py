@@ -24,6 +24,7 @@ from app.training.model import (
     Demand,
     Event,
     FailureKind,
+    NewTask,
     State,
     Task,
     WaitingCode,
@@ -31,7 +32,7 @@ from app.training.model import (
     Workload,
 )
 from app.training.service import Tasks, TrainingOptions
-from app.training.store import NewTask, QueueEntry, TaskFilter, TaskIdTaken
+from app.training.store import QueueEntry, TaskFilter, TaskIdTaken
 from tests.harness.databases import database, empty, together, url
 
 __all__ = ["database", "empty", "url"]

@@ -17,7 +17,7 @@ from app.kit.sql import Database
 from app.kit.web.idempotency import KeyReused, checked_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
-from app.training.model import Node, Task, Workload
+from app.training.model import NewTask, Node, Task, Workload
 from app.training.model.sweep import Point
 from app.training.service.checkpoints import resume_path
 from app.training.service.environments import Environments
@@ -26,7 +26,7 @@ from app.training.service.submission_checks import check_paths, check_priority, 
 from app.training.spec import ConvertSpec, TaskSpec, read_spec
 from app.training.spec.sweeps import SweepDocument
 from app.training.spec.verl_settings import check_settings
-from app.training.store import NewTask, StoredSweep, TaskIdTaken
+from app.training.store import StoredSweep, TaskIdTaken
 from app.training.workloads import demand_of
 
 MAX_ID = 95

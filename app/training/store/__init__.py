@@ -39,7 +39,6 @@ from app.training.store.sweeps import (
     tasks_by_sweep,
 )
 from app.training.store.tasks import (
-    NewTask,
     TaskIdTaken,
     add_attempt,
     add_event,

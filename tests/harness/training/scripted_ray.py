@@ -16,7 +16,7 @@ from app.kit.sql import Database
 from app.training import store
 from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
-from app.training.model import Attempt, Demand, Event, Node, State, Task, Workload
+from app.training.model import Attempt, Demand, Event, NewTask, Node, State, Task, Workload
 from app.training.model.node_use import NodeUse
 from app.training.service import Tasks
 from app.training.service.cluster import ClusterPicture, ClusterView
@@ -24,7 +24,6 @@ from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling import LogCopies, Scheduler, SchedulerContext
 from app.training.service.scheduling.secrets import DiscreetGateway, Secrets
-from app.training.store import NewTask
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SPEC = "workload: script\ncode_path: /private/common/code/digits\n"

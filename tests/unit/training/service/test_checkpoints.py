@@ -13,10 +13,9 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
-from app.training.model import Demand, Task, Workload
+from app.training.model import Demand, NewTask, Task, Workload
 from app.training.service.checkpoints import checkpoints_in, resume_path
 from app.training.spec import TaskSpec, read_spec
-from app.training.store import NewTask
 
 AT = to_text(datetime(2026, 11, 1, 12, tzinfo=UTC))
 FOLDER = "/private/users/alice/jobs/before/checkpoints"

@@ -12,11 +12,10 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
-from app.training.model import Attempt, Demand, Task, Workload
+from app.training.model import Attempt, Demand, NewTask, Task, Workload
 from app.training.service import LineFilter, LogView, task_log
 from app.training.service.scheduling.attempt_files import LogCopies
 from app.training.service.task_log import log_of
-from app.training.store import NewTask
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 ATTEMPT = Attempt("one", 1, "one--a01", to_text(NOW))
