@@ -151,7 +151,7 @@ def _launch(folder: RunFolder, cluster: Cluster, name: str, command: list[str]) 
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=ray_node.environment(os.environ, cluster.token),
+            env=ray_node.environment(os.environ, cluster.token, cluster.temporary),
         )
     os.close(lifeline)
     cluster = replace(cluster, nodes=(*cluster.nodes, Leashed(process.pid, began(process.pid))))

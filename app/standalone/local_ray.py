@@ -76,7 +76,7 @@ class LocalRay:
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
         """Returns the environment of both nodes."""
-        return ray_node.environment(outer, self.token)
+        return ray_node.environment(outer, self.token, self.folder)
 
     def remove(self) -> None:
         """Removes the folder, after both have ended."""

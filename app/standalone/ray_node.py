@@ -76,12 +76,19 @@ def worker_command(
     ]
 
 
-def environment(outer: Mapping[str, str], token: str) -> dict[str, str]:
+def environment(outer: Mapping[str, str], token: str, folder: Path | str) -> dict[str, str]:
     """Returns the environment of a node, and so of the programs that run there: no setting of Modelmill, and its Python
-    first."""
+    first.
+
+    Args:
+        outer: of the process that starts the node.
+        token: of the cluster; empty: it has none.
+        folder: of Ray's sessions. Temporary files lie there, too: a node and its programs end without removing theirs.
+    """
     kept = {name: value for name, value in outer.items() if not name.startswith(PRIVATE)}
     binaries = str(Path(RAY).parent)
     added = {"RAY_USAGE_STATS_ENABLED": "0", "PATH": f"{binaries}:{outer.get('PATH', '/usr/bin:/bin')}"}
+    added["TMPDIR"] = str(folder)
     # Set in either case: otherwise Ray would require the token in ~/.ray/auth_token, if there is one.
     added |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {"RAY_AUTH_MODE": "disabled"}
     return kept | added

@@ -56,11 +56,11 @@ class RayCluster:
         self.sizes = list(nodes)
         self._others = dict(resources or {})
         self.token = token
-        self._environment = {**ray_node.environment(os.environ, token), "PYTHONPATH": str(STAND_INS), **FASTER}
-        self._environment |= environment or {}
         self._gcs_port, self._dashboard_port, self._client_port = free_ports(3)
         self._lifeline, self._held = os.pipe()
         self.folder = Path(tempfile.mkdtemp(prefix="mm-ray-", dir="/tmp"))  # short: it holds UNIX sockets
+        node = ray_node.environment(os.environ, token, self.folder)
+        self._environment = {**node, "PYTHONPATH": str(STAND_INS), **FASTER, **(environment or {})}
         self.head: Process | None = None
         self.workers: list[Process] = []
         self._size_of: dict[Process, tuple[int, int, Mapping[str, float] | None]] = {}

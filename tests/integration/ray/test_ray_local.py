@@ -115,7 +115,8 @@ def test_what_it_prints_leads_to_a_ray_that_runs_jobs_and_ends_with_them_and_not
     for source in sample.glob("*.py"):
         assert (local.data / "homes" / "common" / "code" / "digits" / source.name).read_bytes() == source.read_bytes()
 
-    program = "python3 -c \"import os, time; print('pid', os.getpid(), flush=True); time.sleep(1000)\""
+    lines = "print('lies in', tempfile.gettempdir()); print('pid', os.getpid(), flush=True); time.sleep(1000)"
+    program = f'python3 -c "import os, tempfile, time; {lines}"'
     gateway.submit(Submission("held--a01", program, resources=ON_WORKER))
     job = reaching(gateway, "held--a01", RayStatus.RUNNING)
     printed_pid = re.compile(rb"^pid (\d+)$", re.MULTILINE)
@@ -123,11 +124,14 @@ def test_what_it_prints_leads_to_a_ray_that_runs_jobs_and_ends_with_them_and_not
     held = int(printed_pid.findall(log)[-1])
     pids = local.pids()
     assert held in pids
+    known = local.folder.read()
+    assert known and f"lies in {known.temporary}".encode() in log
     gateway.close()
     stopped = local.run("stop")
 
     assert (stopped.returncode, stopped.stderr) == (0, "Ray is stopped.\n")
     assert [pid for pid in pids if began(pid)] == []
+    assert not Path(known.temporary).exists()
     assert local.run("status").returncode == 3
     with_others = RayGateway(ray_cluster.options())
     assert len(with_others.nodes()) == 3
