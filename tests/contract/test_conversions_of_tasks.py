@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.kit.sql import Database
 from app.training import store
-from app.training.model import Conversion, Demand, Event, Task, Workload
+from app.training.model import Conversion, Demand, Event, NewTask, Task, Workload
 from tests.harness.databases import database, empty, together, url
 
 __all__ = ["database", "empty", "url"]
@@ -16,7 +16,7 @@ CLAIM = Conversion("t1", 1, "model.onnx", ENDED, next_try_at=LATER)
 
 def add(database: Database, task_id: str, spec: str, *, ended_at: str = ENDED, end: Event = Event.SUCCEED) -> None:
     with database.write() as conn:
-        new = store.NewTask(task_id, "alice", Workload.SCRIPT, spec, Demand(1, 0, 1))
+        new = NewTask(task_id, "alice", Workload.SCRIPT, spec, Demand(1, 0, 1))
         task: Task | None = store.add_task(conn, new, ended_at)
         for event in (Event.ADMIT, Event.ACCEPT, end):
             assert task is not None

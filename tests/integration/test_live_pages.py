@@ -27,7 +27,7 @@ from app.settings import Settings
 from app.sweeps import store as sweeps
 from app.sweeps.model import Entry, Sweep
 from app.training import store
-from app.training.model import Demand, Workload
+from app.training.model import Demand, NewTask, Workload
 from app.training.service import ClusterPicture, ClusterView
 from tests.harness.joint.deployment import resource
 from tests.harness.ports import free_port
@@ -82,7 +82,7 @@ class Env:
 def add_task(container: Container) -> None:
     with container.database.write() as conn:
         if store.get_task(conn, TASK) is None:
-            new = store.NewTask(TASK, USER, Workload.SCRIPT, "workload: script\n", Demand(1, 1, 1))
+            new = NewTask(TASK, USER, Workload.SCRIPT, "workload: script\n", Demand(1, 1, 1))
             store.add_task(conn, new, to_text(now()))
 
 

@@ -9,7 +9,7 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
-from app.training.model import Attempt, Demand, Event, Task, Workload, submission_id
+from app.training.model import Attempt, Demand, Event, NewTask, Task, Workload, submission_id
 
 TASK = "mvp2-alice-script-20261120-204302-ab12"
 BEGAN = datetime(2026, 11, 20, 20, 43, 2, tzinfo=UTC)
@@ -30,7 +30,7 @@ def finished_task(
     ended, folder = began + timedelta(minutes=1), submission_id(task_id, 1)
     homes.folders.begun(user, folder, now=began)
     folder_of(homes, user, task_id).mkdir()
-    new = store.NewTask(task_id, user, Workload.SCRIPT, spec, Demand(1, 0, 1, claims_by_group=False), name)
+    new = NewTask(task_id, user, Workload.SCRIPT, spec, Demand(1, 0, 1, claims_by_group=False), name)
     with database.write() as conn:
         task: Task | None = store.add_task(conn, new, to_text(began))
         ended_at = to_text(ended) if end else None

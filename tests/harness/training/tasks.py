@@ -23,6 +23,7 @@ from app.training.model import (
     Demand,
     Event,
     FailureKind,
+    NewTask,
     Node,
     Task,
     WaitingCode,
@@ -173,7 +174,7 @@ def begin(
     at = now() - timedelta(seconds=ago_s)
     task_id = f"mvp2-{user}-{workload}-{at:%Y%m%d-%H%M%S}-{next(NUMBERS):04x}"
     text = spec or SPEC.format(workload=workload, name=name or "none", user=user, nodes=nodes, gpus=gpus)
-    new = store.NewTask(task_id, user, workload, text, Demand(nodes, gpus, 3 * gpus, 1), name)
+    new = NewTask(task_id, user, workload, text, Demand(nodes, gpus, 3 * gpus, 1), name)
     with database.write() as conn:
         task = store.add_task(conn, new, to_text(at))
     return TaskBuilder(database, deployment, task, at)
