@@ -14,6 +14,7 @@ from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.kneron import arguments
 from app.conversion.toolchains.kneron.ladder import Rung, Tried, chosen, goal_report, rungs
 from app.conversion.toolchains.kneron.ladder_search import LadderResult, Quantized, search_ladder
+from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageFailed
 
 GOAL = parse_goal("snr>=20")
@@ -57,8 +58,9 @@ def test_an_empty_ladder_of_failures_has_nothing_to_take() -> None:
     def fail(*_: object) -> Any:
         raise StageFailed("no")
 
-    with pytest.raises(StageFailed, match="no"):
+    with pytest.raises(ModelmillError, match="no") as failure:
         search_ladder([rung], GOAL, 60, fail, lambda fraction, text: None)
+    assert failure.value.code == StageFailed.code  # which stages of video jobs have, too
 
 
 def test_a_process_that_continues_repeats_no_rung_neither_a_failed_one_nor_the_best(tmp_path: Path) -> None:
@@ -101,8 +103,9 @@ def test_a_rung_that_ends_its_process_twice_has_failed(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             climb()
-    with pytest.raises(StageFailed, match="ended the process each time"):
+    with pytest.raises(ModelmillError, match="ended the process each time") as failure:
         climb()
+    assert failure.value.code == StageFailed.code
 
 
 def test_a_goal_that_is_none_is_refused() -> None:
