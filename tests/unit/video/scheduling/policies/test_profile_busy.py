@@ -29,6 +29,20 @@ def _alone(seconds: float, busy_until: float) -> Ran:
     ).run(policy)
 
 
+def _with_a_good_link(fps: float, busy_from: float) -> Ran:
+    """As _alone, but the cloud can do all of it."""
+    return SimulatedJob(
+        lambda _: 20.0,
+        hi=HI,
+        costs=EVEN_NODES,
+        opening_s=0.1,
+        fps=fps,
+        noise=0.3,
+        is_told=True,
+        is_busy=lambda at: at >= busy_from,
+    ).run(policy)
+
+
 def _with_the_big(ran: Ran) -> list[float]:
     return [at for at, reason in ran.reasons if BIG in reason]
 
@@ -49,16 +63,7 @@ def test_models_that_were_too_much_are_tried_as_soon_as_the_node_has_less_to_do(
 
 def test_a_node_that_others_use_from_the_beginning_is_not_trusted_with_what_only_a_fair_share_would_do() -> None:
     for fps in (10.0, 12.0, 24.0, 30.0):
-        ran = SimulatedJob(
-            lambda _: 20.0,
-            hi=HI,
-            costs=EVEN_NODES,
-            opening_s=0.1,
-            fps=fps,
-            noise=0.3,
-            is_told=True,
-            is_busy=lambda _: True,
-        ).run(policy)
+        ran = _with_a_good_link(fps, busy_from=0.0)
         assert ran.violation_rate(HI) <= 0.005
         assert ran.quality > 0.98
 
@@ -83,16 +88,7 @@ def test_a_size_that_leaves_no_room_for_times_that_scatter_is_not_tried() -> Non
 def test_a_node_that_others_begin_to_use_is_left_on_the_first_late_report_and_not_used_while_they_do(
     fps: float,
 ) -> None:
-    ran = SimulatedJob(
-        lambda _: 20.0,
-        hi=HI,
-        costs=EVEN_NODES,
-        opening_s=0.1,
-        fps=fps,
-        noise=0.3,
-        is_told=True,
-        is_busy=lambda at: at >= 20,
-    ).run(policy)
+    ran = _with_a_good_link(fps, busy_from=20.0)
     assert len(ran.changed_at) == 1
     assert 20 < ran.changed_at[0] < 22.5
     assert "others use the node" in "".join(reason for _, reason in ran.reasons)
