@@ -188,7 +188,7 @@ def _answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
             abs(box.x2 - box.x1),
             abs(box.y2 - box.y1),
             box.score,
-            _name(box.label, labels),
+            box.text or _name(box.label, labels),
             box.figure,
         )
         for box in boxes_of(matching["boxes"], matching)

@@ -76,7 +76,8 @@ class Segmentation:
         classes, shares = _classes(maps[:, rows][:, :, columns])
         areas = [area for label in np.unique(classes) if label >= 0 for area in _areas(label, classes, shares, xs, ys)]
         boxes = [area.box(fit) for area in sorted(areas, key=lambda area: -area.size)[:MOST_AREAS]]
-        candidates = tuple(box for box in boxes if box.score >= options.candidate_threshold)
+        floor = min(options.candidate_threshold, options.score_threshold)
+        candidates = tuple(box for box in boxes if box.score >= floor)
         return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
 
 
@@ -146,6 +147,8 @@ def _areas(label: np.intp, classes: npt.NDArray[np.intp], shares: Floats, xs: Fl
     least = LEAST_SHARE * (xs[-1] - xs[0]) * (ys[-1] - ys[0])
     for outline in outlines(np.where(is_class, 1.0, -1.0), xs, ys):
         size = area_of(outline.tolist())
+        if size < least:
+            continue
         inner = shares[is_class & pixels_inside(outline, xs, ys)]
-        if size >= least and inner.size:
+        if inner.size:
             yield _Area(size, simplified(outline, float(xs[1] - xs[0]) / 2), float(inner.mean()), int(label))

@@ -68,6 +68,8 @@ def _lines(shares: Floats, floor: float) -> Iterator[tuple[Points, float]]:
     shares = np.nan_to_num(shares)
     xs, ys = (np.arange(side) for side in reversed(shares.shape))
     for outline in outlines(np.where(shares > LEAST_SHARE, 1.0, -1.0), xs, ys)[:MOST_LINES]:
+        if np.ptp(outline, axis=0).max() < LEAST_SIDE:
+            continue
         corners = smallest_rectangle(outline)
         if min(_lengths(corners)) < LEAST_SIDE:
             continue

@@ -296,13 +296,13 @@ def sample_view(sample: Sample) -> SampleView:
 def _said(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> AnswerView:
     if prediction.probabilities:
         ranked = sorted(enumerate(prediction.probabilities), key=lambda pair: -pair[1])
-        scores = [(label, score) for label, score in ranked[:TOP_CLASSES]]
+        scores = [(name_of(label, labels), score) for label, score in ranked[:TOP_CLASSES]]
         further = 0
     else:
         boxes = sorted(prediction.boxes, key=lambda box: -box.score)
-        scores = [(box.label, box.score) for box in boxes[:TOP_CLASSES]]
+        scores = [(box.text or name_of(box.label, labels), box.score) for box in boxes[:TOP_CLASSES]]
         further = len(boxes) - len(scores)
-    listed = tuple(PredictedClass(name_of(label, labels), score, charts.bar(score, 1.0)) for label, score in scores)
+    listed = tuple(PredictedClass(name, score, charts.bar(score, 1.0)) for name, score in scores)
     return AnswerView(prediction, listed, further, ms, is_final)
 
 

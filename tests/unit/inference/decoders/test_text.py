@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from app.conversion.service.answers import read_answers
 from app.conversion.toolchains.host.task_metrics import detector_of
 from app.edge.joint.rows import objects_of
 from app.edge.video.stages.base import ModelFile
@@ -20,6 +21,8 @@ from app.inference.decoders.text_detection import TextDetection, smallest_rectan
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import Box, Decoder, Prediction, PredictorOptions
 from app.inference.preprocessing import fit_of
+from app.joint_inference.model.tally import Sample, Source
+from app.joint_inference.pages.view_models import sample_view
 from app.kit.errors import BadRequest
 from tests.harness.models.host import model_of
 from tests.harness.models.vision import answering, card, opened, plain, save
@@ -123,6 +126,16 @@ def test_texts_are_compared_by_equality_and_are_the_class_of_a_row() -> None:
     one, same, other = (Prediction((Box(0, 0, 9, 9, 0.9, text=text),)) for text in ("A1", "A1", "A2"))
     assert (agreement(one, same), agreement(one, other)) == (1.0, 0.0)
     assert caption(objects_of(one, (9, 9))[0], ("text",)) == "A1 0.90"
+
+
+def test_pages_show_the_text_in_place_of_the_class() -> None:
+    answer = Prediction((Box(0, 0, 9, 9, 0.9, text="A1"),))
+    sample = Sample("1", "2026-11-26T12:00:00.000Z", 9, 9, "", 0.5, Source.EDGE, answer, None, labels=("text",))
+    assert [each.name for each in sample_view(sample).edge.listed] == ["A1"]
+    side = {**answer.to_json(), "classes": []}
+    picture = {"place": 0, "width": 9, "height": 9, "float": side, "int8": side}
+    (read,) = read_answers({"problem": "", "labels": ["text"], "pictures": [picture]}).pictures
+    assert [box.label for box in read.float_.boxes] == ["A1"]
 
 
 def test_a_conversion_does_not_compare_them_box_by_box() -> None:
