@@ -28,6 +28,8 @@ OPSET_TARGET = 17
 """The last opset before Reduce* and others turned attributes into inputs; the quantizer supports all of it."""
 OPSET_FLOAT16 = 19
 """QuantizeLinear and DequantizeLinear accept float16 since this opset."""
+OPSET_COORDINATES = 11
+"""From here on Resize has attributes for the mapping of its coordinates."""
 IR_MIN, IR_OF_FLOAT16 = 8, 9
 
 
@@ -128,6 +130,8 @@ def upgrade_opset(model: Model) -> PreparedModel:
     target = OPSET_FLOAT16 if is_half else OPSET_TARGET
     try:
         converted = version_converter.convert_version(model, target)
+        if before < OPSET_COORDINATES:
+            _keep_coordinates(converted)
         checker.check_model(converted)
     except (RuntimeError, ValueError, checker.ValidationError) as error:
         note = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
@@ -135,6 +139,17 @@ def upgrade_opset(model: Model) -> PreparedModel:
     converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
     note = f"opset {before} → {target}"
     return PreparedModel(converted, [note], [f"float16 is quantized from opset {target} on: {note}"] if is_half else [])
+
+
+def _keep_coordinates(model: Model) -> None:
+    """Names how Upsample, and Resize of older opsets, map coordinates: the converter leaves out what became a choice,
+    and its default is another one."""
+    from onnx import helper
+
+    for node in walk.nodes(model):
+        if node.op_type == "Resize":
+            modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+            node.attribute.extend(helper.make_attribute(name, mode) for name, mode in modes.items())
 
 
 def has_float16(model: Model) -> bool:

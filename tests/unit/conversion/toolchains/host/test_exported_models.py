@@ -15,7 +15,7 @@ from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.graph.walk import SORTED
 from app.conversion.toolchains.host import graph_surgery
-from app.inference.runtimes.sessions import HostModel
+from app.inference.runtimes.sessions import HostModel, open_session, run
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
 
 
@@ -184,3 +184,20 @@ def test_a_branch_that_is_refused_once_shapes_are_fixed_keeps_the_original_graph
         reports[Stage.BIE].report["quantization"]["int8_nodes"] == 1 and reports[Stage.BIE].report["verdict"]["passed"]
     )
     assert {spec["name"]: spec["shape"] for spec in HostModel(folder / "out.nef").inputs} == {"x": [1, 8], "rate": []}
+
+
+@pytest.mark.parametrize(("operator", "opset"), [("Upsample", 9), ("Resize", 10)])
+@pytest.mark.parametrize(("mode", "scale"), [("linear", 3.0), ("nearest", 1.5)])
+def test_what_an_older_opset_enlarges_is_the_same_in_the_newer_one(
+    operator: str, opset: int, mode: str, scale: float
+) -> None:
+    side, weights = int(6 * scale), {"scales": np.array([1, 1, scale, scale], np.float32)}
+    nodes = [helper.make_node(operator, ["x", "scales"], ["y"], "enlarged", mode=mode)]
+    model = model_of(nodes, {"x": [1, 3, 6, 6]}, {"y": [1, 3, side, side]}, weights, opset)
+    upgraded = graph_surgery.upgrade_opset(model)
+    inputs = {"x": np.random.default_rng(3).normal(size=(1, 3, 6, 6)).astype(np.float32)}
+    before, after = (
+        run(open_session(one.SerializeToString(), 1), inputs, ["y"])["y"] for one in (model, upgraded.model)
+    )
+    assert upgraded.model.opset_import[0].version == 17
+    np.testing.assert_array_equal(after, before)
