@@ -14,7 +14,7 @@ from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
 from app.training.errors import TaskNotFound
-from app.training.model import Demand, Workload
+from app.training.model import Demand, NewTask, Workload
 from app.training.service import CurveReader, Tasks, TrainingOptions
 from app.training.service.exports import Exports
 from app.training.service.resubmission import Resubmission
@@ -37,7 +37,7 @@ def tasks(tmp_path: Path, database: Database) -> Tasks:
     homes = Homes(HomesOptions(tmp_path / "homes"), database, None)
     homes.files.create("alice")
     with database.write() as conn:
-        task = store.add_task(conn, store.NewTask("t1", "alice", Workload.SFT, SPEC, Demand(1, 1, 10)), to_text(NOW))
+        task = store.add_task(conn, NewTask("t1", "alice", Workload.SFT, SPEC, Demand(1, 1, 10)), to_text(NOW))
         store.change(conn, task, to_text(NOW), latest_attempt_no=1)
     homes.folders.begun("alice", "t1", now=NOW)
     for step in (20, 40):
