@@ -9,6 +9,7 @@ import hashlib
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,6 +84,8 @@ def session_options(threads: int, level: Level = "layout", *, is_exact: bool = F
 CPU_ALONE = ("CPUExecutionProvider",)
 FLOAT_LAYOUT = "NchwcTransformer"
 """onnxruntime's name for what orders floats for the CPU at hand."""
+SUM_FUSION = "ConvAddActivationFusion"
+"""Likewise for what adds a tensor within a convolution. It loses outputs of some graphs, so these fail to open."""
 
 
 def open_session(
@@ -113,11 +116,13 @@ def open_session(
     is_exact = options.get_session_config_entry(EXACT) == "1"
     options.log_severity_level = FATAL_ONLY if is_exact else ERRORS_ONLY
     source = str(model) if isinstance(model, Path) else model
+    opened = partial(ort.InferenceSession, source, options, list(providers), enable_fallback=False)
+    left_out = [] if level == "all" else [FLOAT_LAYOUT]
     try:
-        left_out = [] if level == "all" else [FLOAT_LAYOUT]
-        session = ort.InferenceSession(
-            source, options, list(providers), enable_fallback=False, disabled_optimizers=left_out
-        )
+        try:
+            session = opened(disabled_optimizers=left_out)
+        except RuntimeError:
+            session = opened(disabled_optimizers=[*left_out, SUM_FUSION])
     except ort_errors() as error:
         if not is_exact:
             raise explain(error) from error

@@ -78,6 +78,28 @@ def test_a_model_whose_nodes_share_weights_opens_as_it_is_where_they_cannot_be_u
     assert capfd.readouterr().err == ""
 
 
+def test_an_output_that_a_fusion_would_lose_is_still_computed() -> None:
+    """A sum of two convolutions, of which one is an output as well: inner tensors are measured so."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["a"], "first"),
+        helper.make_node("Conv", ["x", "v", "c"], ["other"], "second"),
+        helper.make_node("Add", ["a", "other"], ["s"], "sum"),
+        helper.make_node("Relu", ["s"], ["r"], "relu"),
+        helper.make_node("Conv", ["r", "u"], ["y"], "last"),
+    ]
+    weights = {
+        "w": random_weights(4, 3, 3, 3),
+        "v": random_weights(4, 3, 3, 3, seed=1),
+        "u": random_weights(4, 4, 1, 1),
+    }
+    weights |= {"b": random_weights(4), "c": random_weights(4, seed=1)}
+    model = model_of(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 4, 6, 6], "a": [1, 4, 6, 6]}, weights).SerializeToString()
+    x = {"x": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}
+    expected = run(open_session(model, 1, "none"), x)
+    for name, values in run(open_session(model, 1), x).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-5)
+
+
 def test_what_cannot_be_opened_either_way_is_refused_in_words(cpu: Path) -> None:
     cpu.write_text("flags : avx2\n")
     with pytest.raises(StageFailed, match="cannot run the model"):
