@@ -25,7 +25,7 @@ from app.conversion.stages.heartbeat import Heartbeat
 from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.runner import StageWorker
 from app.conversion.toolchains import libraries
-from app.conversion.toolchains.installed import installed
+from app.conversion.toolchains.installed import list_installed
 from app.kit.process.slots import InFlight, Slot, take_slot
 from app.kit.queue.messages import Queue
 from app.kit.queue.retry import until_answered
@@ -76,7 +76,7 @@ class WorkerLife(dramatiq.Middleware):
                 self.container.store,
                 worker=slot.name,
                 ttl_s=settings.worker_ttl_s,
-                text=partial(self._text, queue),
+                text=partial(self._to_text, queue),
             )
             self.heartbeats[queue].start()
             if queue in stages:
@@ -121,7 +121,7 @@ class WorkerLife(dramatiq.Middleware):
         self.container.conversion.dispatch.lost(doing)
         self.container.conversion.dispatch.requeue_from(doing, [queue, Queue.PERIODIC])
 
-    def _text(self, queue: str, job_id: str | None) -> str:
+    def _to_text(self, queue: str, job_id: str | None) -> str:
         settings = self.container.settings
         return json.dumps(
             {
@@ -130,7 +130,7 @@ class WorkerLife(dramatiq.Middleware):
                 "pid": os.getpid(),
                 "started_at": round(self.started_at, 3),
                 "job_id": job_id,
-                "toolchains": installed(settings.toolchains, kneron_python=settings.kneron_python),
+                "toolchains": list_installed(settings.toolchains, kneron_python=settings.kneron_python),
             }
         )
 

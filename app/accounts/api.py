@@ -35,7 +35,7 @@ def me_of(request: Request) -> schemas.MeAnswer:
 
 @OPERATIONS.add("GET", "/api/v2/me/tokens", "List my tokens", {200: schemas.TokensAnswer})
 def list_my_tokens(request: Request) -> Response:
-    return _tokens(request, user_of(request))
+    return _answer_tokens(request, user_of(request))
 
 
 @OPERATIONS.add(
@@ -100,7 +100,7 @@ def create_user(request: Request, body: schemas.NewUser) -> Response:
 
 @OPERATIONS.add("GET", "/api/v2/users/{name}", "Get a user (administrators)", {200: schemas.UserAnswer})
 def get_user(request: Request) -> Response:
-    return _user(request)
+    return _read_user(request)
 
 
 @OPERATIONS.add(
@@ -114,7 +114,7 @@ def get_user(request: Request) -> Response:
 def change_user(request: Request, body: schemas.UserChange) -> Response:
     fields = {name: getattr(body, name) for name in body.model_fields_set}
     accounts_of(request).users.change(request.path_params["name"], by=user_of(request), **fields)
-    return _user(request)
+    return _read_user(request)
 
 
 @OPERATIONS.add(
@@ -134,7 +134,7 @@ def delete_user(request: Request, params: schemas.Deletion) -> Response:
     "GET", "/api/v2/users/{name}/tokens", "List the tokens of a user (administrators)", {200: schemas.TokensAnswer}
 )
 def list_tokens(request: Request) -> Response:
-    return _tokens(request, accounts_of(request).users.get(request.path_params["name"]).name)
+    return _answer_tokens(request, accounts_of(request).users.get(request.path_params["name"]).name)
 
 
 @OPERATIONS.add(
@@ -182,10 +182,10 @@ def _issue(request: Request, name: str, body: schemas.NewToken, within: Token | 
         within=within,
         made_by=caller_of(request).token_id,
     )
-    return json_answer(schemas.issued_token(token, text), 201, NO_STORE)
+    return json_answer(schemas.describe_issued_token(token, text), 201, NO_STORE)
 
 
-def _tokens(request: Request, name: str) -> Response:
+def _answer_tokens(request: Request, name: str) -> Response:
     tokens = accounts_of(request).tokens
     counts = tokens.valid_made(name, only_own=not caller_of(request).is_admin)
     answers = [schemas.token_answer(token, counts.get(token.token_id, 0)) for token in tokens.of(name)]
@@ -207,7 +207,7 @@ def _revoke(request: Request, name: str) -> Response:
     return Response(status_code=204)
 
 
-def _user(request: Request) -> Response:
+def _read_user(request: Request) -> Response:
     accounts, name = accounts_of(request), request.path_params["name"]
     user = accounts.users.get(name)
     used = [token.last_used_at for token in accounts.tokens.of(name) if token.last_used_at]

@@ -55,7 +55,7 @@ class AccountAuthenticator:
         local = self.local if is_local(request) else None
         if session:
             try:
-                return _caller(*self.accounts.tokens.session(session))
+                return _make_caller(*self.accounts.tokens.session(session))
             except TokenRefused:
                 if local is None:
                     raise
@@ -79,7 +79,7 @@ class AccountAuthenticator:
     def sign_in(self, request: Request, text: str) -> str:
         """Starts a session with a token, and returns its id. The previous session ends. Raises TokenRefused,
         TooManyLogins."""
-        address = _address(request)
+        address = _get_address(request)
         self.throttle.require_room("login", address)
         try:
             session = self.accounts.tokens.sign_in(text)
@@ -101,9 +101,9 @@ class AccountAuthenticator:
         if node is not None:
             return Caller("", node=node)
         try:
-            return _caller(*self.accounts.tokens.check(text))
+            return _make_caller(*self.accounts.tokens.check(text))
         except TokenRefused:
-            self.throttle.failed("token", _address(request), _id_of(text))
+            self.throttle.failed("token", _get_address(request), _id_of(text))
             raise
 
 
@@ -118,10 +118,10 @@ def _id_of(text: str) -> str | None:
     return parts[0] if parts else None
 
 
-def _address(request: Request) -> str:
+def _get_address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _caller(user: User, token: Token) -> Caller:
+def _make_caller(user: User, token: Token) -> Caller:
     is_admin = user.role is Role.ADMIN and Scope.ADMIN in token.scopes
     return Caller(user.name, may_write=Scope.WRITE in token.scopes, is_admin=is_admin, token_id=token.token_id)

@@ -76,7 +76,7 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, data_dir: DataDir = None
     ) -> None:
         """List all users, by name."""
-        users = _all(open_accounts(data_dir))
+        users = _list_all(open_accounts(data_dir))
         if as_json:
             typer.echo(json.dumps([{**vars(user), "last_used_at": used} for user, used in users], indent=2))
             return
@@ -103,7 +103,7 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
         _report(f"{name} is deleted. Jobs of theirs that are under way go on to their end.")
 
     _add_token_commands(app, open_accounts)
-    app.command("sftp-reset")(_sftp_command(reset_sftp))
+    app.command("sftp-reset")(_make_sftp_command(reset_sftp))
     _add_groups(app, open_accounts)
     return app
 
@@ -125,7 +125,7 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
         ttl_s = seconds_of(ttl) if ttl else None
         accounts = open_accounts(data_dir)
         accounts.key.check()
-        issued, text = accounts.tokens.issue(name, by=BY, label=label, scopes=_scopes(scope), ttl_s=ttl_s)
+        issued, text = accounts.tokens.issue(name, by=BY, label=label, scopes=_read_scopes(scope), ttl_s=ttl_s)
         ends = f"until {issued.expires_at}" if issued.expires_at else "until it is revoked"
         _report(
             f"Token {issued.token_id} of {name}, for {' and '.join(sorted(issued.scopes))}, {ends}. "
@@ -146,12 +146,14 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
         revocation = open_accounts(data_dir).tokens.revoke(name, token_id, by=BY, with_made=with_made)
         _report(f"Token {token_id} of {name} is revoked.")
         if revocation.also_revoked:
-            _report(f"{_made_tokens(revocation.also_revoked, 'revoked with it')}.")
+            _report(f"{_format_tokens(revocation.also_revoked, 'revoked with it')}.")
         if revocation.still_valid:
-            _report(f"{_made_tokens(revocation.still_valid, 'still valid')}; --with-made would have revoked them, too.")
+            _report(
+                f"{_format_tokens(revocation.still_valid, 'still valid')}; --with-made would have revoked them, too."
+            )
 
 
-def _sftp_command(reset_sftp: ResetSftp) -> Callable[..., None]:
+def _make_sftp_command(reset_sftp: ResetSftp) -> Callable[..., None]:
     def reset_sftp_password(name: Name, data_dir: DataDir = None) -> None:
         """Print a new one-time SFTP password, which is shown only once. The previous password and its sessions end."""
         _print_once(reset_sftp(data_dir, name), name)
@@ -191,7 +193,7 @@ def seconds_of(text: str) -> int:
     return int(match[1]) * SECONDS[match[2].lower()]
 
 
-def _scopes(most: str | None) -> list[Scope] | None:
+def _read_scopes(most: str | None) -> list[Scope] | None:
     from app.accounts.model import scopes_up_to
 
     try:
@@ -200,14 +202,14 @@ def _scopes(most: str | None) -> list[Scope] | None:
         raise BadInput(f"There is no scope {most!r}.", hint="The scopes are read, write and admin.") from None
 
 
-def _all(accounts: Accounts) -> list[tuple[User, str | None]]:
+def _list_all(accounts: Accounts) -> list[tuple[User, str | None]]:
     users: list[tuple[User, str | None]] = []
     while page := accounts.users.page(after=users[-1][0].name if users else "", limit=PAGE_USERS):
         users += page
     return users
 
 
-def _made_tokens(token_ids: Sequence[str], state: str) -> str:
+def _format_tokens(token_ids: Sequence[str], state: str) -> str:
     tokens = "1 token that it made is" if len(token_ids) == 1 else f"{len(token_ids)} tokens that it made are"
     return f"{tokens} {state}: {', '.join(token_ids)}"
 

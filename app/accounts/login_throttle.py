@@ -38,24 +38,24 @@ class LoginThrottle:
     def require_room(self, kind: str, address: str) -> None:
         """Raises TooManyLogins if this address has failed too often."""
         names = (kind, "address", network(address))
-        limit = _per_minute(BY_ADDRESS)
+        limit = _make_limit(BY_ADDRESS)
         if not self._ask(lambda limiter: limiter.test(limit, *names)):
-            raise self._refusal(limit, names)
+            raise self._make_refusal(limit, names)
 
     def failed(self, kind: str, address: str, token_id: str | None) -> None:
         """Counts a failure. Raises TooManyLogins if it exceeds the limit, for the address or for the token."""
         counted: list[tuple[RateLimitItem, tuple[str, ...]]]
-        counted = [(_per_minute(BY_ADDRESS), (kind, "address", network(address)))]
+        counted = [(_make_limit(BY_ADDRESS), (kind, "address", network(address)))]
         if token_id is not None:
-            counted.append((_per_minute(BY_TOKEN), (kind, "token", token_id)))
+            counted.append((_make_limit(BY_TOKEN), (kind, "token", token_id)))
         exceeded = [(limit, names) for limit, names in counted if not self._hit(limit, names)]
         if exceeded:
-            raise self._refusal(*exceeded[0])
+            raise self._make_refusal(*exceeded[0])
 
     def _hit(self, limit: RateLimitItem, names: tuple[str, ...]) -> bool:
         return self._ask(lambda limiter: limiter.hit(limit, *names))
 
-    def _refusal(self, item: RateLimitItem, names: tuple[str, ...]) -> TooManyLogins:
+    def _make_refusal(self, item: RateLimitItem, names: tuple[str, ...]) -> TooManyLogins:
         stats = self._ask(lambda limiter: limiter.get_window_stats(item, *names))
         wait_s = max(1, round(stats.reset_time - time.time() + 0.5))
         return TooManyLogins(
@@ -82,7 +82,7 @@ class LoginThrottle:
         return MovingWindowRateLimiter(shared), MovingWindowRateLimiter(MemoryStorage())
 
 
-def _per_minute(count: int) -> RateLimitItem:
+def _make_limit(count: int) -> RateLimitItem:
     from limits import RateLimitItemPerMinute
 
     return RateLimitItemPerMinute(count)

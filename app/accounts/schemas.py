@@ -201,7 +201,7 @@ def token_answer(token: Token, valid_made: int) -> TokenAnswer:
     return answer_of(TokenAnswer, token, scopes=sorted(token.scopes), valid_made=valid_made)
 
 
-def issued_token(token: Token, text: str) -> IssuedToken:
+def describe_issued_token(token: Token, text: str) -> IssuedToken:
     return answer_of(IssuedToken, token, scopes=sorted(token.scopes), valid_made=0, token=text)
 
 

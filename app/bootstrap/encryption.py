@@ -34,7 +34,7 @@ def encrypt_secrets(accounts: Accounts) -> None:
     database = accounts.database
     database.sealer.trust()
     with database.write() as conn:
-        count = seal_rows(conn, _all_tables())
+        count = seal_rows(conn, _collect_tables())
         accounts.key.remember(conn)
     if count:
         database.wipe()
@@ -49,13 +49,13 @@ def renew_secrets(accounts: Accounts) -> int:
     database = accounts.database
     database.sealer.trust()
     with database.write() as conn:
-        count = renew_rows(conn, _all_tables())
-        seal_rows(conn, _all_tables())
+        count = renew_rows(conn, _collect_tables())
+        seal_rows(conn, _collect_tables())
         accounts.key.remember(conn)
     return count
 
 
-def _all_tables() -> MetaData:
+def _collect_tables() -> MetaData:
     """Of every capability."""
     for capability in CAPABILITIES:
         for module in capability.tables:

@@ -40,7 +40,7 @@ async def readyz(request: Request) -> Response:
         "object_store": container.objects.check,
         "database": container.database.check,
     }
-    problems = await asyncio.gather(*(_problem(check, limiter) for check in checks.values()))
+    problems = await asyncio.gather(*(_find_problem(check, limiter) for check in checks.values()))
     away = {name: problem for name, problem in zip(checks, problems, strict=True) if problem}
     if away:
         summary = "; ".join(f"{name}: {problem}" for name, problem in away.items())
@@ -48,7 +48,7 @@ async def readyz(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-async def _problem(check: Callable[[], Any], limiter: anyio.CapacityLimiter) -> str:
+async def _find_problem(check: Callable[[], Any], limiter: anyio.CapacityLimiter) -> str:
     """What is wrong; empty when nothing is."""
     try:
         with anyio.fail_after(WITHIN_S):

@@ -14,7 +14,7 @@ from app.settings import Settings
 
 def open_homes(settings: Settings, database: Database) -> Homes:
     """Nothing connects before it is used."""
-    return Homes(homes_options(settings), database, _backend(settings, database))
+    return Homes(homes_options(settings), database, _choose_backend(settings, database))
 
 
 def homes_options(settings: Settings) -> HomesOptions:
@@ -27,7 +27,7 @@ def homes_options(settings: Settings) -> HomesOptions:
     )
 
 
-def _backend(settings: Settings, database: Database) -> SftpBackend | None:
+def _choose_backend(settings: Settings, database: Database) -> SftpBackend | None:
     host = settings.sftp_known_host or urlsplit(settings.web_url).hostname or settings.sftp_address
     if settings.sftp == "embedded":
         from app.homes.sftp.builtin import BuiltinBackend

@@ -77,7 +77,7 @@ def open_training(
     curves = CurveReader(homes)
     sweeps = TaskSweeps(tasks, curves)
     results = Results(tasks, jobs, ResultModels(conversion, homes, models))
-    dashboards = Dashboards(_dashboards(settings))
+    dashboards = Dashboards(_open_dashboards(settings))
     job_dashboard = JobDashboard(dashboards, environments)
     boards = TaskBoards(
         tasks,
@@ -86,7 +86,7 @@ def open_training(
     return Training(options, tasks, results, picture, curves, sweeps, dashboards, job_dashboard, boards)
 
 
-def _dashboards(settings: Settings) -> dict[str, Dashboard]:
+def _open_dashboards(settings: Settings) -> dict[str, Dashboard]:
     """By name, as records name clusters."""
     folder = settings.training_secrets
     further = {
@@ -117,7 +117,7 @@ def open_scheduler(
     gateway = RayGateway(
         RayOptions(
             address=settings.ray_address,
-            gcs_address=settings.ray_gcs_address or _usual_gcs(settings.ray_address),
+            gcs_address=settings.ray_gcs_address or _guess_gcs(settings.ray_address),
             token=settings.ray_token.get_secret_value(),
             worker_resource=settings.ray_worker_resource,
         )
@@ -134,18 +134,18 @@ def open_scheduler(
         secrets,
     )
     folder = settings.training_secrets
-    others = [_further(context, name, cluster, folder) for name, cluster in settings.ray_clusters.items()]
+    others = [_make_further_context(context, name, cluster, folder) for name, cluster in settings.ray_clusters.items()]
     return Scheduler(context, ClusterPicture(redis, names=options.noted_clusters), others)
 
 
-def _further(
+def _make_further_context(
     context: SchedulerContext, name: str, cluster: RayClusterSettings, folder: Path | None
 ) -> SchedulerContext:
     """The same for one of the further clusters. folder: with its token."""
     gateway = RayGateway(
         RayOptions(
             address=cluster.address,
-            gcs_address=cluster.gcs_address or _usual_gcs(cluster.address),
+            gcs_address=cluster.gcs_address or _guess_gcs(cluster.address),
             worker_resource=cluster.worker_resource,
             token_file=folder / cluster.token if folder and cluster.token else None,
         )
@@ -159,7 +159,7 @@ def _further(
     return replace(context, options=options, gateway=DiscreetGateway(gateway, context.secrets), cluster=name)
 
 
-def _usual_gcs(address: str) -> str:
+def _guess_gcs(address: str) -> str:
     host = urlsplit(address).hostname or ""
     return f"[{host}]:{GCS_PORT}" if ":" in host else f"{host}:{GCS_PORT}"
 

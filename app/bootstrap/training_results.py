@@ -45,13 +45,13 @@ class ResultConversions:
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
         """Raises BadInput for what `convert` would refuse for any model."""
-        self.conversion.submissions.check_toolchain(_checked(name, options).options)
+        self.conversion.submissions.check_toolchain(_check(name, options).options)
 
     def convert(self, request: ConversionRequest) -> str:
         """Raises BadInput, PathRefused, FileMissing, NoSamples, TooManyJobs, … like uploads and submissions."""
         if request.job_id and self.conversion.jobs.several([request.job_id], request.user):
             return request.job_id
-        submission = _checked(request.name, request.options)
+        submission = _check(request.name, request.options)
         inputs = self._copy_inputs(request)
         try:
             record = self.conversion.submissions.submit(
@@ -73,8 +73,8 @@ class ResultConversions:
         return copy_inputs(
             self.conversion.uploads,
             request.user,
-            _input_path(self.homes, request.user, request.model, "artifact"),
-            _input_path(self.homes, request.user, request.images, "images"),
+            _find_input(self.homes, request.user, request.model, "artifact"),
+            _find_input(self.homes, request.user, request.images, "images"),
         )
 
     def _discard(self, inputs: HomeInputs) -> None:
@@ -112,7 +112,7 @@ class ResultModels:
         )
         versioning = NewVersion(request.is_next, request.note)
         models.check_new(user, request.name, known.labels, versioning)
-        model, uploads = _input_path(self.homes, user, request.model, "artifact"), self.conversion.uploads
+        model, uploads = _find_input(self.homes, user, request.model, "artifact"), self.conversion.uploads
         with uploads.new(user) as upload_id:
             imported = models.imports.check(upload_id, copy_model(uploads, upload_id, model))
         kept = models.add_received(
@@ -128,10 +128,10 @@ class ResultModels:
         return RegisteredModel(kept.name, kept.version)
 
 
-def _input_path(homes: Homes, user: str, path: str, field: str) -> InputPath:
+def _find_input(homes: Homes, user: str, path: str, field: str) -> InputPath:
     location = home_path_of(homes.options, user, path, field=field)
     return InputPath(homes.files.tree(user, location), location.inner)
 
 
-def _checked(name: str, options: Mapping[str, Any]) -> _SubmissionForm:
+def _check(name: str, options: Mapping[str, Any]) -> _SubmissionForm:
     return checked(lambda: _SubmissionForm.model_validate({"name": name, "options": options}))

@@ -67,7 +67,7 @@ def open_video(
     catalogue = Catalogue(
         database,
         models,
-        kinds=_stage_kinds,
+        kinds=_load_stage_kinds,
         on_change=lambda: wake(""),
         member_of=nodes.access.member_of,
         note=nodes.access.note,
@@ -111,7 +111,7 @@ def open_video(
     return Video(catalogue, jobs, sets, resources, planning, reports, pictures, clips, controller)
 
 
-def _stage_kinds() -> Mapping[str, StageKind]:
+def _load_stage_kinds() -> Mapping[str, StageKind]:
     """Those of the nodes' program, by name."""
     from app.edge.video.stages.registry import kinds  # imported on demand, because it loads numpy
 

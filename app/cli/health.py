@@ -22,16 +22,16 @@ def web(
 ) -> None:
     """Check that the web server of this host answers, at the address of the settings or of --url."""
     path = "/readyz" if ready else "/healthz"
-    address = urlsplit(context.obj or _own_url())
+    address = urlsplit(context.obj or _find_own_url())
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.hostname or "", address.port, timeout=WITHIN_S)
     try:
         connection.request("GET", address.path.rstrip("/") + path)
         answer = connection.getresponse()
         if answer.status != http.client.OK:
-            raise _ill(f"{path} answers {answer.status}: {answer.read(2000).decode(errors='replace')}")
+            raise _make_failure(f"{path} answers {answer.status}: {answer.read(2000).decode(errors='replace')}")
     except (OSError, http.client.HTTPException) as error:
-        raise _ill(f"the web at {address.netloc} does not answer: {error}") from error
+        raise _make_failure(f"the web at {address.netloc} does not answer: {error}") from error
     finally:
         connection.close()
 
@@ -59,7 +59,7 @@ def worker(queue: Annotated[str, typer.Option(help="Queue of the worker: onnx, b
     finally:
         client.close()
     if not any(beat["queue"] == queue and beat["host"] == settings.node_name for beat in heartbeats):
-        raise _ill(f"no worker of queue {queue} on host {settings.node_name} gives a sign of life")
+        raise _make_failure(f"no worker of queue {queue} on host {settings.node_name} gives a sign of life")
 
 
 @app.command("training")
@@ -77,7 +77,7 @@ def training() -> None:
 
     settings = load_settings()
     if not settings.ray_address:
-        raise _ill("training is off here: MODELMILL_RAY_ADDRESS is not set")
+        raise _make_failure("training is off here: MODELMILL_RAY_ADDRESS is not set")
     client = connect_to_look(settings.redis_url)
     try:
         views = {name: ClusterPicture(client).get(name) for name in ("", *settings.ray_clusters)}
@@ -87,7 +87,9 @@ def training() -> None:
     finally:
         client.close()
     if views[""] is None:
-        raise _ill("nobody has looked at the cluster within the last minute: no worker of queue training, or no pulse")
+        raise _make_failure(
+            "nobody has looked at the cluster within the last minute: no worker of queue training, or no pulse"
+        )
     for name, view in views.items():
         if view is not None and view.unreachable_since:
             which = f" of cluster {name}" if name else ""
@@ -108,17 +110,17 @@ def sandbox() -> None:
     try:
         confined = confinement(tried)
     except ModelmillError as error:
-        raise _ill(f"the sandbox does not work: {error.message}") from error
+        raise _make_failure(f"the sandbox does not work: {error.message}") from error
     finally:
         tried.close()
     held = ", ".join(part for part, is_held in confined.items() if is_held) or "nothing"
     missing = "; ".join(f"{part} (it takes {GIVEN_BY[part]})" for part, is_held in confined.items() if not is_held)
     if missing:
-        raise _ill(f"the sandbox holds {held}, but not {missing}: see docs/security.md")
+        raise _make_failure(f"the sandbox holds {held}, but not {missing}: see docs/security.md")
     typer.echo(f"The sandbox holds {held}.")
 
 
-def _own_url() -> str:
+def _find_own_url() -> str:
     from app.kit.network.addresses import reachable_url
     from app.settings import load_settings
 
@@ -126,6 +128,6 @@ def _own_url() -> str:
     return reachable_url(settings.host, settings.port)
 
 
-def _ill(problem: str) -> CommandFailed:
+def _make_failure(problem: str) -> CommandFailed:
     typer.echo(f"modelmill: {problem}", err=True)
     return CommandFailed(Exit.FAILED)

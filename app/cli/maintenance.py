@@ -24,7 +24,7 @@ def upgrade(data_dir: DataDir = None) -> None:
     from app.bootstrap.accounts import MIGRATIONS
     from app.kit.sql import migrations
 
-    with _database(data_dir) as database:
+    with _open_database(data_dir) as database:
         before = migrations.current(database)
         migrations.upgrade(database, MIGRATIONS)
         typer.echo(f"{before or 'empty'} → {migrations.current(database)}")
@@ -35,7 +35,7 @@ def current(data_dir: DataDir = None) -> None:
     """Print the version of the database."""
     from app.kit.sql import migrations
 
-    with _database(data_dir) as database:
+    with _open_database(data_dir) as database:
         typer.echo(migrations.current(database) or "empty")
 
 
@@ -54,7 +54,7 @@ def renew_secrets(data_dir: DataDir = None) -> None:
         typer.echo(f"{renewed(accounts)} secrets are new, and this secret key is the installation's.")
 
 
-def _database(data_dir: Path | None) -> closing[Database]:
+def _open_database(data_dir: Path | None) -> closing[Database]:
     from app.kit.sql import Database
     from app.settings import load_settings
 

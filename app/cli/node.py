@@ -118,7 +118,7 @@ def node(
     host, port = given.listen_address(listen)
     settings = load_settings()
     options = given.AgentOptions(
-        name=given.checked_name(name),
+        name=given.check_name(name),
         side=side,
         cloud=given.web_url(cloud),
         data=(data_dir or settings.data_dir / "nodes" / name).absolute(),

@@ -87,7 +87,7 @@ def list_actions(request: Request) -> Response:
     tried = search.candidates if search else ()
     front, task_front = {one.id for one in pareto(tried, "snr")}, {one.id for one in pareto(tried, "task")}
     answer = ActionsAnswer(
-        actions=[_action(action) for action in actions_of(record, bie)],
+        actions=[_describe_action(action) for action in actions_of(record, bie)],
         candidates=[
             CandidateAnswer(
                 **vars(candidate), is_on_front=candidate.id in front, is_on_task_front=candidate.id in task_front
@@ -98,5 +98,5 @@ def list_actions(request: Request) -> Response:
     return json_answer(answer)
 
 
-def _action(action: Action) -> ActionAnswer:
+def _describe_action(action: Action) -> ActionAnswer:
     return ActionAnswer(**vars(action), text=action.text)

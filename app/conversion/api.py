@@ -26,7 +26,7 @@ from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, stream_bytes
 from app.kit.web.operations import Operations
-from app.kit.web.public_address import reached_link
+from app.kit.web.public_address import rewrite_link
 from app.kit.web.sse import EventFrames, event_stream, frame, hub_of, record_frames
 from app.settings import settings_of
 
@@ -84,7 +84,7 @@ def presign_uploads(request: Request, body: schemas.NewLinks) -> Response:
     ]
     links_by_name = conversion_of(request).uploads.presign(user_of(request), names)
     for link in links_by_name["links"].values():
-        link["url"] = reached_link(request, link["url"])
+        link["url"] = rewrite_link(request, link["url"])
     answer = {
         "upload_id": links_by_name["upload_id"],
         "expires_at": links_by_name["expires_at"],
@@ -172,7 +172,7 @@ async def job_events(request: Request) -> Response:
     headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
 )
 def job_log(request: Request, params: schemas.LogQuery) -> Response:
-    stage = _stage(request.path_params["step"])
+    stage = _describe_stage(request.path_params["step"])
     portion = conversion_of(request).jobs.log(request.path_params["job_id"], stage, params.offset, user_of(request))
     headers = {
         "X-Log-Next-Offset": str(portion.next_offset),
@@ -235,7 +235,7 @@ def link_artifact(request: Request) -> Response:
     jobs = conversion_of(request).jobs
     artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
     ttl_s = settings_of(request).presign_ttl_s
-    url = reached_link(request, jobs.link(artifact, name, expires_s=ttl_s))
+    url = rewrite_link(request, jobs.link(artifact, name, expires_s=ttl_s))
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 
@@ -246,7 +246,7 @@ def get_system(request: Request) -> Response:
     return json_answer(SystemAnswer.model_validate(system))
 
 
-def _stage(step: str) -> Stage:
+def _describe_stage(step: str) -> Stage:
     for stage in Stage:
         if stage.step == step:
             return stage
@@ -274,10 +274,12 @@ def job_frames(hub: ChangeHub, conversion: Conversion, job_id: str, user: str) -
         hub: tells when the record has changed.
         user: another's job is as if there were none.
     """
-    return record_frames(hub, f"job:{job_id}", user, lambda: _frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S)
+    return record_frames(
+        hub, f"job:{job_id}", user, lambda: _open_frames(conversion, job_id, user), gap_s=MIN_FRAME_GAP_S
+    )
 
 
-def _frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:
+def _open_frames(conversion: Conversion, job_id: str, user: str) -> EventFrames:
     try:
         record = conversion.jobs.get(job_id, user)
     except NotFound as error:

@@ -57,7 +57,7 @@ def filter_of(params: schemas.ArchiveQuery) -> ArchiveFilter:
 
 @OPERATIONS.add("GET", "/archive/{job_id}", "Get a job of the archive", {200: schemas.ArchivedJobAnswer})
 def get_archived(request: Request) -> Response:
-    return _job(archive_of(request).get(request.path_params["job_id"], user_of(request)))
+    return _answer_job(archive_of(request).get(request.path_params["job_id"], user_of(request)))
 
 
 @OPERATIONS.add("DELETE", "/archive/{job_id}", "Delete a job of the archive with all its files", {204: None})
@@ -76,7 +76,7 @@ def delete_archived(request: Request) -> Response:
 )
 def keep_archived(request: Request, body: schemas.ArchiveChange) -> Response:
     archive, job_id, user = archive_of(request), request.path_params["job_id"], user_of(request)
-    return _job(archive.keep(job_id, user, is_kept=body.is_kept))
+    return _answer_job(archive.keep(job_id, user, is_kept=body.is_kept))
 
 
 @OPERATIONS.add(
@@ -110,6 +110,6 @@ def get_archived_file(request: Request) -> Response:
     return artifact_stream(request, artifact, name, archive.read)
 
 
-def _job(archived: ArchivedJob) -> Response:
+def _answer_job(archived: ArchivedJob) -> Response:
     job = {**model.to_json(archived.record), "queue_position": None, "is_far_over_usual_time": False}
     return JSONResponse({"job": job, "is_kept": archived.is_kept})

@@ -99,7 +99,7 @@ def put(conn: Connection, row: ArchivedJobRow) -> None:
 
 def get(conn: Connection, job_id: str) -> ArchivedJobRow | None:
     row = conn.execute(sa.select(archive).where(archive.c.job_id == job_id)).first()
-    return _row(row) if row else None
+    return _build_row(row) if row else None
 
 
 def remove(conn: Connection, job_ids: Collection[str]) -> None:
@@ -118,7 +118,7 @@ def owners_of(conn: Connection) -> set[str]:
     return set(conn.execute(sa.select(archive.c.owner).distinct()).scalars())
 
 
-def compared_since(conn: Connection, owner: str) -> str | None:
+def find_compared_since(conn: Connection, owner: str) -> str | None:
     """See the table of owners; None if it was never compared."""
     return conn.execute(sa.select(owners.c.since).where(owners.c.owner == owner)).scalar()
 
@@ -135,16 +135,16 @@ def page(
     Args:
         after: finished_at and id of the last row of the previous page.
     """
-    statement = sa.select(archive).where(archive.c.owner == owner, *_conditions(criteria))
+    statement = sa.select(archive).where(archive.c.owner == owner, *_build_conditions(criteria))
     if after is not None:
         at, job_id = after
         is_older, is_same = archive.c.finished_at < at, archive.c.finished_at == at
         statement = statement.where(is_older | (is_same & (archive.c.job_id > job_id)))
     ordered = statement.order_by(archive.c.finished_at.desc(), archive.c.job_id).limit(limit)
-    return [_row(row) for row in conn.execute(ordered)]
+    return [_build_row(row) for row in conn.execute(ordered)]
 
 
-def _conditions(criteria: ArchiveFilter) -> Iterable[Any]:
+def _build_conditions(criteria: ArchiveFilter) -> Iterable[Any]:
     columns = archive.c
     if criteria.text is not None:
         parts = (columns.job_id, columns.name, columns.tags)
@@ -167,5 +167,5 @@ def _conditions(criteria: ArchiveFilter) -> Iterable[Any]:
             yield compare(column, value)
 
 
-def _row(row: Any) -> ArchivedJobRow:
+def _build_row(row: Any) -> ArchivedJobRow:
     return ArchivedJobRow(**{**row._mapping, "tags": tuple(json.loads(row.tags))})

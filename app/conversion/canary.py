@@ -41,27 +41,27 @@ class CanaryRow:
         return {**vars(self), "versions": dict(self.versions), "is_worse": self.is_worse}
 
 
-def compared(before: Record, after: Record, *, drop_db: float = DROP_DB) -> CanaryRow:
+def compare(before: Record, after: Record, *, drop_db: float = DROP_DB) -> CanaryRow:
     """Both finished.
 
     Args:
         drop_db: a loss of SNR from which the later run counts as worse.
     """
-    snr = _snr_db(before), _snr_db(after)
+    snr = _read_snr_db(before), _read_snr_db(after)
     return CanaryRow(
         job_id=before["job_id"],
         again_id=after["job_id"],
         name=before["name"],
-        outcome=_outcome(before["status"], after["status"], snr, drop_db),
+        outcome=_judge_outcome(before["status"], after["status"], snr, drop_db),
         snr_db=snr,
-        took_s=(_took_s(before), _took_s(after)),
-        size_bytes=(_size_bytes(before), _size_bytes(after)),
-        versions=_changed(_versions(before), _versions(after)),
+        took_s=(_read_took_s(before), _read_took_s(after)),
+        size_bytes=(_read_size_bytes(before), _read_size_bytes(after)),
+        versions=_find_changed(_read_versions(before), _read_versions(after)),
         reason=(after.get("error") or {}).get("reason", ""),
     )
 
 
-def _outcome(before: str, after: str, snr: tuple[float | None, float | None], drop_db: float) -> Outcome:
+def _judge_outcome(before: str, after: str, snr: tuple[float | None, float | None], drop_db: float) -> Outcome:
     if after == "FAILED":
         return "still_failed" if before == "FAILED" else "failed"
     if before == "FAILED":
@@ -72,12 +72,12 @@ def _outcome(before: str, after: str, snr: tuple[float | None, float | None], dr
     return "better" if other > one else "worse"
 
 
-def _snr_db(record: Record) -> float | None:
+def _read_snr_db(record: Record) -> float | None:
     value: float | None = record["stages"]["bie"]["summary"].get("snr_db")
     return value
 
 
-def _took_s(record: Record) -> float | None:
+def _read_took_s(record: Record) -> float | None:
     spans = [
         (datetime.fromisoformat(stage["finished_at"]) - datetime.fromisoformat(stage["started_at"])).total_seconds()
         for stage in record["stages"].values()
@@ -86,16 +86,16 @@ def _took_s(record: Record) -> float | None:
     return round(sum(spans), 3) if spans else None
 
 
-def _size_bytes(record: Record) -> int | None:
+def _read_size_bytes(record: Record) -> int | None:
     artifact = record["artifacts"].get(OUTPUT)
     return artifact["size_bytes"] if artifact else None
 
 
-def _versions(record: Record) -> dict[str, str]:
+def _read_versions(record: Record) -> dict[str, str]:
     return {tool: number for stage in record["stages"].values() for tool, number in stage["versions"].items()}
 
 
-def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _find_changed(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     tools = sorted(before.keys() | after.keys())
     pairs = {tool: (before.get(tool, ""), after.get(tool, "")) for tool in tools}
     return {tool: pair for tool, pair in pairs.items() if pair[0] != pair[1]}

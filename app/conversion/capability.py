@@ -26,7 +26,7 @@ class _Container(Protocol):
     def broker(self) -> BlockingBroker: ...
 
 
-def _web() -> WebPart:
+def _declare_web() -> WebPart:
     from app.conversion.actions_api import OPERATIONS as ACTIONS
     from app.conversion.api import OPERATIONS
     from app.conversion.archive_api import OPERATIONS as ARCHIVE
@@ -45,7 +45,7 @@ def _commands(root: typer.Typer) -> None:
     register(root)
 
 
-def _collectors(container: _Container, viewers: Callable[[], int]) -> Sequence[Collector]:
+def _make_collectors(container: _Container, viewers: Callable[[], int]) -> Sequence[Collector]:
     from app.conversion.metrics.collector import ConversionCollector
 
     list_key = container.broker.list_key
@@ -54,10 +54,10 @@ def _collectors(container: _Container, viewers: Callable[[], int]) -> Sequence[C
 
 CONVERSION = Capability(
     "conversion",
-    web=_web,
+    web=_declare_web,
     commands=_commands,
     actors=("actors.conversion", "actors.scheduler", "actors.periodic"),
-    collectors=_collectors,
+    collectors=_make_collectors,
     navigation=(
         NavigationEntry(Area.CONVERSION, 10, "Jobs", "/ui/jobs", "jobs", count_url="/ui/jobs/running"),
         NavigationEntry(Area.CONVERSION, 20, "New conversion", "/ui/jobs/new", "new"),

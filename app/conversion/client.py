@@ -81,31 +81,31 @@ class ConversionClient(ApiClient):
 
     def cancel(self, job_id: str) -> Record:
         with command_errors():
-            return self._job(job_id).cancel().record
+            return self._make_job(job_id).cancel().record
 
     def edit(self, job_id: str, **values: Any) -> Record:
         """values: name, tags, notes, keep."""
         with command_errors():
-            return self._job(job_id).edit(**values).record
+            return self._make_job(job_id).edit(**values).record
 
     def share(self, job_id: str, *, days: int, label: str) -> str:
         """A link to it, which is shown this once."""
         with command_errors():
-            return self._job(job_id).share(days=days, label=label)
+            return self._make_job(job_id).share(days=days, label=label)
 
     def log(self, job_id: str, step: str, offset: int = 0) -> LogPart:
         with command_errors():
-            return self._job(job_id).log(step, offset)
+            return self._make_job(job_id).log(step, offset)
 
     def actions(self, job_id: str) -> Record:
         """{"actions", "candidates"}: what to do next, and what a search tried."""
         with command_errors():
-            return self._job(job_id).actions()
+            return self._make_job(job_id).actions()
 
     def artifact_json(self, job_id: str, name: str) -> Record:
         """A stage's report: onnx.json, bie.json, nef.json."""
         with command_errors():
-            return self._job(job_id).report(name.removesuffix(".json"))
+            return self._make_job(job_id).report(name.removesuffix(".json"))
 
     def download(self, job_id: str, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
         """Download an artifact into folder/name, under another name until its sha256 has been checked.
@@ -118,19 +118,19 @@ class ConversionClient(ApiClient):
             The file.
         """
         with command_errors():
-            return self._job(job_id).download_file(artifact, folder, on_bytes)
+            return self._make_job(job_id).download_file(artifact, folder, on_bytes)
 
     def download_files(self, record: Record, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
         """As `Job.download`."""
         with command_errors():
-            return self._job(record["job_id"]).download(folder, names=names)
+            return self._make_job(record["job_id"]).download(folder, names=names)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Record]:
         """The record at once and at every change, until the job has ended; see Job.watch."""
         with command_errors():
-            yield from self._job(job_id).watch(timeout_s=timeout_s)
+            yield from self._make_job(job_id).watch(timeout_s=timeout_s)
 
-    def _job(self, job_id: str) -> Job:
+    def _make_job(self, job_id: str) -> Job:
         """By its id alone: nothing is asked for it."""
         return Job(self._client.transport, {"job_id": job_id, "status": ""})
 
@@ -153,7 +153,7 @@ class ArchiveClient(ApiClient):
     def download(self, job_id: str, artifact: Record, folder: Path) -> Path:
         """Into folder/name, under another name until its sha256 has been checked."""
         with command_errors():
-            return self._job(job_id).download_file(artifact, folder)
+            return self._make_job(job_id).download_file(artifact, folder)
 
     def download_files(self, record: Record, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
         """As `ArchivedJob.download`."""
@@ -163,12 +163,12 @@ class ArchiveClient(ApiClient):
     def keep(self, job_id: str, *, is_kept: bool) -> Record:
         """{"job_id", "is_kept"}."""
         with command_errors():
-            return {"job_id": job_id, "is_kept": self._job(job_id).keep(is_kept).is_kept}
+            return {"job_id": job_id, "is_kept": self._make_job(job_id).keep(is_kept).is_kept}
 
     def remove(self, job_id: str) -> None:
         with command_errors():
-            self._job(job_id).delete()
+            self._make_job(job_id).delete()
 
-    def _job(self, job_id: str) -> ArchivedJob:
+    def _make_job(self, job_id: str) -> ArchivedJob:
         """By its id alone, as ConversionClient has it."""
         return ArchivedJob(self._client.transport, {"job": {"job_id": job_id}, "is_kept": False})

@@ -41,9 +41,9 @@ def parse_goal(text: str) -> Goal:
     if plain == "smallest":
         return Goal(plain, "smallest")
     if match := _SNR.match(plain):
-        return _bounded(Goal(plain, "snr", float(match["number"])), SNR_DB_MAX, "dB")
+        return _make_bounded(Goal(plain, "snr", float(match["number"])), SNR_DB_MAX, "dB")
     if match := _DROP.match(plain):
-        return _bounded(Goal(plain, "drop", float(match["number"])), 100.0, "%")
+        return _make_bounded(Goal(plain, "drop", float(match["number"])), 100.0, "%")
     raise ValueError(f"{text!r} is not a goal: write {FORMS}")
 
 
@@ -55,7 +55,7 @@ def parse_budget(text: str) -> float:
     return float(match["number"]) * _SECONDS[match["unit"]]
 
 
-def _bounded(goal: Goal, most: float, unit: str) -> Goal:
+def _make_bounded(goal: Goal, most: float, unit: str) -> Goal:
     if goal.threshold is not None and not 0 < goal.threshold <= most:
         raise ValueError(f"the goal {goal.text!r} cannot be: its number must be above 0 and at most {most:g} {unit}")
     return goal

@@ -36,7 +36,7 @@ def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
     """
     if not path.is_file():
         raise NotFound(f"there is no file {path}", hint="Check the path.")
-    return {"name": path.name, "size_bytes": path.stat().st_size, **_facts(path, chip)}
+    return {"name": path.name, "size_bytes": path.stat().st_size, **_inspect_file(path, chip)}
 
 
 def damage(facts: dict[str, Any]) -> str:
@@ -53,24 +53,24 @@ def damage(facts: dict[str, Any]) -> str:
     return ""
 
 
-def _facts(path: Path, chip: Chip | None) -> dict[str, Any]:
+def _inspect_file(path: Path, chip: Chip | None) -> dict[str, Any]:
     if zipfile.is_zipfile(path):
-        facts = _zip(path)
+        facts = _inspect_zip(path)
         if facts is not None:
             return facts
     with path.open("rb") as file:
         if file.read(len(ZIP_MARK)) == ZIP_MARK:
             return {"kind": "unknown", "reason": CUT_ZIP}
-    facts = _kneron_nef(path)
+    facts = _inspect_kneron_nef(path)
     if facts is not None:
         return facts
     try:
-        return _onnx(graph.load(path), chip)
+        return _inspect_onnx(graph.load(path), chip)
     except NotOnnx as error:
         return {"kind": "unknown", "reason": error.message}
 
 
-def _onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
+def _inspect_onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
     from app.conversion.toolchains.host import provenance
 
     metadata = {prop.key: prop.value for prop in model.metadata_props}
@@ -87,7 +87,7 @@ def _onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
     return facts
 
 
-def _kneron_nef(path: Path) -> dict[str, Any] | None:
+def _inspect_kneron_nef(path: Path) -> dict[str, Any] | None:
     from app.conversion.toolchains.kneron import nef
 
     try:
@@ -98,7 +98,7 @@ def _kneron_nef(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _zip(path: Path) -> dict[str, Any] | None:
+def _inspect_zip(path: Path) -> dict[str, Any] | None:
     """A host NEF, or any other zip; None for a damaged one."""
     from app.inference.runtimes import sessions
 
@@ -106,14 +106,14 @@ def _zip(path: Path) -> dict[str, Any] | None:
         with zipfile.ZipFile(path) as archive:
             names = [info.filename for info in archive.infolist() if not info.is_dir()]
             if sessions.MANIFEST in names and sessions.MODEL in names:
-                return _host_nef(archive)
+                return _inspect_host_nef(archive)
     except ZIP_ERRORS:
         return None
     samples = Counter(KINDS[suffix] for name in names if (suffix := PurePosixPath(name).suffix.lower()) in KINDS)
     return {"kind": "zip", "entries": len(names), "files": names[:LISTED_AT_MOST], "samples": dict(samples)}
 
 
-def _host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
+def _inspect_host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
     from app.inference.runtimes import sessions
 
     try:
@@ -122,22 +122,22 @@ def _host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
         return {"kind": "zip", "reason": error.message}
     promised = manifest.get("files")
     promised = promised if isinstance(promised, dict) else {}
-    files = {name: _member(archive, name, expected) for name, expected in promised.items()}
+    files = {name: _compare_member(archive, name, expected) for name, expected in promised.items()}
     is_intact = sessions.MODEL in files and all(entry["is_intact"] for entry in files.values())
     return {"kind": "host-nef", "is_intact": is_intact, "files": files, "manifest": manifest}
 
 
-def _member(archive: zipfile.ZipFile, name: str, expected: dict[str, Any]) -> dict[str, Any]:
+def _compare_member(archive: zipfile.ZipFile, name: str, expected: dict[str, Any]) -> dict[str, Any]:
     """Compares a member with the manifest, reading no more than that many bytes."""
     try:
         size = archive.getinfo(name).file_size
-        digest = _sha256(archive, name) if size == expected["size_bytes"] else ""
+        digest = _compute_sha256(archive, name) if size == expected["size_bytes"] else ""
         return {"size_bytes": size, "sha256": digest, "is_intact": digest == expected["sha256"]}
     except (*ZIP_ERRORS, TypeError) as error:
         return {"is_intact": False, "reason": str(error).strip() or type(error).__name__}
 
 
-def _sha256(archive: zipfile.ZipFile, name: str) -> str:
+def _compute_sha256(archive: zipfile.ZipFile, name: str) -> str:
     digest = hashlib.sha256()
     with archive.open(name) as member:
         while chunk := member.read(HASH_CHUNK_BYTES):

@@ -49,7 +49,7 @@ class JobIndex:
     """few: see record_index.FEW."""
 
     def __init__(self, store: JobStore, *, few: int = FEW) -> None:
-        self._index = RecordIndex(store.records, _doc, form=FORM, few=few)
+        self._index = RecordIndex(store.records, _build_document, form=FORM, few=few)
 
     def search(
         self,
@@ -70,7 +70,7 @@ class JobIndex:
         Returns:
             The number of matches, and the ids of this page.
         """
-        clauses = [_clause(term, owner) for term in query.terms]
+        clauses = [_build_clause(term, owner) for term in query.terms]
         if any(clause is None for clause in clauses):
             return Found(0, [])
         kept = [clause for clause in clauses if clause]
@@ -92,23 +92,23 @@ class JobIndex:
         return self._index.words(owner, key, beginning, at_most=at_most) if key in KINDS else []
 
 
-def _doc(fields: dict[str, str]) -> IndexDoc:
+def _build_document(fields: dict[str, str]) -> IndexDoc:
     record = model.from_fields(fields)
     matching = digest(record)
     terms = {f"{kind}:{value}" for kind, values in matching.labels.items() if kind != "owner" for value in values}
-    words = {(kind, word) for kind, texts in _words(matching).items() for word in texts}
-    order = STATUS_ORDER.index(_standing(matching))
+    words = {(kind, word) for kind, texts in _build_words(matching).items() for word in texts}
+    order = STATUS_ORDER.index(_summarize_status(matching))
     [target] = matching.labels["target"]
     numbers = {name: matching.numbers.get(name) for name in NUMBERS}
     numbers |= {"name": _place_of_text(record.name), "status": order, "target": _place_of_text(target)}
     return IndexDoc(record.owner, frozenset(terms), frozenset(words), numbers)
 
 
-def _words(matching: JobDigest) -> dict[str, frozenset[str]]:
+def _build_words(matching: JobDigest) -> dict[str, frozenset[str]]:
     return {**matching.texts, "tag": frozenset(piece for tag in matching.labels["tag"] for piece in pieces(tag))}
 
 
-def _standing(matching: JobDigest) -> str:
+def _summarize_status(matching: JobDigest) -> str:
     """Of STATUS_ORDER."""
     [word] = matching.labels["verdict"] or (matching.labels["status"] & set(STATUS_ORDER))
     return word
@@ -120,7 +120,7 @@ def _place_of_text(text: str) -> float | None:
     return float(int.from_bytes(beginning.ljust(NAME_BYTES, b"\0"))) if text else None
 
 
-def _clause(term: Term, owner: str) -> dict[str, Any] | None:
+def _build_clause(term: Term, owner: str) -> dict[str, Any] | None:
     """For the index; {} if every job of the owner matches, None if none does."""
     if term.key in NUMBERS:
         # A missing value is +inf in the index, which no bound of a filter reaches.
@@ -131,10 +131,10 @@ def _clause(term: Term, owner: str) -> dict[str, Any] | None:
         return {} if owner.lower() in term.values else None
     if term.key in LABELS:
         return {"any": [{"terms": [f"{term.key}:{value}" for value in term.values]}]}
-    return {"any": [alternative for value in term.values for alternative in _alternatives(term.key, value)]}
+    return {"any": [alternative for value in term.values for alternative in _list_alternatives(term.key, value)]}
 
 
-def _alternatives(key: str, value: str) -> list[dict[str, Any]]:
+def _list_alternatives(key: str, value: str) -> list[dict[str, Any]]:
     """The alternatives in which a text is searched."""
     in_words = {"kinds": list(KINDS if key == "" else (key,)), "pieces": list(pieces(value))}
     as_id = {"id": value}

@@ -104,7 +104,7 @@ class HostQuantization(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _knobs_alone(cls, values: Any) -> Any:
+    def _refuse_mixed_knobs(cls, values: Any) -> Any:
         return goal_or_knobs(values) if isinstance(values, dict) else values
 
     @field_validator("goal")
@@ -113,7 +113,7 @@ class HostQuantization(Frozen):
         return plain_goal(text)
 
     @model_validator(mode="after")
-    def _a_goal_decides_by_itself(self) -> HostQuantization:
+    def _refuse_knobs_with_goal(self) -> HostQuantization:
         turned = [knob for knob in KNOBS if getattr(self, knob) != type(self).model_fields[knob].default]
         if (self.goal or self.steps) and turned:
             what = "a search for a goal decides" if self.goal else "steps decide"
@@ -188,7 +188,7 @@ class Options(Frozen):
     """Whether images that cannot be read are skipped; otherwise the job is refused."""
 
     @model_validator(mode="after")
-    def _chip_fits_toolchain(self) -> Options:
+    def _check_chip(self) -> Options:
         if self.toolchain is ToolchainName.HOST and self.platform is not None:
             raise ValueError("platform is for toolchain kneron; leave it out for host")
         if self.toolchain is ToolchainName.KNERON:

@@ -43,7 +43,7 @@ def quantization_presets(toolchain: ToolchainName, chip: Chip | None) -> Mapping
 
 def quantization_preset_of(toolchain: ToolchainName, chip: Chip | None, values: Values) -> str:
     """Which preset these values are, as far as presets go; else CUSTOM."""
-    return _matching(quantization_presets(toolchain, chip), values)
+    return _find_matching(quantization_presets(toolchain, chip), values)
 
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -59,20 +59,20 @@ PREPROCESS: Mapping[str, Values] = {
 
 def preprocess_preset_of(options: Preprocess) -> str:
     values = {"color": options.color, "scale": options.scale, "mean": options.mean, "std": options.std}
-    return _matching(PREPROCESS, values)
+    return _find_matching(PREPROCESS, values)
 
 
-def _matching(presets: Mapping[str, Values], values: Values) -> str:
+def _find_matching(presets: Mapping[str, Values], values: Values) -> str:
     for name, preset in presets.items():
-        if all(_same(values.get(field), expected) for field, expected in preset.items()):
+        if all(_is_same(values.get(field), expected) for field, expected in preset.items()):
             return name
     return CUSTOM
 
 
-def _same(first: Any, second: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     """Numbers may have been through a form: 0.00392157 is 1/255."""
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
-        return len(first) == len(second) and all(map(_same, first, second))
+        return len(first) == len(second) and all(map(_is_same, first, second))
     if isinstance(first, float) and isinstance(second, int | float):
         return abs(first - second) <= 1e-6 * max(1e-3, abs(second))
     return bool(first == second)

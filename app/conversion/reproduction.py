@@ -42,10 +42,10 @@ class OutputComparison:
 
 def compare(before: Record, after: Record, fetch: Fetch) -> list[OutputComparison]:
     """Compares every output of two completed jobs. Files with equal digests are not downloaded."""
-    return [_compared(name, before, after, fetch) for name in OUTPUTS]
+    return [_compare_output(name, before, after, fetch) for name in OUTPUTS]
 
 
-def changed_versions(before: Record, after: Record) -> dict[str, tuple[str, str]]:
+def find_changed_versions(before: Record, after: Record) -> dict[str, tuple[str, str]]:
     """Tools with different versions, before and after: why outputs may differ."""
     pairs = {}
     for step, stage in before["stages"].items():
@@ -56,8 +56,8 @@ def changed_versions(before: Record, after: Record) -> dict[str, tuple[str, str]
     return pairs
 
 
-def _compared(name: str, before: Record, after: Record, fetch: Fetch) -> OutputComparison:
-    digests = _sha256(before, name), _sha256(after, name)
+def _compare_output(name: str, before: Record, after: Record, fetch: Fetch) -> OutputComparison:
+    digests = _get_sha256(before, name), _get_sha256(after, name)
     if not all(digests):
         return OutputComparison(name, Sameness.MISSING, digests)
     if digests[0] == digests[1]:
@@ -73,5 +73,5 @@ def _compared(name: str, before: Record, after: Record, fetch: Fetch) -> OutputC
     return OutputComparison(name, sameness, digests, likeness.differences)
 
 
-def _sha256(record: Record, name: str) -> str:
+def _get_sha256(record: Record, name: str) -> str:
     return str(record["artifacts"].get(name, {}).get("sha256", ""))

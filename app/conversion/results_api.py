@@ -26,7 +26,7 @@ OPERATIONS = Operations(JOB_ID)
 )
 def list_results(request: Request, params: schemas.ResultsQuery) -> Response:
     jobs, cursor = conversion_of(request).results.page(user_of(request), limit=params.limit, after=params.cursor)
-    return json_answer(schemas.ResultsAnswer(results=[_result_answer(job) for job in jobs], next_cursor=cursor))
+    return json_answer(schemas.ResultsAnswer(results=[_build_answer(job) for job in jobs], next_cursor=cursor))
 
 
 @OPERATIONS.add(
@@ -34,7 +34,7 @@ def list_results(request: Request, params: schemas.ResultsQuery) -> Response:
 )
 def get_result(request: Request) -> Response:
     return json_answer(
-        _result_answer(conversion_of(request).results.get(request.path_params["job_id"], user_of(request)))
+        _build_answer(conversion_of(request).results.get(request.path_params["job_id"], user_of(request)))
     )
 
 
@@ -58,6 +58,6 @@ def get_result_file(request: Request) -> Response:
     )
 
 
-def _result_answer(job: StoredJob) -> schemas.ResultAnswer:
+def _build_answer(job: StoredJob) -> schemas.ResultAnswer:
     options = job.options.model_dump(mode="json")
     return answer_of(schemas.ResultAnswer, job, options=options, created_at=to_text(job.created_at))

@@ -16,6 +16,6 @@ LABELS = ("labels.csv", "labels.json")
 """What says what the pictures show; lies among them."""
 
 
-def flattened(name: str) -> str:
+def flatten_path(name: str) -> str:
     """A file's path as one name: folders joined by "__", anything unusual replaced by "_"."""
     return re.sub(r"[^\w.-]", "_", "__".join(part for part in name.split("/") if part))

@@ -108,7 +108,7 @@ class StageCache:
             return
         try:
             self.objects.delete(f"{folder}{object_keys.ENTRY}")
-            copies = {name: _at(file, f"{folder}files/{name}") for name, file in made.files.items()}
+            copies = {name: _place_artifact(file, f"{folder}files/{name}") for name, file in made.files.items()}
             for name, file in made.files.items():
                 self.objects.copy(file.key, copies[name].key)
             self.objects.put(object_keys.cached_by(record.job_id, key), [])
@@ -148,7 +148,7 @@ def log_name(stage: Stage) -> str:
     return f"{stage.step}.log"
 
 
-def _at(file: Artifact, key: str) -> Artifact:
+def _place_artifact(file: Artifact, key: str) -> Artifact:
     return Artifact(key, file.size_bytes, file.sha256)
 
 

@@ -133,7 +133,7 @@ class JobStore:
         """Returns the same as a call that returns 1 or 0."""
         return self.records.change_call(
             job_id,
-            _guards(change),
+            _list_guards(change),
             change.fields,
             ttl_s=self.record_ttl_s if change.is_end else None,
             drop_text=f"log:{change.stage.step}",
@@ -159,12 +159,12 @@ class JobStore:
 
         The same claim may be repeated: if the response was lost, the second attempt finds it in place.
         """
-        fields = self.records.change_and_read(job_id, _guards(claim), claim.fields)
+        fields = self.records.change_and_read(job_id, _list_guards(claim), claim.fields)
         return model.from_fields(fields) if fields and fields["claim"] == claim.fields["claim"] else None
 
     def claim_by_fetch(self, claim: Change) -> list[Any]:
         """The same claim for a fetch to make, see Records.claim_by_fetch."""
-        return self.records.claim_by_fetch(_guards(claim), claim.fields)
+        return self.records.claim_by_fetch(_list_guards(claim), claim.fields)
 
     def beat(self, record: JobRecord, beat: ProgressReport) -> bool:
         """Sends heartbeat and progress. False if the job was cancelled, deleted or forgotten meanwhile."""
@@ -287,7 +287,7 @@ class JobStore:
         return [model.from_fields(fields) if fields else None for fields in self.records.read_many(ids)]
 
 
-def _guards(change: Change) -> dict[str, Iterable[str]]:
+def _list_guards(change: Change) -> dict[str, Iterable[str]]:
     """The required state of the job."""
     guards: dict[str, Iterable[str]] = {"status": (change.status,), f"{change.stage.step}.state": change.states}
     return guards if change.claim is None else {**guards, "claim": [change.claim]}

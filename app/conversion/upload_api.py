@@ -47,7 +47,9 @@ OPERATIONS = Operations({"upload_id": {"type": "string", "format": "uuid"}})
 def resumable_uploads(request: Request) -> Response:
     """What is understood here."""
     settings = settings_of(request)
-    return Response(status_code=204, headers=tus.described(max(settings.max_model_bytes, settings.max_images_bytes)))
+    return Response(
+        status_code=204, headers=tus.describe_capabilities(max(settings.max_model_bytes, settings.max_images_bytes))
+    )
 
 
 @OPERATIONS.add(
@@ -67,7 +69,7 @@ async def begin_resumable_upload(request: Request) -> Response:
         uploads.begin, user_of(request), metadata.get("field", ""), metadata.get("filename", ""), length
     )
     location = f"{ROOT}/{upload.upload_id}"
-    return Response(status_code=201, headers={**_headers(upload), "Location": location})
+    return Response(status_code=201, headers={**_build_headers(upload), "Location": location})
 
 
 @OPERATIONS.add(
@@ -86,7 +88,7 @@ async def get_resumable_upload(request: Request) -> Response:
     uploads = conversion_of(request).resumable_uploads
     await run_in_threadpool(uploads.check, upload_id, user)  # another user's goes on
     await _receivers.end(upload_id)
-    return Response(status_code=200, headers=_headers(await run_in_threadpool(uploads.get, upload_id, user)))
+    return Response(status_code=200, headers=_build_headers(await run_in_threadpool(uploads.get, upload_id, user)))
 
 
 @OPERATIONS.add(
@@ -108,7 +110,7 @@ async def continue_resumable_upload(request: Request) -> Response:
     async with _receivers.begun(upload_id) as receiver:
         upload = await run_in_threadpool(uploads.get, upload_id, user)
         await receiver.run(_receive(request, uploads, upload, offset, checksum))
-    return Response(status_code=204, headers=_headers(await run_in_threadpool(uploads.get, upload_id, user)))
+    return Response(status_code=204, headers=_build_headers(await run_in_threadpool(uploads.get, upload_id, user)))
 
 
 async def _receive(
@@ -136,7 +138,7 @@ async def discard_resumable_upload(request: Request) -> Response:
     return Response(status_code=204, headers=tus.headers())
 
 
-def _headers(upload: ResumableUpload) -> dict[str, str]:
+def _build_headers(upload: ResumableUpload) -> dict[str, str]:
     answer = tus.headers(offset=upload.offset, length=upload.length, expires=upload.expires_at)
     return {**answer, KEY_HEADER: upload.key} if upload.key else answer
 

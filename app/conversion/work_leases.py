@@ -61,28 +61,28 @@ class WorkLeases:
         if is_parked:
             yield Turn.PARKED
             return
-        renewal = PeriodicThread("work-lease", lambda: _quietly(lease.renew), every_s=self._ttl_s / 3)
+        renewal = PeriodicThread("work-lease", lambda: _call_quietly(lease.renew), every_s=self._ttl_s / 3)
         renewal.start()
         try:
             yield Turn.MINE
         finally:
             renewal.close()
-            _quietly(lambda: self._release(lease))
+            _call_quietly(lambda: self._release(lease))
 
     def overdue(self) -> set[str]:
         """The parked jobs whose work nobody is doing; they are no longer parked. Raises redis.RedisError."""
-        return self._unpark({job_id for job_id, name in self._parked().items() if not self._client.exists(name)})
+        return self._unpark({job_id for job_id, name in self._read_parked().items() if not self._client.exists(name)})
 
     def parked(self) -> set[str]:
         """Raises redis.RedisError."""
-        return set(self._parked())
+        return set(self._read_parked())
 
     def _release(self, lease: RedisLease) -> None:
         lease.release()
-        for job_id in self._unpark({job_id for job_id, name in self._parked().items() if name == lease.name}):
+        for job_id in self._unpark({job_id for job_id, name in self._read_parked().items() if name == lease.name}):
             self._resume(job_id)
 
-    def _parked(self) -> dict[str, str]:
+    def _read_parked(self) -> dict[str, str]:
         return {job_id.decode(): name.decode() for job_id, name in self._client.hgetall(PARKED).items()}
 
     def _unpark(self, job_ids: set[str]) -> set[str]:
@@ -90,7 +90,7 @@ class WorkLeases:
         return {job_id for job_id in job_ids if self._client.hdel(PARKED, job_id)}
 
 
-def _quietly(call: Callable[[], object]) -> None:
+def _call_quietly(call: Callable[[], object]) -> None:
     """A failure here only costs time: the lease expires, and the sweep finds the waiting jobs."""
     try:
         call()

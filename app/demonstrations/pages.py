@@ -24,11 +24,11 @@ PAGE = "/ui/demonstrations"
 
 
 def page(request: Request) -> Response:
-    return render(request, "demonstrations/demonstrations.html", area="demonstrations", **_context(request))
+    return render(request, "demonstrations/demonstrations.html", area="demonstrations", **_build_context(request))
 
 
 def live(request: Request) -> Response:
-    return fragment(request, "demonstrations/_demonstrations_live.html", _context(request))
+    return fragment(request, "demonstrations/_demonstrations_live.html", _build_context(request))
 
 
 def events(request: Request) -> Response:
@@ -55,7 +55,7 @@ def _name(request: Request) -> DemoName:
         raise DemonstrationUnknown("There is no such demonstration.", hint=names) from None
 
 
-def _context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> dict[str, Any]:
     demonstrations = demonstrations_of(request)
     views = demonstrations.views()
     return {"views": views, "seen": version_of(views, "training" in features_of(request))}

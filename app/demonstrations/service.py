@@ -120,7 +120,7 @@ class Demonstrations:
 
     def views(self) -> list[DemoView]:
         with self._lock:
-            return [self._view(name) for name in DemoName]
+            return [self._build_view(name) for name in DemoName]
 
     def close(self) -> None:
         """End all of them, whatever they were doing."""
@@ -143,11 +143,13 @@ class Demonstrations:
         log = self._folder / f"demo-{name}.log"
         with contextlib.suppress(FileNotFoundError):
             log.unlink()
-        part = Part(f"demo-{name}", (sys.executable, "-m", *self._module(name, url)))
-        process = Command(part, log=log, environment=_environment(os.environ), lifeline=self._lifeline[0], folder=CODE)
+        part = Part(f"demo-{name}", (sys.executable, "-m", *self._name_module(name, url)))
+        process = Command(
+            part, log=log, environment=_build_environment(os.environ), lifeline=self._lifeline[0], folder=CODE
+        )
         return _Run(process, log)
 
-    def _module(self, name: DemoName, url: str) -> tuple[str, ...]:
+    def _name_module(self, name: DemoName, url: str) -> tuple[str, ...]:
         if name is DemoName.TRAINING:
             return ("app.standalone.training_setup", str(self._run))
         installs = ("--install",) if name is DemoName.VIDEO else ()
@@ -178,7 +180,7 @@ class Demonstrations:
             self._last = views
             self._announce()
 
-    def _view(self, name: DemoName) -> DemoView:
+    def _build_view(self, name: DemoName) -> DemoView:
         run = self._runs.get(name)
         if run is None:
             return DemoView(name, DemoState.OFF, is_offered=self.offers(name))
@@ -187,6 +189,6 @@ class Demonstrations:
         return DemoView(name, state, lines, self.offers(name))
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _build_environment(environment: Mapping[str, str]) -> dict[str, str]:
     own = {name: value for name, value in environment.items() if not name.startswith(OWN)}
     return own | {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -18,7 +18,7 @@ from app.kit.network.bearer import bearer_of
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
-from app.kit.web.public_address import reached_link
+from app.kit.web.public_address import rewrite_link
 from app.settings import settings_of
 
 ZIP = "application/zip"
@@ -37,7 +37,7 @@ OPERATIONS = Operations(
     creates_later=True,
 )
 def fetch_model(request: Request, body: schemas.NewFetch) -> Response:
-    return _accepted(exchange_of(request).fetch(user_of(request), body.source, now=now()))
+    return _answer_accepted(exchange_of(request).fetch(user_of(request), body.source, now=now()))
 
 
 @OPERATIONS.add(
@@ -53,12 +53,12 @@ def export_job(request: Request, body: schemas.NewExport) -> Response:
     transfer = exchange_of(request).push(
         user_of(request), request.path_params["job_id"], body.target, registered_model=body.registered_model, now=now()
     )
-    return _accepted(transfer)
+    return _answer_accepted(transfer)
 
 
 @OPERATIONS.add("GET", "/transfers/{transfer_id}", "Get the state of a transfer", {200: schemas.TransferAnswer})
 def get_transfer(request: Request) -> Response:
-    return _json(exchange_of(request).get(user_of(request), request.path_params["transfer_id"]))
+    return _answer_transfer(exchange_of(request).get(user_of(request), request.path_params["transfer_id"]))
 
 
 @OPERATIONS.add(
@@ -71,7 +71,7 @@ def get_transfer(request: Request) -> Response:
 def get_pack(request: Request) -> Response:
     job_id = request.path_params["job_id"]
     caller = caller_of(request)
-    url = reached_link(request, settings_of(request).web_url) if caller.may_write else ""
+    url = rewrite_link(request, settings_of(request).web_url) if caller.may_write else ""
     path = packs_of(request).kept(caller.user, job_id, url=url)
     clean_up = BackgroundTask(shutil.rmtree, path.parent, ignore_errors=True)
     return FileResponse(path, media_type=ZIP, filename=f"modelmill-{job_id[:8]}.zip", background=clean_up)
@@ -105,9 +105,9 @@ def list_device_results(request: Request) -> Response:
     return json_answer(schemas.DeviceResultsAnswer(results=answers))
 
 
-def _accepted(transfer: Transfer) -> Response:
-    return _json(transfer, 202, {"Location": f"/transfers/{transfer.transfer_id}"})
+def _answer_accepted(transfer: Transfer) -> Response:
+    return _answer_transfer(transfer, 202, {"Location": f"/transfers/{transfer.transfer_id}"})
 
 
-def _json(transfer: Transfer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _answer_transfer(transfer: Transfer, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return json_answer(schemas.TransferAnswer.model_validate(TRANSFER.write(transfer)), status, headers)

@@ -23,7 +23,7 @@ def ci_table(outcome: Mapping[str, Any], goal_db: float | None) -> str:
     """
     job = outcome["job"]
     summary = job["stages"]["bie"]["summary"]
-    rows = [("Outcome", _outcome(job, summary, goal_db)), ("Toolchain", job["options"]["toolchain"])]
+    rows = [("Outcome", _format_outcome(job, summary, goal_db)), ("Toolchain", job["options"]["toolchain"])]
     rows += [
         (title, form.format(summary[name]))
         for name, (title, form) in MEASURES.items()
@@ -32,11 +32,11 @@ def ci_table(outcome: Mapping[str, Any], goal_db: float | None) -> str:
     if job["error"]:
         rows += [("Reason", job["error"]["reason"]), ("What to do", job["error"]["hint"] or "–")]
     lines = [f"### Modelmill: {job['name'] or job['job_id']}", "", "| Measure | Value |", "| --- | --- |"]
-    lines += [f"| {title} | {_cell(value)} |" for title, value in rows]
+    lines += [f"| {title} | {_format_cell(value)} |" for title, value in rows]
     return "\n".join([*lines, "", f"Job `{job['job_id']}`", ""])
 
 
-def _outcome(job: Mapping[str, Any], summary: Mapping[str, Any], goal_db: float | None) -> str:
+def _format_outcome(job: Mapping[str, Any], summary: Mapping[str, Any], goal_db: float | None) -> str:
     if job["status"] != "COMPLETED":
         return f"**{job['status']}**"
     reached = summary.get("snr_db")
@@ -46,5 +46,5 @@ def _outcome(job: Mapping[str, Any], summary: Mapping[str, Any], goal_db: float 
     return f"completed, {word} the goal of {goal_db:g} dB"
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")

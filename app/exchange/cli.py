@@ -39,12 +39,12 @@ def push(
 ) -> None:
     """Push the NEF, BIE, reports and receipt of a job to MLflow or to a hub, with a model card."""
     with exchange_client(context, url) as client:
-        started = client.push(_full_id(context, url, job), target, registered_model=registered_model)
-        transfer = followed(client, started, is_quiet=as_json)
+        started = client.push(_resolve_id(context, url, job), target, registered_model=registered_model)
+        transfer = follow_transfer(client, started, is_quiet=as_json)
     if as_json:
         typer.echo(json.dumps(transfer, indent=2))
     if transfer["error"]:
-        raise _failure(transfer)
+        raise _make_failure(transfer)
     if not as_json:
         typer.echo(transfer["url"])
 
@@ -60,7 +60,7 @@ def pack(
 ) -> None:
     """Download all that is needed to run the model elsewhere, as a ZIP file: NEF, preprocessing, decoder, test inputs
     and smoke.py."""
-    job_id = _full_id(context, url, job)
+    job_id = _resolve_id(context, url, job)
     with exchange_client(context, url) as client:
         file = str(client.pack(job_id, out or Path(f"modelmill-{job_id[:8]}.zip")))
     print_record({"file": file}, file, as_json=as_json)
@@ -93,19 +93,19 @@ def exchange_client(context: typer.Context, url: str | None) -> ExchangeClient:
     return ExchangeClient(url_of(context, url), token=token())
 
 
-def followed(client: ExchangeClient, transfer: dict[str, Any], *, is_quiet: bool = False) -> dict[str, Any]:
+def follow_transfer(client: ExchangeClient, transfer: dict[str, Any], *, is_quiet: bool = False) -> dict[str, Any]:
     """To its end, a line on standard error at each change."""
     last_line = ""
     for seen in client.follow(transfer):
         transfer = seen
-        line = _line(transfer)
+        line = _format_transfer(transfer)
         if line != last_line and not is_quiet:
             typer.echo(line, err=True)
         last_line = line
     return transfer
 
 
-def _line(transfer: dict[str, Any]) -> str:
+def _format_transfer(transfer: dict[str, Any]) -> str:
     state = transfer["message"] or transfer["state"].lower()
     if not transfer["done_bytes"]:
         return f"{transfer['place']}: {state}"
@@ -113,13 +113,13 @@ def _line(transfer: dict[str, Any]) -> str:
     return f"{transfer['place']}: {state}, {transfer['done_bytes'] / 1e6:.1f}{total} MB"
 
 
-def _failure(transfer: dict[str, Any]) -> CommandFailed:
+def _make_failure(transfer: dict[str, Any]) -> CommandFailed:
     error = transfer["error"]
     typer.echo(f"modelmill: {error['message']}" + (f"\n{error['hint']}" if error["hint"] else ""), err=True)
     return CommandFailed(Exit.FAILED)
 
 
-def _full_id(context: typer.Context, url: str | None, job: str) -> str:
+def _resolve_id(context: typer.Context, url: str | None, job: str) -> str:
     """Returns the id of the job that begins so."""
     from app.conversion.cli.service import archive_of, client_of, stored_job
 

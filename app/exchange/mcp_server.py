@@ -107,16 +107,16 @@ class ConversionTools:
 
         paths = [Path(image) for image in ([images] if isinstance(images, str) else images)]
         order = ConversionOrder(model, paths, options or {}, name=name)
-        with self._conversion() as client:
-            return _shown(submit(client, order, _Quiet()))
+        with self._open_conversion() as client:
+            return _show(submit(client, order, _Quiet()))
 
     def status(self, job_id: str) -> Answer:
         """Get the state and progress of a job and, once it is quantized, its measured quality."""
-        with self._conversion() as client:
+        with self._open_conversion() as client:
             record = client.job(job_id)
         summary = record["stages"]["bie"]["summary"]
         return {
-            **_shown(record),
+            **_show(record),
             "quality": summary,
             "error": record["error"],
             "artifacts": sorted(record["artifacts"]),
@@ -125,36 +125,36 @@ class ConversionTools:
     def explain_failure(self, job_id: str) -> Answer:
         """Explain why a job FAILED: code, reason, hint, facts, the end of the log of the stage, and the next actions
         that the service recommends."""
-        with self._conversion() as client:
+        with self._open_conversion() as client:
             record = client.job(job_id)
             error = record["error"]
             if error is None:
-                return {**_shown(record), "explanation": "This job has not failed."}
+                return {**_show(record), "explanation": "This job has not failed."}
             step = error["step"] or record["stage"].lower()
             log = client.log(job_id, step).text[-LOG_BYTES:].decode(errors="replace")
-            actions = _actions(client, job_id)
-        return {**_shown(record), **error, "log_tail": log, "options": record["options"], "actions": actions}
+            actions = _list_actions(client, job_id)
+        return {**_show(record), **error, "log_tail": log, "options": record["options"], "actions": actions}
 
     def compare(self, job_id: str, other_job_id: str) -> Answer:
         """Compare two jobs: the options that differ, and the metrics of both."""
-        with self._conversion() as client:
+        with self._open_conversion() as client:
             records = [client.job(each) for each in (job_id, other_job_id)]
-        return {"jobs": [_shown(record) for record in records], **vars(compare_records(records))}
+        return {"jobs": [_show(record) for record in records], **vars(compare_records(records))}
 
     def apply_fix(self, job_id: str, options: Answer, name: str = "") -> Answer:
         """Submit the inputs of a job again with its options changed by a JSON merge patch: an
         action's options_patch, or for example {"quantization": {"per_channel": true}}. Returns the new job."""
-        with self._conversion() as client:
+        with self._open_conversion() as client:
             record = client.job(job_id)
             keys = [f"jobs/{record['job_id']}/input/{file}" for file in ("model.onnx", "quant.zip")]
             patch = {**options, "quantization": goal_or_knobs(options.get("quantization") or {})}
             changed, tags = merge_patch(record["options"], patch), tuple(record["tags"])
-            return _shown(client.submit(*keys, options=changed, name=name or record["name"], tags=tags))
+            return _show(client.submit(*keys, options=changed, name=name or record["name"], tags=tags))
 
     def list_jobs(self, search: str = "", status: str = "", limit: int = 20) -> Answer:
         """List jobs, newest first. status: ONNX, BIE, NEF, COMPLETED or FAILED."""
-        with self._conversion() as client:
-            return {"jobs": [_shown(record) for record in client.jobs(limit=limit, q=search, status=status or None)]}
+        with self._open_conversion() as client:
+            return {"jobs": [_show(record) for record in client.jobs(limit=limit, q=search, status=status or None)]}
 
     def list_models(self, search: str = "", limit: int = 20) -> Answer:
         """List the models of the registry, newest first: results of conversions, and uploads of users."""
@@ -162,7 +162,7 @@ class ConversionTools:
             return {"models": list(client.models(limit=limit, text=search))}
 
     @contextmanager
-    def _conversion(self) -> Iterator[ConversionClient]:
+    def _open_conversion(self) -> Iterator[ConversionClient]:
         with ConversionClient(self._url, token=self._token) as client:
             yield client
 
@@ -180,11 +180,11 @@ class _Quiet:
     def show(self, record: Answer) -> None: ...
 
 
-def _shown(record: Answer) -> Answer:
+def _show(record: Answer) -> Answer:
     return {name: record.get(name) for name in SHOWN}
 
 
-def _actions(client: ConversionClient, job_id: str) -> list[Answer]:
+def _list_actions(client: ConversionClient, job_id: str) -> list[Answer]:
     """Returns the next actions that the service recommends; none if it has no such endpoint."""
     try:
         answer = client.actions(job_id)

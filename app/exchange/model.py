@@ -69,28 +69,28 @@ def read_source(text: str) -> Source:
     text = text.strip()
     scheme, colon, rest = text.partition(":")
     if not colon or not text.isprintable() or ".." in rest.split("/"):
-        raise _no_source(text)
+        raise _make_bad_source(text)
     if scheme == Kind.URL:
-        return _url(text)
+        return _parse_url(text)
     slashes, pattern = PATTERNS.get(scheme, ("//", None))
     match = pattern.fullmatch(rest.removeprefix(slashes)) if pattern and rest.startswith(slashes) else None
     if not match:
-        raise _no_source(text)
+        raise _make_bad_source(text)
     return Source(Kind(scheme), text, {name: part for name, part in match.groupdict().items() if part})
 
 
-def _url(text: str) -> Source:
+def _parse_url(text: str) -> Source:
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
     except ValueError:  # a bracket that is not closed, or a port that is no number
-        raise _no_source(text) from None
+        raise _make_bad_source(text) from None
     if not host or parts.username is not None:
-        raise _no_source(text)
+        raise _make_bad_source(text)
     return Source(Kind.URL, text)
 
 
-def _no_source(text: str) -> BadSource:
+def _make_bad_source(text: str) -> BadSource:
     return BadSource(f"{text[:200]!r} is not a source of models.", hint=f"Write {FORMS}.")
 
 

@@ -36,7 +36,7 @@ class PushForm(BaseModel):
 
 
 def exports(request: Request) -> Response:
-    return _page(request, query(request, ExportsQuery).transfer)
+    return _render_page(request, query(request, ExportsQuery).transfer)
 
 
 @with_form(PushForm)
@@ -48,11 +48,11 @@ def push(request: Request, fields: PushForm) -> Response:
     except ModelmillError as error:
         if error.status in (404, 503):
             raise
-        return _page(request, "", fields, error)
+        return _render_page(request, "", fields, error)
     return see_other(f"/ui/jobs/{job_id}/exports?{urlencode({'transfer': transfer.transfer_id})}")
 
 
-def _page(
+def _render_page(
     request: Request, transfer_id: str, fields: PushForm | None = None, error: ModelmillError | None = None
 ) -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)

@@ -134,7 +134,7 @@ class Exchange:
         transfer = self._store.get(transfer_id)
         if transfer.state is TransferState.RUNNING:  # a message is delivered again if its process has died
             lost = TransferFailed("The process that did it has ended.", hint="Request it again.")
-            self._failed(transfer, lost.to_dict())
+            self._fail(transfer, lost.to_dict())
         if transfer.state is not TransferState.QUEUED:
             return
         transfer = self._put(replace(transfer, state=TransferState.RUNNING))
@@ -142,10 +142,10 @@ class Exchange:
             done = self._fetch(transfer) if transfer.direction is Direction.IN else self._push(transfer)
             self._put(replace(done, state=TransferState.COMPLETED, message=""))
         except ModelmillError as error:
-            self._failed(transfer, error.to_dict())
+            self._fail(transfer, error.to_dict())
         except Exception as error:  # whatever it is, the transfer ends with it, and it goes on
             logger.exception("Transfer %s failed in an unforeseen way.", transfer_id)
-            self._failed(transfer, ModelmillError(f"{type(error).__name__}: {error}").to_dict())
+            self._fail(transfer, ModelmillError(f"{type(error).__name__}: {error}").to_dict())
             raise
 
     def _request(self, transfer: Transfer) -> Transfer:
@@ -161,7 +161,7 @@ class Exchange:
         self._store.put(transfer)
         return transfer
 
-    def _failed(self, transfer: Transfer, error: dict[str, Any]) -> None:
+    def _fail(self, transfer: Transfer, error: dict[str, Any]) -> None:
         current = self._store.get(transfer.transfer_id)
         self._put(replace(current, state=TransferState.FAILED, error=error, message=""))
 
@@ -175,7 +175,7 @@ class Exchange:
                 with model.open("rb") as file:
                     key = uploads.store_model(upload_id, chunks_of(file)).key
                 if result["beside"]:
-                    uploads.store_weights(upload_id, _parts(result["beside"]))
+                    uploads.store_weights(upload_id, _list_parts(result["beside"]))
                 uploads.merge(upload_id)
         done = self._store.get(transfer.transfer_id)
         return replace(done, model_key=key, name=_name(source))
@@ -241,7 +241,7 @@ def _require_results(record: JobRecord) -> None:
         )
 
 
-def _parts(beside: Mapping[str, str]) -> Any:
+def _list_parts(beside: Mapping[str, str]) -> Any:
     for name, path in beside.items():
         yield FileStart(name)
         with Path(path).open("rb") as file:

@@ -21,9 +21,9 @@ class TransferStore:
         self._client = client
 
     def put(self, transfer: Transfer) -> None:
-        unfinished, now = _unfinished_key(transfer.owner), time.time()
+        unfinished, now = _build_unfinished_key(transfer.owner), time.time()
         with self._client.pipeline(transaction=True) as pipe:
-            pipe.set(_key(transfer.transfer_id), json.dumps(TRANSFER.write(transfer)), ex=TTL_S)
+            pipe.set(_build_key(transfer.transfer_id), json.dumps(TRANSFER.write(transfer)), ex=TTL_S)
             if transfer.is_over:
                 pipe.zrem(unfinished, transfer.transfer_id)
             else:
@@ -37,19 +37,19 @@ class TransferStore:
         Raises:
             TransferNotFound: There is none with this id.
         """
-        text: Any = self._client.get(_key(transfer_id))
+        text: Any = self._client.get(_build_key(transfer_id))
         if text is None:
             raise TransferNotFound(f"There is no transfer {transfer_id}.", hint="They are kept for a day.")
         return TRANSFER.read(json.loads(text))
 
     def count_unfinished(self, owner: str, *, within_s: float) -> int:
         """Counts this user's unfinished transfers; one without news for longer than that has died."""
-        return int(self._client.zcount(_unfinished_key(owner), time.time() - within_s, "+inf"))
+        return int(self._client.zcount(_build_unfinished_key(owner), time.time() - within_s, "+inf"))
 
 
-def _key(transfer_id: str) -> str:
+def _build_key(transfer_id: str) -> str:
     return f"transfer:{transfer_id}"
 
 
-def _unfinished_key(owner: str) -> str:
+def _build_unfinished_key(owner: str) -> str:
     return f"transfers:{owner}"

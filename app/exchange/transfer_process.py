@@ -43,7 +43,7 @@ def run_transfer(request: dict[str, Any], on_progress: OnProgress, *, time_s: fl
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
                 stdin.write(json.dumps(request).encode())
-            last = _last(_lines(process.stdout), on_progress)
+            last = _await_last(_iterate_messages(process.stdout), on_progress)
         finally:
             process.kill()
             timer.cancel()
@@ -56,7 +56,7 @@ def run_transfer(request: dict[str, Any], on_progress: OnProgress, *, time_s: fl
     raise TransferFailed(f"it did not end within {time_s:g} s" if is_late else errors.text or "its process was killed")
 
 
-def _last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dict[str, Any]:
+def _await_last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dict[str, Any]:
     last: dict[str, Any] = {}
     for line in lines:
         if "progress" in line:
@@ -66,7 +66,7 @@ def _last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dict[str,
     return last
 
 
-def _lines(output: Any) -> Iterator[dict[str, Any]]:
+def _iterate_messages(output: Any) -> Iterator[dict[str, Any]]:
     """Yields our messages; other lines were printed by libraries."""
     for line in output:
         with contextlib.suppress(UnreadableJson):

@@ -17,7 +17,7 @@ from app.homes.read_only_tree import ReadOnlyTree
 from app.homes.service import Homes, SftpFacts
 from app.homes.sftp.backend import SftpUnavailable
 from app.kit.web.auth import user_of
-from app.kit.web.public_address import reached_host
+from app.kit.web.public_address import find_reached_host
 from app.kit.web.state import FromContainer
 from app.settings import settings_of
 
@@ -92,5 +92,5 @@ def described_home_of(request: Request) -> Home:
     """Returns the home for showing its location, which must work without the disk."""
     user = user_of(request)
     homes, account = homes_of(request), accounts_of(request).users.get(user)
-    host = None if settings_of(request).sftp_known_host else reached_host(request)
+    host = None if settings_of(request).sftp_known_host else find_reached_host(request)
     return Home(homes, user, homes.options.quota(account.quota_bytes, account.quota_files), host)

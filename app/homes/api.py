@@ -89,7 +89,7 @@ def list_files(request: Request, params: schemas.FolderQuery) -> Response:
     home = home_of(request)
     location = home.locate(params.path.removesuffix("/") or params.path)  # a folder may be written with a slash
     page = home.tree(location).browse(location.inner, sort=params.sort, cursor=params.cursor, limit=params.limit)
-    entries = [_entry(home, location.below(entry.name), entry) for entry in page.entries]
+    entries = [_describe_entry(home, location.below(entry.name), entry) for entry in page.entries]
     path = home.path_of(location)
     return json_answer(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
 
@@ -128,14 +128,14 @@ async def put_file(request: Request) -> Response:
         path,
         replace=may_replace,
         require=partial(require_match, request),
-        expected_bytes=_length(request),
+        expected_bytes=_read_length(request),
         quota=home.quota,
     )
     try:
         entry = await hand_over(request.stream(), write)
     except NameTaken as error:
         raise FileExists(error.message, hint="Leave out If-None-Match to write over it.") from None
-    return json_answer(_entry(home, HomePath(path.removeprefix("/")), entry), 201 if is_new else 200)
+    return json_answer(_describe_entry(home, HomePath(path.removeprefix("/")), entry), 201 if is_new else 200)
 
 
 @OPERATIONS.add(
@@ -233,7 +233,7 @@ def set_sftp_password(request: Request, body: schemas.NewPassword) -> Response:
     more_errors=(404,),
 )
 def get_ssh_keys(request: Request) -> Response:
-    return _keys(request)
+    return _answer_keys(request)
 
 
 @OPERATIONS.add(
@@ -247,15 +247,15 @@ def get_ssh_keys(request: Request) -> Response:
 def set_ssh_keys(request: Request, body: schemas.Keys) -> Response:
     caller = caller_of(request)
     homes_of(request).sftp.set_keys(caller.user, body.keys, by=caller.user, token_id=caller.token_id)
-    return _keys(request)
+    return _answer_keys(request)
 
 
-def _keys(request: Request) -> Response:
+def _answer_keys(request: Request) -> Response:
     home = described_home_of(request)
     return json_answer(schemas.KeysAnswer(keys=home.ssh_keys(), tokens=home.homes.sftp.facts(home.user).key_tokens))
 
 
-def _entry(home: Home, location: HomePath, entry: Entry) -> schemas.EntryAnswer:
+def _describe_entry(home: Home, location: HomePath, entry: Entry) -> schemas.EntryAnswer:
     return schemas.entry_answer(entry, home.path_of(location), to_text(entry.modified_at))
 
 
@@ -267,6 +267,6 @@ def _is_there(home: Home, path: str) -> bool:
     return True
 
 
-def _length(request: Request) -> int:
+def _read_length(request: Request) -> int:
     length = request.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() else 0

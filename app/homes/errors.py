@@ -82,7 +82,7 @@ class LeadsOut(OSError):
         super().__init__(errno.ELOOP, "leads out of the folder", path)
 
 
-def refused(field: str, reason: str, *, hint: str = "") -> PathRefused:
+def make_refusal(field: str, reason: str, *, hint: str = "") -> PathRefused:
     """Returns the error about a path, with the field as its place."""
     return PathRefused(f"{field}: {reason}", hint=hint, detail={"problems": [{"at": field, "problem": reason}]})
 
@@ -105,7 +105,7 @@ def disk_errors(shown: str, *, field: str = "path") -> Iterator[None]:
 
 def from_os_error(error: OSError, shown: str, field: str = "path") -> ModelmillError:
     if isinstance(error, LeadsOut):
-        return refused(
+        return make_refusal(
             field, f"{shown} leads out of where it may be, by a link", hint="Remove the link, or name a file."
         )
     make = _BY_ERRNO.get(error.errno or 0)
@@ -116,63 +116,63 @@ def from_os_error(error: OSError, shown: str, field: str = "path") -> ModelmillE
     )
 
 
-def _missing(shown: str, _: str) -> ModelmillError:
+def _make_missing(shown: str, _: str) -> ModelmillError:
     return FileMissing(
         f"There is no {shown} here.", hint="Look at the folder again: it may have been moved or removed."
     )
 
 
-def _not_a_folder(shown: str, _: str) -> ModelmillError:
+def _make_not_a_folder(shown: str, _: str) -> ModelmillError:
     return NotAFolder(f"{shown} is no folder, or runs through something that is none.")
 
 
-def _not_a_file(shown: str, _: str) -> ModelmillError:
+def _make_not_a_file(shown: str, _: str) -> ModelmillError:
     return NotAFile(f"{shown} is no file.", hint="Name a file, not a folder or a device.")
 
 
-def _taken(shown: str, _: str) -> ModelmillError:
+def _take(shown: str, _: str) -> ModelmillError:
     return NameTaken(f"There is something at {shown} already.", hint="Choose another name, or remove what is there.")
 
 
-def _busy(shown: str, _: str) -> ModelmillError:
+def _make_busy(shown: str, _: str) -> ModelmillError:
     return HomeBusy(
         f"{shown} is being changed just now.", hint="Try again when the job or upload that writes there is done."
     )
 
 
-def _full(_: str, __: str) -> ModelmillError:
+def _make_full(_: str, __: str) -> ModelmillError:
     return HomeDiskFull("The disk of the data homes is full.", hint="Remove what is not needed, or tell the operator.")
 
 
-def _denied(shown: str, _: str) -> ModelmillError:
+def _make_denied(shown: str, _: str) -> ModelmillError:
     return HomeDenied(f"The service has no right to {shown}.", hint="Ask the operator to correct its owner or mode.")
 
 
-def _too_long(_: str, field: str) -> ModelmillError:
-    return refused(field, "a name in it is too long", hint="A name may have 255 bytes.")
+def _make_too_long(_: str, field: str) -> ModelmillError:
+    return make_refusal(field, "a name in it is too long", hint="A name may have 255 bytes.")
 
 
-def _unsuitable(shown: str, field: str) -> ModelmillError:
-    return refused(field, f"the storage does not take {shown}", hint="Choose another name.")
+def _make_unsuitable(shown: str, field: str) -> ModelmillError:
+    return make_refusal(field, f"the storage does not take {shown}", hint="Choose another name.")
 
 
 _BY_ERRNO: dict[int, Callable[[str, str], ModelmillError]] = {
-    errno.ENOENT: _missing,
-    errno.ENOTDIR: _not_a_folder,
-    errno.EISDIR: _not_a_file,
-    errno.ENXIO: _not_a_file,
-    errno.EEXIST: _taken,
-    errno.ENOTEMPTY: _busy,
-    errno.EBUSY: _busy,
-    errno.ETXTBSY: _busy,
-    errno.EAGAIN: _busy,
-    errno.ENOSPC: _full,
-    errno.EDQUOT: _full,
-    errno.EFBIG: _full,
-    errno.EACCES: _denied,
-    errno.EPERM: _denied,
-    errno.EROFS: _denied,
-    errno.ENAMETOOLONG: _too_long,
-    errno.EINVAL: _unsuitable,
-    errno.EILSEQ: _unsuitable,
+    errno.ENOENT: _make_missing,
+    errno.ENOTDIR: _make_not_a_folder,
+    errno.EISDIR: _make_not_a_file,
+    errno.ENXIO: _make_not_a_file,
+    errno.EEXIST: _take,
+    errno.ENOTEMPTY: _make_busy,
+    errno.EBUSY: _make_busy,
+    errno.ETXTBSY: _make_busy,
+    errno.EAGAIN: _make_busy,
+    errno.ENOSPC: _make_full,
+    errno.EDQUOT: _make_full,
+    errno.EFBIG: _make_full,
+    errno.EACCES: _make_denied,
+    errno.EPERM: _make_denied,
+    errno.EROFS: _make_denied,
+    errno.ENAMETOOLONG: _make_too_long,
+    errno.EINVAL: _make_unsuitable,
+    errno.EILSEQ: _make_unsuitable,
 }

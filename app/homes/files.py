@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
 from app.homes import names as file_names
-from app.homes.errors import FileMissing, HomeMissing, disk_errors, refused
+from app.homes.errors import FileMissing, HomeMissing, disk_errors, make_refusal
 from app.homes.home_paths import HomePath
 from app.homes.model import (
     COMMON,
@@ -33,7 +33,7 @@ from app.homes.model import (
     check_may_leave,
     home_of,
     removed_at,
-    stamped,
+    stamp_name,
 )
 from app.homes.path_openers import Opener
 from app.homes.quota import Allowance, HomeUsage, Measurement, UsageTracker
@@ -84,7 +84,7 @@ class HomeFiles:
 
     def common(self) -> ReadOnlyTree:
         """The folder that everybody may read, without the service's own files."""
-        return ReadOnlyTree(self._opened_common, hidden=frozenset(PRIVATE_COMMON))
+        return ReadOnlyTree(self._open_common, hidden=frozenset(PRIVATE_COMMON))
 
     def tree(self, user: str, location: HomePath) -> ReadOnlyTree:
         """The one of both that contains the location."""
@@ -133,11 +133,11 @@ class HomeFiles:
             QuotaExceeded, TooManyFiles, HomeDiskFull: There is no room for it.
             FileMissing: The folder does not exist.
         """
-        place = _new_place(path)
+        place = _find_new_place(path)
         target = "/".join(place)
         with self.opened(user) as home, ExitStack() as stack:
             with disk_errors(path):
-                replaced = _replaced(home, target, replace=replace)
+                replaced = _find_replaced(home, target, replace=replace)
             _check(require, replaced)
             credit = replaced.st_size if replaced else 0
             allowance = self.allowance(user, home, place[0], credit=credit, quota=quota)
@@ -150,7 +150,7 @@ class HomeFiles:
                     draft = stack.enter_context(home.draft(TMP))
                 _fill(draft, chunks, allowance, path)
                 with disk_errors(path):
-                    current = _replaced(home, target, replace=replace)
+                    current = _find_replaced(home, target, replace=replace)
                 _check(require, current)
                 with disk_errors(path):
                     status = draft.publish(target, replace=replace)
@@ -162,7 +162,7 @@ class HomeFiles:
 
     def make_folder(self, user: str, path: str, *, quota: Quota | None = None) -> None:
         """Raises NameTaken, TooManyFiles, FileMissing for a missing folder above."""
-        place = _new_place(path)
+        place = _find_new_place(path)
         with self.opened(user) as home:
             allowance = self.allowance(user, home, place[0], quota=quota)
             with allowance.one_more(), disk_errors(path):
@@ -179,9 +179,9 @@ class HomeFiles:
         """
         leaving = file_names.from_text(source, field="source")
         check_may_leave(leaving, field="source")
-        place = _new_place(target, field="target")
+        place = _find_new_place(target, field="target")
         if place[: len(leaving)] == leaving:
-            raise refused("target", "it is the source, or lies in it")
+            raise make_refusal("target", "it is the source, or lies in it")
         with self.opened(user) as home:
             with disk_errors(source, field="source"):
                 home.lstat("/".join(leaving))
@@ -207,7 +207,7 @@ class HomeFiles:
             else:
                 _ensure_folder(home, TRASH)
                 _ensure_folder(home, TRASHED_FILES)
-                trashed = f"{TRASHED_FILES}/{stamped(place[-1], now)}"
+                trashed = f"{TRASHED_FILES}/{stamp_name(place[-1], now)}"
                 home.rename("/".join(place), trashed)
         self._tracker.forget(user)
         return trashed and file_names.path_to_text(trashed.split("/"))
@@ -226,7 +226,7 @@ class HomeFiles:
         """Deletes removed files that were in the trash long enough, and interrupted uploads. Returns their paths."""
         gone = []
         with self.opened(user) as home, disk_errors("the data home"):
-            for path in [*self._stale_files(home, now), *_stale_drafts(home, now)]:
+            for path in [*self._list_stale_files(home, now), *_list_stale_drafts(home, now)]:
                 with suppress(FileNotFoundError):
                     home.remove_tree(path)
                     gone.append(file_names.path_to_text(path.split("/")))
@@ -261,28 +261,28 @@ class HomeFiles:
             yield home
 
     @contextmanager
-    def _opened_common(self) -> Iterator[RootedDirectory]:
+    def _open_common(self) -> Iterator[RootedDirectory]:
         with disk_errors("the common folder"):
             common = RootedDirectory.at(self.options.root, COMMON, self._opener)
         with common:
             yield common
 
-    def _stale_files(self, home: RootedDirectory, now: datetime) -> list[str]:
-        since = {name: removed_at(name) for name in _names(home, TRASHED_FILES)}
+    def _list_stale_files(self, home: RootedDirectory, now: datetime) -> list[str]:
+        since = {name: removed_at(name) for name in _list_names(home, TRASHED_FILES)}
         is_stale = self.options.retention.is_stale
         return [f"{TRASHED_FILES}/{name}" for name, moment in since.items() if moment and is_stale(moment, now)]
 
 
-def _stale_drafts(home: RootedDirectory, now: datetime) -> list[str]:
+def _list_stale_drafts(home: RootedDirectory, now: datetime) -> list[str]:
     stale = []
-    for path in (f"{TMP}/{name}" for name in _names(home, TMP) if name.startswith(DRAFT_PREFIX)):
+    for path in (f"{TMP}/{name}" for name in _list_names(home, TMP) if name.startswith(DRAFT_PREFIX)):
         with suppress(FileNotFoundError):
             if now.timestamp() - home.lstat(path).st_mtime > STALE_DRAFT_S:
                 stale.append(path)
     return stale
 
 
-def _names(home: RootedDirectory, folder: str) -> list[str]:
+def _list_names(home: RootedDirectory, folder: str) -> list[str]:
     with suppress(FileNotFoundError):
         return [name.name for name in home.names(folder)]
     return []
@@ -295,14 +295,14 @@ def _fill(draft: Draft, chunks: Iterable[bytes], allowance: Allowance, path: str
             draft.write(chunk)
 
 
-def _new_place(path: str, *, field: str = "path") -> list[str]:
+def _find_new_place(path: str, *, field: str = "path") -> list[str]:
     place = file_names.from_text(path, field=field)
     check_may_enter(place, field=field)
     file_names.check_new_name(place[-1], field=field)
     return place
 
 
-def _replaced(home: RootedDirectory, target: str, *, replace: bool) -> os.stat_result | None:
+def _find_replaced(home: RootedDirectory, target: str, *, replace: bool) -> os.stat_result | None:
     """The file that an upload replaces, if any. Reports obstacles before the upload is read."""
     with home.parent(target) as (folder_fd, name):
         try:

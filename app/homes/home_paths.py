@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.homes.errors import refused
+from app.homes.errors import make_refusal
 from app.homes.model import COMMON, HomesOptions, home_of
 
 
@@ -47,9 +47,9 @@ def home_path_of(options: HomesOptions, user: str, text: str, *, field: str = "p
         if text in (whole, f"{whole}/"):
             return HomePath("", is_common)
         if text.startswith(f"{whole}/"):
-            return HomePath(_relative(text.removeprefix(f"{whole}/"), field), is_common)
+            return HomePath(_make_relative(text.removeprefix(f"{whole}/"), field), is_common)
     places = f"{options.prefix}/{home_of(user)}/ or {options.prefix}/{COMMON}/"
-    raise refused(field, f"it must lie under {places}", hint="Or write it short, from your home on: datasets/…")
+    raise make_refusal(field, f"it must lie under {places}", hint="Or write it short, from your home on: datasets/…")
 
 
 def own_path_of(options: HomesOptions, user: str, text: str, *, field: str = "path") -> HomePath:
@@ -60,12 +60,12 @@ def own_path_of(options: HomesOptions, user: str, text: str, *, field: str = "pa
     """
     location = home_path_of(options, user, text, field=field)
     if location.is_common:
-        raise refused(field, "the common folder can only be read", hint="Put it into your own home: datasets/…")
+        raise make_refusal(field, "the common folder can only be read", hint="Put it into your own home: datasets/…")
     return location
 
 
-def _relative(inner: str, field: str) -> str:
+def _make_relative(inner: str, field: str) -> str:
     """Names take one leading slash, which here would be a second one."""
     if inner.startswith("/"):
-        raise refused(field, "it has an empty part: // or a slash at the end")
+        raise make_refusal(field, "it has an empty part: // or a slash at the end")
     return inner

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.accounts.model import NAME, RESERVED
-from app.homes.errors import refused
+from app.homes.errors import make_refusal
 
 USERS, COMMON = "users", "common"
 DATASETS, MODELS, CODE, JOBS, TRASH, TMP = "datasets", "models", "code", "jobs", "trash", "tmp"
@@ -137,7 +137,7 @@ class Page:
 def check_user(name: str) -> str:
     """Checks that the name may be that of a folder, before it becomes a path."""
     if NAME.fullmatch(name) is None or name in RESERVED:
-        raise refused("user", f"{name!r} is no name of a user")
+        raise make_refusal("user", f"{name!r} is no name of a user")
     return name
 
 
@@ -149,7 +149,9 @@ def home_of(user: str) -> str:
 def check_may_leave(names: list[str], *, field: str = "path") -> None:
     """Raises PathRefused for the home itself and its permanent folders."""
     if not names or "/".join(names) in HOME_FOLDERS:
-        raise refused(field, "this folder is part of every data home and stays", hint="Remove or move what lies in it.")
+        raise make_refusal(
+            field, "this folder is part of every data home and stays", hint="Remove or move what lies in it."
+        )
 
 
 def check_may_enter(names: list[str], *, field: str = "path") -> None:
@@ -157,10 +159,10 @@ def check_may_enter(names: list[str], *, field: str = "path") -> None:
     cleared."""
     if len(names) < 2 or names[0] not in KEPT:
         folders = ", ".join(f"{name}/" for name in KEPT)
-        raise refused(field, f"only {folders} take files", hint=f"Put it into one of {folders}")
+        raise make_refusal(field, f"only {folders} take files", hint=f"Put it into one of {folders}")
 
 
-def stamped(name: str, removed_at: datetime) -> str:
+def stamp_name(name: str, removed_at: datetime) -> str:
     """The name of a removed file in trash/files: the time of removal and, as far as there is room, its name."""
     stamp = removed_at.astimezone(UTC).strftime(_STAMP) + "-"
     whole = name.encode("utf-8", "surrogateescape")

@@ -11,7 +11,7 @@ import os
 import re
 import unicodedata
 
-from app.homes.errors import refused
+from app.homes.errors import make_refusal
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4000
@@ -35,7 +35,7 @@ def is_tricky(character: str) -> bool:
 
 
 def to_text(name: str) -> str:
-    return "".join(_escaped(c) if is_tricky(c) else c for c in name)
+    return "".join(_escape(c) if is_tricky(c) else c for c in name)
 
 
 def path_to_text(names: list[str]) -> str:
@@ -48,25 +48,27 @@ def from_text(text: str, *, field: str = "path") -> list[str]:
     Raises PathRefused for what no listing ever showed: `..`, `//`, raw tricks, a text that is too long.
     """
     if not _is_short(text, MAX_PATH_BYTES):
-        raise refused(field, f"it is longer than {MAX_PATH_BYTES} bytes")
+        raise make_refusal(field, f"it is longer than {MAX_PATH_BYTES} bytes")
     inner = text.removeprefix("/")
-    return [_segment(segment, field) for segment in inner.split("/")] if inner else []
+    return [_check_segment(segment, field) for segment in inner.split("/")] if inner else []
 
 
 def check_new_name(name: str, *, field: str = "path") -> str:
     """Returns the name if users may give it to a file or folder."""
     if any(map(is_tricky, name)):
-        raise refused(field, f"the name {to_text(name)} has characters that cannot be seen or that pass for / or .")
+        raise make_refusal(
+            field, f"the name {to_text(name)} has characters that cannot be seen or that pass for / or ."
+        )
     if name != name.strip():
-        raise refused(field, "a name must not begin or end with a space")
+        raise make_refusal(field, "a name must not begin or end with a space")
     return name
 
 
-def _segment(text: str, field: str) -> str:
+def _check_segment(text: str, field: str) -> str:
     plain = _ESCAPE.sub("", text)
     match = next((c for c in plain if is_tricky(c)), None)
     if match is not None:
-        raise refused(field, f"it has the character {describe(match)}", hint="Write it as the listing shows it.")
+        raise make_refusal(field, f"it has the character {describe(match)}", hint="Write it as the listing shows it.")
     # Piece by piece, as an escaped byte may belong to a character whose other bytes are escaped too.
     raw = b"".join(
         bytes.fromhex(piece) if is_byte else os.fsencode(piece)
@@ -79,13 +81,13 @@ def _segment(text: str, field: str) -> str:
 def check_segment(raw: bytes, field: str) -> None:
     """Raises PathRefused for an impossible name: empty, . or .., with a slash or NUL, too long."""
     if not raw:
-        raise refused(field, "it has an empty part: // or a slash at the end")
+        raise make_refusal(field, "it has an empty part: // or a slash at the end")
     if raw in (b".", b".."):
-        raise refused(field, f"it has a part {raw.decode()}")
+        raise make_refusal(field, f"it has a part {raw.decode()}")
     if b"/" in raw or b"\0" in raw:
-        raise refused(field, "a name in it has a slash or a NUL byte")
+        raise make_refusal(field, "a name in it has a slash or a NUL byte")
     if len(raw) > MAX_NAME_BYTES:
-        raise refused(field, f"a name in it is longer than {MAX_NAME_BYTES} bytes")
+        raise make_refusal(field, f"a name in it is longer than {MAX_NAME_BYTES} bytes")
 
 
 def describe(character: str) -> str:
@@ -93,7 +95,7 @@ def describe(character: str) -> str:
     return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
 
 

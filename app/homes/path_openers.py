@@ -62,7 +62,7 @@ class KernelOpener:
         """See `Opener.open`."""
         resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
         how = _How(flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
-        raw = _encoded(path)
+        raw = _encode(path)
         for _ in range(TRIES):
             fd = self._syscall(OPENAT2, root_fd, raw, ctypes.byref(how), ctypes.sizeof(how))
             if fd >= 0:
@@ -80,7 +80,7 @@ class StepOpener:
 
     def open(self, root_fd: int, path: str, flags: int, mode: int = 0, *, follow: bool = True) -> int:  # noqa: ARG002  # the signature is that of the other openers
         """See `Opener.open`."""
-        _encoded(path)
+        _encode(path)
         names = (path or ".").split("/")
         if names[0] == "" or ".." in names:
             raise LeadsOut(path)
@@ -89,12 +89,12 @@ class StepOpener:
         fd = os.open(".", _STEP | os.O_DIRECTORY, dir_fd=root_fd)
         try:
             for name in [*above, last] if is_folder else above:
-                below = _into(name, fd)
+                below = _enter_folder(name, fd)
                 os.close(fd)
                 fd = below
             if is_folder:
                 return os.open(".", flags | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
-            return _last(last, flags, mode, fd)
+            return _open_last(last, flags, mode, fd)
         finally:
             os.close(fd)
 
@@ -114,7 +114,7 @@ def best_opener() -> Opener:
     return kernel
 
 
-def _into(name: str, folder_fd: int) -> int:
+def _enter_folder(name: str, folder_fd: int) -> int:
     """One folder down. Opened first and looked at then: what was looked at is what was opened."""
     fd = os.open(name, _STEP, dir_fd=folder_fd)
     mode = os.fstat(fd).st_mode
@@ -126,7 +126,7 @@ def _into(name: str, folder_fd: int) -> int:
     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
 
 
-def _last(name: str, flags: int, mode: int, folder_fd: int) -> int:
+def _open_last(name: str, flags: int, mode: int, folder_fd: int) -> int:
     try:
         fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder_fd)
     except OSError as error:
@@ -139,7 +139,7 @@ def _last(name: str, flags: int, mode: int, folder_fd: int) -> int:
     return fd
 
 
-def _encoded(path: str) -> bytes:
+def _encode(path: str) -> bytes:
     raw = os.fsencode(path) or b"."
     if b"\0" in raw:  # C would see a shorter path
         raise ValueError("embedded null byte")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from app.homes.errors import FileMissing, HomeDenied, NotAFile, NotAFolder, disk_errors, refused
+from app.homes.errors import FileMissing, HomeDenied, NotAFile, NotAFolder, disk_errors, make_refusal
 from app.homes.model import COMMON, MODELS, PRIVATE_COMMON, HomesOptions, Kind, home_of
 from app.homes.names import MAX_PATH_BYTES, check_segment, describe, is_tricky
 from app.homes.path_openers import Opener
@@ -87,8 +87,8 @@ class PathRules:
     def check(self, user: str, field: str, text: str) -> CheckedPath:
         """Raises PathRefused, which names the field and why. KeyError for a field without a rule."""
         rule = self.fields[field]
-        place = allowed(self.options, rule, user, field, text)
-        with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
+        place = resolve_allowed(self.options, rule, user, field, text)
+        with _convert_refusals(field), disk_errors(text, field=field), self._open_base(place) as base:
             status = base.stat(place.below)
         kind = _expect(rule, field, text, status)
         return CheckedPath(field, text, place, kind, 0 if kind is Kind.FOLDER else status.st_size, self)
@@ -105,7 +105,7 @@ class PathRules:
             PathRefused: It is of another kind now, or leads elsewhere.
         """
         rule = self.fields[field]
-        with _refusals(field), disk_errors(text, field=field), self._base(place) as base:
+        with _convert_refusals(field), disk_errors(text, field=field), self._open_base(place) as base:
             _expect(rule, field, text, base.stat(place.below))  # opening a device may have an effect on it
             fd = base.open(place.below, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
             try:
@@ -115,11 +115,11 @@ class PathRules:
                 raise
             return fd
 
-    def _base(self, place: AllowedPath) -> RootedDirectory:
+    def _open_base(self, place: AllowedPath) -> RootedDirectory:
         return RootedDirectory.at(self.options.root, place.base, self._opener)
 
 
-def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> AllowedPath:
+def resolve_allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text: str) -> AllowedPath:
     """Resolves a path, if this field may name it for this user. Does not access the disk.
 
     Args:
@@ -131,7 +131,7 @@ def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text:
     """
     _check_text(field, text)
     prefix, home = options.prefix + "/", home_of(user)
-    segments = _segments(rule, field, text)
+    segments = _split_path(rule, field, text)
     inner = "/".join(segments)
     places = [f"{prefix}{COMMON}/"]
     bases = [COMMON]
@@ -143,37 +143,37 @@ def allowed(options: HomesOptions, rule: FieldRule, user: str, field: str, text:
         if inner.startswith(start):
             below = inner.removeprefix(start)
             if base == COMMON and below.split("/")[0] in PRIVATE_COMMON:
-                raise refused(field, f"{prefix}{COMMON}/{below.split('/')[0]}/ is the service's own")
+                raise make_refusal(field, f"{prefix}{COMMON}/{below.split('/')[0]}/ is the service's own")
             return AllowedPath(base, below)
     where = " or ".join(places)
-    raise refused(field, f"it must lie under {where}", hint="The page Data shows the paths of your own home.")
+    raise make_refusal(field, f"it must lie under {where}", hint="The page Data shows the paths of your own home.")
 
 
 @contextmanager
-def _refusals(field: str) -> Iterator[None]:
+def _convert_refusals(field: str) -> Iterator[None]:
     """Reports an error of the file as an error of the field that names it."""
     try:
         yield
     except (FileMissing, NotAFile, NotAFolder, HomeDenied) as error:
-        raise refused(field, error.message, hint=error.hint) from error
+        raise make_refusal(field, error.message, hint=error.hint) from error
 
 
 def _check_text(field: str, text: str) -> None:
     if not text:
-        raise refused(field, "it is empty")
+        raise make_refusal(field, "it is empty")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES:
-        raise refused(field, f"it is longer than {MAX_PATH_BYTES} bytes")
+        raise make_refusal(field, f"it is longer than {MAX_PATH_BYTES} bytes")
     tricky = next((c for c in text if is_tricky(c)), None)
     if tricky is not None:
         hint = "Rename the file: such characters cannot be seen, or pass for / or . to whoever reads the task."
-        raise refused(field, f"it has the character {describe(tricky)}", hint=hint)
+        raise make_refusal(field, f"it has the character {describe(tricky)}", hint=hint)
     if text != text.strip():
-        raise refused(field, "it begins or ends with a space")
+        raise make_refusal(field, "it begins or ends with a space")
     if not text.startswith("/"):
-        raise refused(field, "it must be a whole path, from / on")
+        raise make_refusal(field, "it must be a whole path, from / on")
 
 
-def _segments(rule: FieldRule, field: str, text: str) -> list[str]:
+def _split_path(rule: FieldRule, field: str, text: str) -> list[str]:
     """The names after the first slash. One slash at the end is allowed where a folder may be named."""
     inner = text[1:]
     if Kind.FOLDER in rule.kinds:
@@ -188,5 +188,5 @@ def _expect(rule: FieldRule, field: str, text: str, status: os.stat_result) -> K
     kind = kind_of(status.st_mode)
     if kind not in rule.kinds:
         expected = " or a ".join(sorted(rule.kinds))
-        raise refused(field, f"{text} is no {expected}" + (f" but a {kind}" if kind is not Kind.OTHER else ""))
+        raise make_refusal(field, f"{text} is no {expected}" + (f" but a {kind}" if kind is not Kind.OTHER else ""))
     return kind

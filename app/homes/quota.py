@@ -144,7 +144,7 @@ class UsageTracker:
         self.files = CountedFiles()
 
     def usage(self, user: str, quota: Quota, measure: Measure) -> HomeUsage:
-        usage = self._measured(user, measure, is_due=True, is_forgotten_due=True)
+        usage = self._measure_usage(user, measure, is_due=True, is_forgotten_due=True)
         with self._lock:
             return HomeUsage(usage.total, usage.files, quota, dict(usage.folders))
 
@@ -186,10 +186,10 @@ class UsageTracker:
         Raises:
             QuotaExceeded, TooManyFiles: It does not fit.
         """
-        if not self._fits(self._measured(user, measure, is_due=is_begin), folder, quota, addition, is_look):
-            usage = self._measured(user, measure, is_due=True, is_forgotten_due=True)
+        if not self._fits(self._measure_usage(user, measure, is_due=is_begin), folder, quota, addition, is_look):
+            usage = self._measure_usage(user, measure, is_due=True, is_forgotten_due=True)
             if not self._fits(usage, folder, quota, addition, is_look):
-                raise _exceeded(usage, quota, addition)
+                raise _make_exceeded(usage, quota, addition)
 
     def add(self, user: str, folder: str, size_bytes: int, *, files: int = 0) -> None:
         """Adds what was written; nothing if the home was never measured.
@@ -219,7 +219,7 @@ class UsageTracker:
                 usage.files += addition.files
             return True
 
-    def _measured(
+    def _measure_usage(
         self, user: str, measure: Measure, *, is_due: bool = False, is_forgotten_due: bool = False
     ) -> _KnownUsage:
         """At least once; is_due: again, if it is time; is_forgotten_due: if something was removed meanwhile."""
@@ -316,7 +316,7 @@ class Allowance:
         )
 
 
-def _exceeded(usage: _KnownUsage, quota: Quota, addition: Addition) -> QuotaExceeded | TooManyFiles:
+def _make_exceeded(usage: _KnownUsage, quota: Quota, addition: Addition) -> QuotaExceeded | TooManyFiles:
     if addition.size_bytes is not None:
         return QuotaExceeded(
             f"The data home may hold {quota.size_bytes} bytes; with this it would hold more.",

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from app.homes import names as file_names
-from app.homes.errors import FileMissing, disk_errors, refused
+from app.homes.errors import FileMissing, disk_errors, make_refusal
 from app.homes.model import Entry, Kind, Page
 from app.homes.rooted_directory import Name, RootedDirectory, kind_of, names_in
 from app.kit.objects import CHUNK_BYTES
@@ -79,15 +79,15 @@ class ReadOnlyTree:
         Raises:
             FileMissing, NotAFolder
         """
-        segments = self._segments(path)
+        segments = self._split_path(path)
         hidden = frozenset() if segments else self._hidden
-        with self._opened() as base, disk_errors(shown(path)), base.folder("/".join(segments)) as folder_fd:
+        with self._opened() as base, disk_errors(to_shown_path(path)), base.folder("/".join(segments)) as folder_fd:
             return page_of(folder_fd, segments, cursor=cursor, limit=limit, sort=sort, hidden=hidden)
 
     def info(self, path: str) -> Entry:
         """Of what is there; for a link, of what it leads to inside the folder. Raises FileMissing."""
-        segments = self._segments(path)
-        with self._opened() as base, disk_errors(shown(path)):
+        segments = self._split_path(path)
+        with self._opened() as base, disk_errors(to_shown_path(path)):
             return entry(segments, base.stat("/".join(segments)))
 
     def read(
@@ -103,9 +103,9 @@ class ReadOnlyTree:
             FileMissing, NotAFile: There is no file of this path.
             ValueError: start or end is negative.
         """
-        segments = self._segments(path)
+        segments = self._split_path(path)
         check_range(start, end)
-        with self._opened() as base, disk_errors(shown(path)):
+        with self._opened() as base, disk_errors(to_shown_path(path)):
             fd = base.open_file("/".join(segments))
         position, stop = clamp_range(os.fstat(fd).st_size, start, end)
         left_bytes = stop - position
@@ -119,14 +119,14 @@ class ReadOnlyTree:
 
         return ByteStream(read_some, lambda: os.close(fd), left_bytes, chunk_bytes)
 
-    def _segments(self, path: str) -> list[str]:
+    def _split_path(self, path: str) -> list[str]:
         segments = file_names.from_text(path)
         if segments and segments[0] in self._hidden:
             raise FileMissing(f"There is no {path} here.")
         return segments
 
 
-def shown(path: str) -> str:
+def to_shown_path(path: str) -> str:
     return path or "the folder"
 
 
@@ -152,7 +152,7 @@ def page_of(
         position
         for name in names_in(folder_fd)
         if name.name not in hidden
-        if (position := _position(name, folder_fd, sort))
+        if (position := _read_position(name, folder_fd, sort))
     ]
     positions.sort(reverse=sort.is_back)
     positions.sort(key=lambda position: not position.is_folder)
@@ -194,11 +194,11 @@ def from_cursor(cursor: str) -> ListingPosition:
     match = _CURSOR.fullmatch(cursor)
     names = file_names.from_text(match[3], field="cursor") if match else []
     if match is None or len(names) != 1:
-        raise refused("cursor", "it is not one that was given out", hint="Begin without one.")
+        raise make_refusal("cursor", "it is not one that was given out", hint="Begin without one.")
     return ListingPosition(names[0], match[1] == "d", int(match[2] or 0))
 
 
-def _position(name: Name, folder_fd: int, sort: Sort) -> ListingPosition | None:
+def _read_position(name: Name, folder_fd: int, sort: Sort) -> ListingPosition | None:
     """None for what was removed since."""
     is_folder = name.kind is Kind.FOLDER
     if sort in (Sort.NAME, Sort.NAME_BACK) or (is_folder and sort in (Sort.SIZE, Sort.SIZE_BACK)):

@@ -21,12 +21,12 @@ from sqlalchemy import Connection
 
 from app.accounts.service.audit_log import note
 from app.homes import store
-from app.homes.errors import NameTaken, refused
+from app.homes.errors import NameTaken, make_refusal
 from app.homes.model import JOBS, TRASH, TRASHED_JOBS, HomesOptions, check_user, home_of
 from app.homes.names import check_new_name, check_segment
 from app.homes.rooted_directory import RootedDirectory
 from app.homes.store import JobFolder
-from app.kit.lease import Lease, held
+from app.kit.lease import Lease, hold
 from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
 
@@ -81,7 +81,7 @@ class Folders:
             if row is not None and row.trashed_at is not None and row.purged_at is None:
                 raise NameTaken(f"The trash has the folder of a job {name}.", hint="Choose another name for the job.")
             if row is None or row.ended_at is not None:
-                store.folder_begun(conn, user, name, now)
+                store.record_folder_use(conn, user, name, now)
 
     def ended(self, user: str, name: str, ended_at: datetime) -> None:
         """The job has ended in any way. Repeating it changes nothing."""
@@ -95,9 +95,9 @@ class Folders:
         check_user(user)
         with self.database.read() as conn:
             folders = store.folders_of(conn, user, names)
-        return [self._times(folder) for folder in folders]
+        return [self._read_times(folder) for folder in folders]
 
-    def _times(self, folder: JobFolder) -> FolderTimes:
+    def _read_times(self, folder: JobFolder) -> FolderTimes:
         ended_at, retention = folder.ended_at, self.options.retention
         is_trashed = folder.trashed_at is not None
         inner = f"{TRASHED_JOBS}/{folder.trash_name}" if is_trashed else f"{JOBS}/{folder.name}"
@@ -123,14 +123,14 @@ class RetentionSweeper:
         Nothing where another pass is in progress: one of two would find gone what the other has not yet recorded.
         """
         lease = SqlLease(self.database, LEASE, ttl_s=LEASE_S)
-        with held(lease) as is_held:
+        with hold(lease) as is_held:
             return self._sweep(now, lease) if is_held else SweepResult(0, 0, 0)
 
     def _sweep(self, now: datetime, lease: Lease) -> SweepResult:
         retention = self.options.retention
         with self.database.read() as conn:
             to_trash = store.folders_ended_before(conn, now - retention.trash_after, is_trashed=False)
-        trashed = [self._trash(home, batch, now) for home, batch in self._batches(to_trash, lease)]
+        trashed = [self._move_to_trash(home, batch, now) for home, batch in self._batches(to_trash, lease)]
         last = now - retention.trash_after - retention.purge_after
         with self.database.read() as conn:
             to_purge = store.folders_ended_before(conn, last, is_trashed=True)
@@ -153,11 +153,11 @@ class RetentionSweeper:
                     lease.take()
                     yield home, batch
 
-    def _trash(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:
-        sizes = [_size(home, f"{JOBS}/{folder.name}") for folder in batch]  # not while others wait for SQL
+    def _move_to_trash(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:
+        sizes = [_measure_size(home, f"{JOBS}/{folder.name}") for folder in batch]  # not while others wait for SQL
         done, errors = 0, []
         with self.database.write() as conn:
-            unchanged = _unchanged(conn, batch)
+            unchanged = _select_unchanged(conn, batch)
             for folder, size_bytes in zip(batch, sizes, strict=True):
                 if folder not in unchanged:
                     continue
@@ -175,7 +175,7 @@ class RetentionSweeper:
     def _purge(self, home: RootedDirectory, batch: list[JobFolder], now: datetime) -> int:
         purged: list[tuple[JobFolder, bool]] = []
         for folder in batch:
-            with self._problems(folder):
+            with self._log_problems(folder):
                 was_there = True
                 try:
                     home.remove_tree(f"{TRASHED_JOBS}/{folder.trash_name}")
@@ -183,7 +183,7 @@ class RetentionSweeper:
                     was_there = False
                 purged.append((folder, was_there))
         with self.database.write() as conn:
-            unchanged = _unchanged(conn, batch)
+            unchanged = _select_unchanged(conn, batch)
             for folder, was_there in purged:
                 if folder in unchanged and store.change_folder(conn, folder, purged_at=now, problem=None) and was_there:
                     self._note(conn, PURGED, folder, f"{TRASHED_JOBS}/{folder.trash_name}", folder.size_bytes)
@@ -205,7 +205,7 @@ class RetentionSweeper:
         note(conn, SYSTEM, action, f"user:{folder.user}", {"path": path, "size_bytes": size_bytes, "job": folder.name})
 
     @contextmanager
-    def _problems(self, folder: JobFolder) -> Iterator[None]:
+    def _log_problems(self, folder: JobFolder) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -213,7 +213,7 @@ class RetentionSweeper:
 
     def _record_problem(self, folders: list[JobFolder], error: OSError) -> None:
         """Logged once, and shown to the user until it is solved."""
-        problem = _error_text(error)
+        problem = _describe_error(error)
         fresh = [folder for folder in folders if folder.problem != problem]
         if not fresh:
             return
@@ -226,17 +226,21 @@ class RetentionSweeper:
 def check_folder_name(name: str) -> str:
     check_segment(os.fsencode(name), "job")
     if name.startswith("."):
-        raise refused("job", "the name of a job's folder does not begin with a dot")
+        raise make_refusal("job", "the name of a job's folder does not begin with a dot")
     return check_new_name(name, field="job")
 
 
-def _unchanged(conn: Connection, batch: list[JobFolder]) -> set[JobFolder]:
+def _select_unchanged(conn: Connection, batch: list[JobFolder]) -> set[JobFolder]:
     """Those that are unchanged since they were read: a job may have started again."""
     fresh = store.lock_folders(conn, batch[0].user, [folder.name for folder in batch])
-    return {folder for folder in batch if folder.name in fresh and _moments(fresh[folder.name]) == _moments(folder)}
+    return {
+        folder
+        for folder in batch
+        if folder.name in fresh and _list_moments(fresh[folder.name]) == _list_moments(folder)
+    }
 
 
-def _moments(folder: JobFolder) -> tuple[datetime | None, ...]:
+def _list_moments(folder: JobFolder) -> tuple[datetime | None, ...]:
     return folder.ended_at, folder.trashed_at, folder.purged_at
 
 
@@ -270,7 +274,7 @@ def _is_there(home: RootedDirectory, path: str) -> bool:
     return True
 
 
-def _size(home: RootedDirectory, path: str) -> int | None:
+def _measure_size(home: RootedDirectory, path: str) -> int | None:
     try:
         status = home.lstat(path)
         return home.usage(path).size_bytes if stat.S_ISDIR(status.st_mode) else status.st_size
@@ -278,7 +282,7 @@ def _size(home: RootedDirectory, path: str) -> int | None:
         return None
 
 
-def _error_text(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     if error.errno == errno.EXDEV:
         return "jobs/ and trash/ lie on different file systems; the operator should mount the home as one"
     if error.errno == errno.ELOOP:

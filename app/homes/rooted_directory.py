@@ -104,7 +104,7 @@ class RootedDirectory:
 
     def open(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
         """As os.open, with whatever kind of thing is there."""
-        return self._opener.open(self.root_fd, "/".join(_segments(path)), flags | os.O_CLOEXEC, mode)
+        return self._opener.open(self.root_fd, "/".join(_split_path(path)), flags | os.O_CLOEXEC, mode)
 
     def open_file(self, path: str, flags: int = os.O_RDONLY) -> int:
         """A regular file or nothing: no pipe blocks, no device is read. IsADirectoryError, or ENXIO."""
@@ -131,7 +131,7 @@ class RootedDirectory:
 
         follow: links on the way there. The last name is not looked at.
         """
-        *above, name = _segments(path) or [""]
+        *above, name = _split_path(path) or [""]
         if not name:
             raise OSError(errno.EBUSY, "this is the root itself", path)
         fd = self._opener.open(self.root_fd, "/".join(above), _PATH_FOLDER, follow=follow)
@@ -149,7 +149,7 @@ class RootedDirectory:
             os.close(fd)
 
     def lstat(self, path: str) -> os.stat_result:
-        if not _segments(path):
+        if not _split_path(path):
             return os.fstat(self.root_fd)
         with self.parent(path, follow=True) as (fd, name):
             return os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -200,7 +200,7 @@ class RootedDirectory:
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
                         files += 1
-                        size_bytes += _counted(status, seen)
+                        size_bytes += _count_freed(status, seen)
         return Usage(size_bytes, files)
 
     @contextmanager
@@ -239,14 +239,14 @@ def _kind_of_entry(entry: os.DirEntry[str]) -> Kind:
     return Kind.LINK if entry.is_symlink() else Kind.OTHER
 
 
-def _segments(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     names = [name for name in path.split("/") if name not in ("", ".")]
     if ".." in names:
         raise LeadsOut(path)
     return names
 
 
-def _counted(status: os.stat_result, seen: set[tuple[int, int]]) -> int:
+def _count_freed(status: os.stat_result, seen: set[tuple[int, int]]) -> int:
     if status.st_nlink > 1:
         identity = (status.st_dev, status.st_ino)
         if identity in seen:

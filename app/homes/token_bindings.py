@@ -49,14 +49,14 @@ def forget_others(conn: Connection, user: str, credentials: Collection[str] = ()
 
 def ended_of(conn: Connection, user: str, at: str) -> set[str]:
     """The user's credentials whose token is revoked, expired or deleted at this time."""
-    return set(conn.execute(_ended(_C.credential, at).where(_C.user_name == user)).scalars())
+    return set(conn.execute(_select_ended(_C.credential, at).where(_C.user_name == user)).scalars())
 
 
 def users_ended(conn: Connection, at: str) -> list[str]:
     """Users with such credentials."""
-    return list(conn.execute(_ended(_C.user_name, at).distinct()).scalars())
+    return list(conn.execute(_select_ended(_C.user_name, at).distinct()).scalars())
 
 
-def _ended(column: sa.Column[Any], at: str) -> sa.Select[tuple[Any]]:
+def _select_ended(column: sa.Column[Any], at: str) -> sa.Select[tuple[Any]]:
     token = sa.select(api_tokens.c.token_id).where(api_tokens.c.token_id == _C.token_id, token_holds(at))
     return sa.select(column).select_from(door_bindings).where(~token.exists())

@@ -26,7 +26,7 @@ def iou(box: Box, other: Box) -> float:
     if width <= 0 or height <= 0:
         return 0.0
     both = width * height
-    return both / (_area(box) + _area(other) - both)
+    return both / (_compute_area(box) + _compute_area(other) - both)
 
 
 def matches(boxes: Sequence[Box], truth: Sequence[Box]) -> float:
@@ -53,8 +53,8 @@ def likeness(box: Box, other: Box) -> float:
         return mask_overlap(box.mask, other.mask)
     if not box.keypoints or not other.keypoints:
         return 1.0
-    return keypoint_similarity(box.keypoints, other.keypoints, (_area(box) + _area(other)) / 2)
+    return keypoint_similarity(box.keypoints, other.keypoints, (_compute_area(box) + _compute_area(other)) / 2)
 
 
-def _area(box: Box) -> float:
+def _compute_area(box: Box) -> float:
     return (box.x2 - box.x1) * (box.y2 - box.y1)

@@ -23,17 +23,17 @@ def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> 
     image = Image.fromarray(picture).convert("RGB")
     _fill_masks(image, boxes)
     pen = ImageDraw.Draw(image)
-    stroke, font = max(1, round(min(image.size) / 200)), _font(max(10, round(min(image.size) / 28)))
+    stroke, font = max(1, round(min(image.size) / 200)), _load_font(max(10, round(min(image.size) / 28)))
     for box in boxes:
         colour = COLOURS[box.label % len(COLOURS)]
-        pen.rectangle(_corners(box), outline=colour, width=stroke)
+        pen.rectangle(_compute_corners(box), outline=colour, width=stroke)
         figure = box.figure
         for line in figure.lines:
             pen.line(line, fill=colour, width=stroke)
         for x, y in figure.points:
             pen.circle((x, y), 2 * stroke, fill="white", outline=colour, width=stroke)
     for box in boxes:
-        _name(pen, _corners(box), caption(box, labels), COLOURS[box.label % len(COLOURS)], font, image.width)
+        _name(pen, _compute_corners(box), caption(box, labels), COLOURS[box.label % len(COLOURS)], font, image.width)
     return np.asarray(image)
 
 
@@ -47,7 +47,7 @@ def _fill_masks(image: Image.Image, boxes: Sequence[Box]) -> None:
             image.paste(COLOURS[box.label % len(COLOURS)], mask=area)
 
 
-def _corners(box: Box) -> tuple[float, float, float, float]:
+def _compute_corners(box: Box) -> tuple[float, float, float, float]:
     return min(box.x1, box.x2), min(box.y1, box.y2), max(box.x1, box.x2), max(box.y1, box.y2)
 
 
@@ -81,5 +81,5 @@ _Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 @lru_cache(maxsize=8)
-def _font(size: int) -> _Font:
+def _load_font(size: int) -> _Font:
     return ImageFont.load_default(size)

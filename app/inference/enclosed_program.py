@@ -39,10 +39,10 @@ def main() -> None:
         return
     try:
         signal.alarm(MOST_S)
-        module = _loaded(bytes(source).decode())
-        send(end, _declared(module))
+        module = _load(bytes(source).decode())
+        send(end, _read_declared(module))
     except Exception as error:  # noqa: BLE001  # foreign code
-        send(end, {"error": _reason(error)})
+        send(end, {"error": _describe_reason(error)})
         return
     while True:
         signal.alarm(0)
@@ -54,7 +54,7 @@ def main() -> None:
         try:
             answer, parts = _answer(module["decode"], header, blobs)
         except Exception as error:  # noqa: BLE001  # foreign code
-            answer, parts = {"error": _reason(error)}, []
+            answer, parts = {"error": _describe_reason(error)}, []
         send(end, answer, parts)
 
 
@@ -68,7 +68,7 @@ def _confine() -> bool:
     return True
 
 
-def _loaded(source: str) -> dict[str, Any]:
+def _load(source: str) -> dict[str, Any]:
     module: dict[str, Any] = {"__name__": "own_decoder"}
     exec(compile(source, LOADED, "exec"), module)  # noqa: S102  # that is what this confined process is for
     if not callable(module.get("decode")):
@@ -76,7 +76,7 @@ def _loaded(source: str) -> dict[str, Any]:
     return module
 
 
-def _declared(module: Mapping[str, Any]) -> dict[str, Any]:
+def _read_declared(module: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "labels": list(module.get("LABELS", ())),
         "preprocess": dict(module.get("PREPROCESS", {})),
@@ -101,7 +101,7 @@ def _answer(
     return {"count": len(corners)}, [corners.tobytes(), scores.tobytes(), labels.astype(np.int64).tobytes()]
 
 
-def _reason(error: Exception) -> str:
+def _describe_reason(error: Exception) -> str:
     """Returns what is wrong, with the line of the text."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == LOADED]
     place = f" (line {lines[-1]})" if lines else ""

@@ -32,7 +32,7 @@ def decoder_entry_points() -> Mapping[Decoder, EntryPoint]:
     return points
 
 
-def installed_decoders() -> tuple[Decoder, ...]:
+def list_installed_decoders() -> tuple[Decoder, ...]:
     """Returns the product's own and those of installed packages, AUTO first."""
     return (*Decoder, *decoder_entry_points())
 
@@ -43,6 +43,6 @@ def check_installed(decoder: Decoder) -> Decoder:
     Raises:
         ValueError: It is of a package that is not installed here.
     """
-    if decoder not in installed_decoders():
-        raise ValueError(f"There is no decoder {decoder.value!r}; known are {', '.join(installed_decoders())}.")
+    if decoder not in list_installed_decoders():
+        raise ValueError(f"There is no decoder {decoder.value!r}; known are {', '.join(list_installed_decoders())}.")
     return decoder

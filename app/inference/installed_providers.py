@@ -13,7 +13,7 @@ LIBRARY = "*onnxruntime_providers_{}.*"
 BUILT_IN = (ExecutionProvider.AUTO, ExecutionProvider.CPU)
 
 
-def installed_providers() -> tuple[ExecutionProvider, ...]:
+def list_installed_providers() -> tuple[ExecutionProvider, ...]:
     """Returns them, the CPU as the last; none without onnxruntime. Whether a device and its libraries are there shows
     when a model is opened."""
     spec = find_spec("onnxruntime")

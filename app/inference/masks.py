@@ -46,15 +46,15 @@ def mask_of(
         places.append(np.clip(grid[-1] * cells / side - 0.5, 0, cells - 1))
     (left, right), (upper, lower) = ((int(place[0]), int(np.ceil(place[-1])) + 1) for place in places)
     values = np.tensordot(weights, prototypes[:, upper:lower, left:right], 1)
-    sampled = _between(_between(values, places[1] - upper).T, places[0] - left).T
+    sampled = _interpolate_rows(_interpolate_rows(values, places[1] - upper).T, places[0] - left).T
     if not np.isfinite(sampled).all():
         return []
     step = min(float(axis[1] - axis[0]) for axis in grid)
-    parts = [simplified(part, step / 4) for part in outlines(sampled, *grid)[:MOST_POLYGONS]]
+    parts = [simplify_polygon(part, step / 4) for part in outlines(sampled, *grid)[:MOST_POLYGONS]]
     return [part for part in parts if len(part) > 2]
 
 
-def _between(rows: npt.NDArray[Any], places: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _interpolate_rows(rows: npt.NDArray[Any], places: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Returns rows at fractional places, interpolated between their neighbors."""
     first = places.astype(np.intp)
     share = (places - first)[:, None]
@@ -73,17 +73,17 @@ def outlines(values: npt.NDArray[Any], xs: npt.NDArray[Any], ys: npt.NDArray[Any
     padded = np.pad(values.astype(np.float64), 1, constant_values=-1)
     xs, ys = np.pad(xs, 1, mode="edge"), np.pad(ys, 1, mode="edge")
     lines = contour_generator(xs, ys, padded, line_type=LineType.Separate).lines(0)
-    loops = sorted(((_area(loop), loop[:-1]) for loop in map(np.asarray, lines)), key=lambda loop: -loop[0])
+    loops = sorted(((_compute_area(loop), loop[:-1]) for loop in map(np.asarray, lines)), key=lambda loop: -loop[0])
     return [loop for area, loop in loops if area > 0]
 
 
-def _area(points: Points) -> float:
+def _compute_area(points: Points) -> float:
     """Returns the area; negative for the outline of a hole."""
     x, y = points.T
     return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
 
 
-def simplified(points: Points, tolerance: float) -> Points:
+def simplify_polygon(points: Points, tolerance: float) -> Points:
     """Returns a polygon of at most MOST_POINTS by Douglas and Peucker.
 
     Args:
@@ -99,7 +99,7 @@ def simplified(points: Points, tolerance: float) -> Points:
             between = closed[start + 1 : end]
             if not len(between):
                 continue
-            distances = _distances(between, closed[start], closed[end])
+            distances = _compute_distances(between, closed[start], closed[end])
             most = int(distances.argmax())
             if distances[most] > tolerance:
                 middle = start + 1 + most
@@ -110,7 +110,7 @@ def simplified(points: Points, tolerance: float) -> Points:
         tolerance *= 2
 
 
-def _distances(points: Points, start: Points, end: Points) -> npt.NDArray[np.float64]:
+def _compute_distances(points: Points, start: Points, end: Points) -> npt.NDArray[np.float64]:
     """Returns the distances of points from the line between two others."""
     line = end - start
     length = float(np.hypot(*line))
@@ -141,11 +141,11 @@ def mask_overlap(one: Sequence[Polygon], other: Sequence[Polygon]) -> float:
     low = points.min(axis=0)
     scale = RASTER / max(float((points.max(axis=0) - low).max()), 1e-6)
     width, height = (int(side) + 1 for side in np.ceil((points.max(axis=0) - low) * scale))
-    first, second = (_raster(mask, low, scale, (width, height)) for mask in (one, other))
+    first, second = (_draw_raster(mask, low, scale, (width, height)) for mask in (one, other))
     return float((first & second).sum() / max(1, (first | second).sum()))
 
 
-def _raster(
+def _draw_raster(
     mask: Sequence[Polygon], low: npt.NDArray[Any], scale: float, size: tuple[int, int]
 ) -> npt.NDArray[np.bool_]:
     image = Image.new("1", size)

@@ -200,10 +200,10 @@ def family_table() -> FamilyTable:
     data = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     presets = {name: read_preprocess(values) for name, values in data["presets"].items()}
     usual = {int(channels): weights for channels, weights in data["usual"].items()}
-    return FamilyTable(presets, usual, tuple(_rules(data["family"])))
+    return FamilyTable(presets, usual, tuple(_read_rules(data["family"])))
 
 
-def _rules(entries: Sequence[Mapping[str, Any]]) -> Iterator[FamilyRule]:
+def _read_rules(entries: Sequence[Mapping[str, Any]]) -> Iterator[FamilyRule]:
     sets = ("operators", "without", "first")
     for entry in entries:
         outputs = tuple(tuple(pattern) for pattern in entry.get("outputs", ()))

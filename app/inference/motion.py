@@ -23,7 +23,7 @@ def small_grey(picture: Picture) -> Grey:
     return np.asarray(image, dtype=np.int16)
 
 
-def changed_share(before: Grey, after: Grey, level: float = LEVEL) -> float:
+def measure_changed_share(before: Grey, after: Grey, level: float = LEVEL) -> float:
     """Returns the share of pixels that differ by more than `level` of 255."""
     return float((np.abs(after - before) > level).mean())
 
@@ -53,7 +53,7 @@ class MotionGate:
         is_still = (
             self._passed is not None
             and now - self._passed_at < self._every_s
-            and changed_share(self._passed, grey) < self._least
+            and measure_changed_share(self._passed, grey) < self._least
         )
         if is_still:
             self.held += 1

@@ -89,10 +89,11 @@ def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Picture:
                     hint="Send a smaller picture.",
                 )
             image.load()
-            return _pixels(image)
+            return _read_pixels(image)
     except _ERRORS as error:
         raise DamagedPicture(
-            f"these {len(data)} bytes cannot be read as a picture: {_reason(error)}", hint="Send a whole JPEG or PNG."
+            f"these {len(data)} bytes cannot be read as a picture: {_describe_reason(error)}",
+            hint="Send a whole JPEG or PNG.",
         ) from error
 
 
@@ -108,17 +109,17 @@ def eight_bits(image: Image.Image) -> Image.Image:
         return image
     values = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
     grey = Image.fromarray(values)
-    grey.getexif().update({EXIF_ORIENTATION: _orientation(image)})
+    grey.getexif().update({EXIF_ORIENTATION: _read_orientation(image)})
     return grey
 
 
 def upright(image: Image.Image, original: Image.Image | None = None) -> Image.Image:
     """Rotates the picture according to its EXIF data, or that of the original from which it was made."""
-    turn = _TURNS.get(_orientation(original or image))
+    turn = _TURNS.get(_read_orientation(original or image))
     return image if turn is None else image.transpose(turn)
 
 
-def _orientation(image: Image.Image) -> int:
+def _read_orientation(image: Image.Image) -> int:
     """Returns 1..8; 1 (as stored) if the EXIF data has none or is damaged, since the pixels are still good."""
     try:
         value = image.getexif().get(EXIF_ORIENTATION, 1)
@@ -127,10 +128,10 @@ def _orientation(image: Image.Image) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _pixels(image: Image.Image) -> Picture:
+def _read_pixels(image: Image.Image) -> Picture:
     shallow = eight_bits(image)
     return np.asarray(upright(shallow.convert("L" if shallow.mode in _GRAY else "RGB"), image))
 
 
-def _reason(error: BaseException) -> str:
+def _describe_reason(error: BaseException) -> str:
     return "it is neither JPEG nor PNG" if isinstance(error, UnidentifiedImageError) else reason_of(error)

@@ -117,7 +117,7 @@ class Predictor:
         if isinstance(self._runtime, BatchingRuntime):
             answers = self._runtime.run_several(arrays)
         else:
-            answers = [_outcome(self._runtime, array) for array in arrays]
+            answers = [_run_runtime(self._runtime, array) for array in arrays]
         return [
             answer if isinstance(answer, InferenceFailed) else self._read(answer, fit, started)
             for answer, (_, fit) in zip(answers, prepared, strict=True)
@@ -126,7 +126,7 @@ class Predictor:
     def _read(self, outputs: Mapping[str, npt.NDArray[Any]], fit: Fit, started: float) -> Prediction:
         decoded = self._family.read(outputs, fit, self.input_size, self._options)
         if decoded.line is not None:
-            decoded = self._written(decoded.line, fit.source)
+            decoded = self._to_json(decoded.line, fit.source)
         return Prediction(
             self.counted(decoded.boxes),
             self.counted(decoded.candidates),
@@ -135,7 +135,7 @@ class Predictor:
             runtime=self.runtime,
         )
 
-    def _written(self, line: LineOfText, size: Size) -> DecodedOutputs:
+    def _to_json(self, line: LineOfText, size: Size) -> DecodedOutputs:
         """Returns the line as a box with its text, as large as the picture; nothing if nothing is written there."""
         text = line.text(self._characters).strip()[:MOST_TEXT]
         boxes = (Box(0.0, 0.0, float(size[0]), float(size[1]), line.score, text=text),) if text else ()
@@ -153,7 +153,7 @@ class Predictor:
             self._family.close()
 
 
-def _outcome(runtime: Runtime, array: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]] | InferenceFailed:
+def _run_runtime(runtime: Runtime, array: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]] | InferenceFailed:
     try:
         return runtime.run(array)
     except InferenceFailed as error:
@@ -200,7 +200,7 @@ def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: Pred
     """
     runtime = open_runtime(card, path, twin, options.threads, options.provider)
     try:
-        return _fitted(runtime, card, options)
+        return _fit_predictor(runtime, card, options)
     except ModelUnusable as error:
         runtime.close()
         if runtime.provider is ExecutionProvider.CPU:
@@ -213,41 +213,41 @@ def open_predictor(card: ModelCard, path: Path, twin: Path | None, options: Pred
         raise
 
 
-def _fitted(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
+def _fit_predictor(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
     named = options.decoder if options.decoder is not Decoder.AUTO else card.decoder
     if named is Decoder.ENCLOSED or (named is Decoder.AUTO and runtime.decoder_source):
-        return _enclosed(runtime, card, options)
+        return _enclose(runtime, card, options)
     # If an input's sides are open, the family's are used; its outputs' shapes may be needed to recognize the family.
     is_open = None in runtime.input.shape[1:]
     size = options.input_size
     if is_open and 0 in size:
-        size = family_of(named, _ports(runtime.outputs), (0, 0)).usual_size
+        size = family_of(named, _describe_ports(runtime.outputs), (0, 0)).usual_size
     layout = input_layout(runtime.input.shape, size)
-    family = family_of(named, _ports(runtime.outputs), layout.size)
-    preparer = _preparer(runtime, layout, family, card, options)
-    outputs = _trial(runtime, preparer)
+    family = family_of(named, _describe_ports(runtime.outputs), layout.size)
+    preparer = _make_preparer(runtime, layout, family, card, options)
+    outputs = _try_runtime(runtime, preparer)
     ports = [OutputSpec(name, values.shape, values) for name, values in outputs.items()]
     seen = family_of(named, ports, layout.size)
     is_guess = seen.name is Decoder.CLASSIFIER and named is Decoder.AUTO and not card.labels
-    doubt = _doubt(*outputs.values()) if is_guess else ""
+    doubt = _find_doubt(*outputs.values()) if is_guess else ""
     if seen is not family:
-        preparer = _preparer(runtime, layout, seen, card, options)
+        preparer = _make_preparer(runtime, layout, seen, card, options)
     labels = card.labels or runtime.labels or seen.usual_labels(ports)
-    runtime, why = _batched(runtime, preparer, options.batching)
+    runtime, why = _add_batching(runtime, preparer, options.batching)
     predictor = Predictor(runtime, preparer, seen, labels, options, doubt=doubt)
     predictor.why = "; ".join(filter(None, (predictor.why, why)))
     return predictor
 
 
-def _enclosed(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
+def _enclose(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> Predictor:
     """Opens a model with the decoder in its file, which has to read the outputs of a gray picture."""
     family = EnclosedFamily(runtime.decoder_source)
     try:
         sides = options.input_size if 0 not in options.input_size else family.usual_size
         layout = input_layout(runtime.input.shape, sides)
-        preparer = _preparer(runtime, layout, family, card, options)
-        family.find(_trial(runtime, preparer), layout.size, 1.0)
-        runtime, why = _batched(runtime, preparer, options.batching)
+        preparer = _make_preparer(runtime, layout, family, card, options)
+        family.find(_try_runtime(runtime, preparer), layout.size, 1.0)
+        runtime, why = _add_batching(runtime, preparer, options.batching)
         predictor = Predictor(runtime, preparer, family, card.labels or family.labels or runtime.labels, options)
     except InferenceFailed as error:
         family.close()
@@ -259,17 +259,17 @@ def _enclosed(runtime: Runtime, card: ModelCard, options: PredictorOptions) -> P
     return predictor
 
 
-def _preparer(
+def _make_preparer(
     runtime: Runtime, layout: Layout, family: ModelFamily, card: ModelCard, options: PredictorOptions
 ) -> Preprocessor:
-    usual = _usual(family, runtime.preprocess)
+    usual = _choose_usual(family, runtime.preprocess)
     if runtime.input.dtype == "uint8" and usual == family.preprocess:
         usual = replace(usual, scale=1, mean=(0,), std=(1,))  # such a model prepares its pictures itself
-    preparation = preparation_of(usual, _chosen(card), options.preprocess)
+    preparation = preparation_of(usual, _get_card_preprocess(card), options.preprocess)
     return Preprocessor(layout, runtime.input.dtype, preparation)
 
 
-def _doubt(values: npt.NDArray[Any]) -> str:
+def _find_doubt(values: npt.NDArray[Any]) -> str:
     """Returns why a row of numbers looks like the output of a regressor instead of a classifier; empty if it does
     not."""
     row = values.reshape(values.shape[0], -1)[0].astype(np.float64)
@@ -281,7 +281,7 @@ def _doubt(values: npt.NDArray[Any]) -> str:
     )
 
 
-def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[Any]]:
+def _try_runtime(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[Any]]:
     """Returns its outputs for a gray picture."""
     array, _ = preparer.prepare(np.full(preparer.layout.size[::-1], GREY, np.uint8))
     try:
@@ -290,7 +290,7 @@ def _trial(runtime: Runtime, preparer: Preprocessor) -> dict[str, npt.NDArray[An
         raise ModelUnusable(error.message, hint=error.hint, detail=error.detail) from error
 
 
-def _batched(runtime: Runtime, preparer: Preprocessor, batching: BatchOptions) -> tuple[Runtime, str]:
+def _add_batching(runtime: Runtime, preparer: Preprocessor, batching: BatchOptions) -> tuple[Runtime, str]:
     """Returns the runtime, with micro-batching where it is chosen and possible, and why it is not."""
     if batching.most == 1:
         return runtime, ""
@@ -303,16 +303,16 @@ def _batched(runtime: Runtime, preparer: Preprocessor, batching: BatchOptions) -
     return runtime, "one picture at a time: several at once get other answers"
 
 
-def _ports(outputs: tuple[Tensor, ...]) -> list[OutputSpec]:
+def _describe_ports(outputs: tuple[Tensor, ...]) -> list[OutputSpec]:
     return [OutputSpec(output.name, output.shape) for output in outputs]
 
 
-def _chosen(card: ModelCard) -> Mapping[str, Any]:
+def _get_card_preprocess(card: ModelCard) -> Mapping[str, Any]:
     """Returns the card's preprocessing; empty for a conversion without a chosen one."""
     return {} if card.toolchain and is_default(card.preprocess) else card.preprocess
 
 
-def _usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preprocess:
+def _choose_usual(family: ModelFamily, of_file: Mapping[str, Any]) -> Preprocess:
     """Returns the preprocessing of the conversion, or the family's if none was chosen."""
     if not of_file:
         return family.preprocess

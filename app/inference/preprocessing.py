@@ -162,10 +162,10 @@ class Preprocessor:
         self._options = options
         self._dtype = np.dtype(dtype)
         self._subject, self._error = subject, error
-        mode, self._bands = self._channels()
+        mode, self._bands = self._get_bands()
         self.mode = mode
         """Pillow's mode of the images that `fit` accepts: L or RGB."""
-        self.table = self._table()
+        self.table = self._build_table()
         """Result for every pixel level: channels × 256, in the input's dtype."""
 
     def prepare(self, picture: Picture) -> tuple[Array, Fit]:
@@ -198,7 +198,7 @@ class Preprocessor:
         batch = self.layout.shape[0]
         return values[np.newaxis] if batch == 1 else np.repeat(values[np.newaxis], batch, axis=0)
 
-    def _channels(self) -> tuple[str, tuple[int, ...]]:
+    def _get_bands(self) -> tuple[str, tuple[int, ...]]:
         """Returns Pillow's mode, and the band of each channel."""
         channels = self.layout.channels
         color = self._options.color if self._options.color != "auto" else ("GRAY" if channels == 1 else "RGB")
@@ -209,9 +209,9 @@ class Preprocessor:
             )
         return {"GRAY": ("L", (0,)), "RGB": ("RGB", (0, 1, 2)), "BGR": ("RGB", (2, 1, 0))}[color]
 
-    def _table(self) -> Array:
+    def _build_table(self) -> Array:
         options, dtype = self._options, self._dtype
-        mean, std = self._per_channel("mean"), self._per_channel("std")
+        mean, std = self._repeat_per_channel("mean"), self._repeat_per_channel("std")
         with np.errstate(all="ignore"):
             values = (np.arange(256) * options.scale - mean[:, None]) / std[:, None]
             if dtype.kind in "iu":
@@ -225,7 +225,7 @@ class Preprocessor:
             )
         return table
 
-    def _per_channel(self, field: Literal["mean", "std"]) -> npt.NDArray[np.float64]:
+    def _repeat_per_channel(self, field: Literal["mean", "std"]) -> npt.NDArray[np.float64]:
         values: tuple[float, ...] = getattr(self._options, field)
         channels = self.layout.channels
         if len(values) not in (1, channels):

@@ -14,6 +14,6 @@ drift_of = FromContainer[DriftMonitor]("drift")
 calibrations_of = FromContainer[Calibrations]("calibrations")
 
 
-def named(request: Request) -> tuple[str, str]:
+def read_service_name(request: Request) -> tuple[str, str]:
     """Namespace and name of the service in the request's path."""
     return request.path_params["namespace"], request.path_params["name"]

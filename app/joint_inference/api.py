@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.joint_inference import responses, schemas
-from app.joint_inference.access import joint_of, named
+from app.joint_inference.access import joint_of, read_service_name
 from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
@@ -27,7 +27,7 @@ from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, query
 from app.kit.web.operations import NODES, USERS, Operations
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.nodes.access import node_of
 from app.results.endpoints import operations
 from app.results.model.producer import Producer
@@ -71,13 +71,13 @@ OPERATIONS = Operations(_NAMED)
     query=schemas.ApplyQuery,
 )
 async def create_service(request: Request) -> Response:
-    resource, user = parse_document(await whole_body(request, MAX_BYTES, "A resource")), user_of(request)
+    resource, user = parse_document(await read_whole_body(request, MAX_BYTES, "A resource")), user_of(request)
     services = joint_of(request).services
     if query(request, schemas.ApplyQuery).apply:
         service, is_new = await run_in_threadpool(services.apply, user, resource, now=now())
     else:
         service, is_new = await run_in_threadpool(services.create, user, resource, now=now()), True
-    return await run_in_threadpool(_whole, request, service, 201 if is_new else 200, advice(resource))
+    return await run_in_threadpool(_answer_whole, request, service, 201 if is_new else 200, advice(resource))
 
 
 @OPERATIONS.add(
@@ -97,7 +97,7 @@ def list_services(request: Request, params: schemas.ServiceQuery) -> Response:
 
 @OPERATIONS.add("GET", _ONE, "Get a service: the resource, its workers and their reports", {200: schemas.ServiceAnswer})
 def get_service(request: Request) -> Response:
-    return _whole(request, joint_of(request).services.get(user_of(request), *named(request)))
+    return _answer_whole(request, joint_of(request).services.get(user_of(request), *read_service_name(request)))
 
 
 @OPERATIONS.add(
@@ -109,15 +109,19 @@ def get_service(request: Request) -> Response:
     body=_RESOURCE,
 )
 async def replace_service(request: Request) -> Response:
-    resource = parse_document(await whole_body(request, MAX_BYTES, "A resource"))
+    resource = parse_document(await read_whole_body(request, MAX_BYTES, "A resource"))
     services = joint_of(request).services
-    service = await run_in_threadpool(services.replace, user_of(request), *named(request), resource, now=now())
-    return await run_in_threadpool(_whole, request, service, 200, advice(resource))
+    service = await run_in_threadpool(
+        services.replace, user_of(request), *read_service_name(request), resource, now=now()
+    )
+    return await run_in_threadpool(_answer_whole, request, service, 200, advice(resource))
 
 
 @OPERATIONS.add("DELETE", _ONE, "Delete a service after its workers have stopped", {202: schemas.ServiceAnswer})
 def delete_service(request: Request) -> Response:
-    return _whole(request, joint_of(request).services.delete(user_of(request), *named(request), now=now()), 202)
+    return _answer_whole(
+        request, joint_of(request).services.delete(user_of(request), *read_service_name(request), now=now()), 202
+    )
 
 
 @OPERATIONS.add(
@@ -130,12 +134,12 @@ def delete_service(request: Request) -> Response:
 )
 def change_rollout(request: Request, body: schemas.RolloutChange) -> Response:
     services, user = joint_of(request).services, user_of(request)
-    return _whole(request, services.act_on_rollout(user, *named(request), body.action, now=now()))
+    return _answer_whole(request, services.act_on_rollout(user, *read_service_name(request), body.action, now=now()))
 
 
 @OPERATIONS.add("GET", f"{_ONE}/events", "List the events of a service, newest first", {200: schemas.EventsAnswer})
 def service_events(request: Request) -> Response:
-    events = joint_of(request).services.events(user_of(request), *named(request))
+    events = joint_of(request).services.events(user_of(request), *read_service_name(request))
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
@@ -147,8 +151,8 @@ def service_events(request: Request) -> Response:
 )
 def service_samples(request: Request) -> Response:
     joint, user = joint_of(request), user_of(request)
-    service = joint.services.get(user, *named(request))
-    return json_answer(responses.samples(service, joint.samples.of(user, *named(request))))
+    service = joint.services.get(user, *read_service_name(request))
+    return json_answer(responses.samples(service, joint.samples.of(user, *read_service_name(request))))
 
 
 @OPERATIONS.add(
@@ -156,7 +160,9 @@ def service_samples(request: Request) -> Response:
 )
 def sample_picture(request: Request) -> Response:
     samples = joint_of(request).samples
-    picture, content_type = samples.picture(user_of(request), *named(request), request.path_params["sample_id"])
+    picture, content_type = samples.picture(
+        user_of(request), *read_service_name(request), request.path_params["sample_id"]
+    )
     headers = {"Cache-Control": "private, max-age=86400", "Content-Security-Policy": "default-src 'none'; sandbox"}
     return Response(picture, media_type=content_type, headers=headers)
 
@@ -172,10 +178,10 @@ def sample_picture(request: Request) -> Response:
 async def report_status(request: Request) -> Response:
     """Of a node for what it runs; of a user for their own."""
     try:
-        body = read_json(await whole_body(request, MAX_BYTES, "A resource"))
+        body = read_json(await read_whole_body(request, MAX_BYTES, "A resource"))
     except UnreadableJson as error:
         raise BadRequest("The body is not JSON.", hint=str(error)) from None
-    namespace, name = named(request)
+    namespace, name = read_service_name(request)
     reports = joint_of(request).reports
     await run_in_threadpool(reports.take, namespace, name, body, node=node_of(request), user=user_of(request))
     return json_answer(schemas.Acknowledged())
@@ -207,7 +213,7 @@ async def add_sample(request: Request) -> Response:
     callers=NODES,
 )
 async def add_rows(request: Request) -> Response:
-    report = read_rows(await whole_body(request, MAX_ROWS_BYTES, "Rows"))
+    report = read_rows(await read_whole_body(request, MAX_ROWS_BYTES, "Rows"))
     reports, uid = joint_of(request).reports, request.path_params["uid"]
     await run_in_threadpool(reports.add_rows, node_of(request), uid, report, now=now())
     return Response(status_code=204)
@@ -215,13 +221,15 @@ async def add_rows(request: Request) -> Response:
 
 def producer_in(request: Request) -> Producer:
     """The service in the path, as those who keep results see it. Raises ServiceNotFound."""
-    return producer_of_service(joint_of(request).services.get(user_of(request), *named(request)))
+    return producer_of_service(joint_of(request).services.get(user_of(request), *read_service_name(request)))
 
 
-def _whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+def _answer_whole(request: Request, service: Service, status: int = 200, warnings: Sequence[str] = ()) -> Response:
     """Waits for the database."""
     workers = joint_of(request).services.workers(service, now=now())
-    return json_answer(responses.whole(service, workers, warnings), status, {"Location": responses.place_of(service)})
+    return json_answer(
+        responses.describe_service(service, workers, warnings), status, {"Location": responses.place_of(service)}
+    )
 
 
 OPERATIONS += operations("service", _ONE, _NAMED, producer_in)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.joint_inference.access import calibrations_of, joint_of, named
+from app.joint_inference.access import calibrations_of, joint_of, read_service_name
 from app.joint_inference.calibration.model import Calibration, State
 from app.joint_inference.calibration.sweep import pareto
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
@@ -75,17 +75,19 @@ class CalibrationsAnswer(BaseModel):
     body=CollectedCalibrationBody,
 )
 def start_calibration(request: Request, body: CollectedCalibrationBody) -> Response:
-    made = calibrations_of(request).ask_of_collected(user_of(request), *named(request), body.folder, now=now())
-    answer = CalibrationAnswer(**_facts(made))
+    made = calibrations_of(request).ask_of_collected(
+        user_of(request), *read_service_name(request), body.folder, now=now()
+    )
+    answer = CalibrationAnswer(**_describe(made))
     return json_answer(answer, 201, {"Location": answer.links["calibration"]})
 
 
 @OPERATIONS.add("GET", _ALL, "List the calibrations of a service, newest first", {200: CalibrationsAnswer})
 def list_calibrations(request: Request) -> Response:
-    user, service = user_of(request), named(request)
+    user, service = user_of(request), read_service_name(request)
     joint_of(request).services.get(user, *service)
     calibrations = calibrations_of(request).of_service(user, *service)
-    return json_answer(CalibrationsAnswer(calibrations=[CalibrationAnswer(**_facts(one)) for one in calibrations]))
+    return json_answer(CalibrationsAnswer(calibrations=[CalibrationAnswer(**_describe(one)) for one in calibrations]))
 
 
 @OPERATIONS.add(
@@ -96,15 +98,15 @@ def list_calibrations(request: Request) -> Response:
 )
 def get_calibration(request: Request) -> Response:
     user, calibration_id = user_of(request), request.path_params["calibration_id"]
-    joint_of(request).services.get(user, *named(request))
+    joint_of(request).services.get(user, *read_service_name(request))
     calibration, settings, quality = calibrations_of(request).get(user, calibration_id), [], ""
     if calibration.state is State.READY:
         sweep = calibrations_of(request).sweep(user, calibration_id)
         settings, quality = [SettingAnswer(**vars(one)) for one in pareto(sweep.settings)], sweep.kind.value
-    return json_answer(WholeCalibrationAnswer(**_facts(calibration), quality=quality, settings=settings))
+    return json_answer(WholeCalibrationAnswer(**_describe(calibration), quality=quality, settings=settings))
 
 
-def _facts(calibration: Calibration) -> dict[str, Any]:
+def _describe(calibration: Calibration) -> dict[str, Any]:
     request, at = calibration.request, calibration.calibration_id
     place = f"{SERVICES}/{request.namespace}/{request.name}/calibrations/{at}"
     return {

@@ -23,7 +23,7 @@ class _Container(Protocol):
     def nodes(self) -> Nodes: ...
 
 
-def _web() -> WebPart:
+def _declare_web() -> WebPart:
     from app.joint_inference.api import OPERATIONS
     from app.joint_inference.calibrations_api import OPERATIONS as CALIBRATIONS
     from app.joint_inference.drift_api import OPERATIONS as DRIFT
@@ -33,7 +33,7 @@ def _web() -> WebPart:
     return WebPart(operations=[*OPERATIONS, *CALIBRATIONS, *DRIFT], pages=ROUTES, routes=KUBERNETES)
 
 
-def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
+def _make_collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
     from app.joint_inference.metrics import JointCollector
 
     return [JointCollector(container.database, container.nodes)]
@@ -41,10 +41,10 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
 
 JOINT_INFERENCE = Capability(
     "joint inference",
-    web=_web,
+    web=_declare_web,
     commands=command_group("joint", "app.joint_inference.cli"),
     actors=("actors.joint_inference", "actors.calibration"),
-    collectors=_collectors,
+    collectors=_make_collectors,
     navigation=(
         NavigationEntry(Area.EDGE, 10, "Services", "/ui/services", "services", is_searched=True),
         NavigationEntry(Area.EDGE, 50, "New service", "/ui/services/new"),

@@ -33,15 +33,15 @@ def parse_documents(text: str | bytes) -> list[Any]:
     Raises:
         TooLarge, InvalidResource: It is not valid; the message says where.
     """
-    read = _text(text)
-    documents = _json(read) if read.lstrip().startswith("{") else _yaml(read)
-    resources = [item for document in documents for item in _items(document)]
+    read = _decode_text(text)
+    documents = _parse_json(read) if read.lstrip().startswith("{") else _parse_yaml(read)
+    resources = [item for document in documents for item in _list_items(document)]
     if not resources:
         refuse([Problem("$", "there is nothing in it")])
     return resources
 
 
-def _text(text: str | bytes) -> str:
+def _decode_text(text: str | bytes) -> str:
     if len(text) > MAX_BYTES or len(text if isinstance(text, bytes) else text.encode("utf-8", "replace")) > MAX_BYTES:
         raise TooLarge(f"A resource may have {MAX_BYTES} bytes.", hint="Files of a worker belong into its folder.")
     if isinstance(text, bytes):
@@ -53,7 +53,7 @@ def _text(text: str | bytes) -> str:
     return text.removeprefix("\ufeff")
 
 
-def _yaml(text: str) -> list[Any]:
+def _parse_yaml(text: str) -> list[Any]:
     try:
         return read_documents(text, most=MAX_DOCUMENTS, parts=MAX_PARTS)
     except UnreadableYaml as error:
@@ -61,18 +61,18 @@ def _yaml(text: str) -> list[Any]:
     raise AssertionError
 
 
-def _json(text: str) -> list[Any]:
+def _parse_json(text: str) -> list[Any]:
     """Reads text that may be JSON; a flow mapping of YAML starts in the same way."""
     try:
         return [read_json(text)]
     except NestedTooDeeply:
         refuse([Problem("$", "is nested far too deep")])
     except UnreadableJson:
-        return _yaml(text)
+        return _parse_yaml(text)
     raise AssertionError
 
 
-def _items(document: Any) -> list[Any]:
+def _list_items(document: Any) -> list[Any]:
     if isinstance(document, dict) and document.get("kind") in ("List", LIST_KIND):
         items = document.get("items")
         return items if isinstance(items, list) else []

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.joint_inference.access import drift_of, named
+from app.joint_inference.access import drift_of, read_service_name
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.drift import THRESHOLD, Drift, ScoreDistribution
 from app.joint_inference.responses import SERVICES
@@ -59,7 +59,7 @@ class DriftAnswer(BaseModel):
 
 @OPERATIONS.add("GET", _ONE, "Get the drift of a service from its reference", {200: DriftAnswer})
 def get_drift(request: Request) -> Response:
-    return json_answer(_answer(drift_of(request).get(user_of(request), *named(request))))
+    return json_answer(_build_answer(drift_of(request).get(user_of(request), *read_service_name(request))))
 
 
 @OPERATIONS.add(
@@ -71,34 +71,36 @@ def get_drift(request: Request) -> Response:
     body=DriftBody,
 )
 def watch_drift(request: Request, body: DriftBody) -> Response:
-    return json_answer(_answer(watch(request, body)))
+    return json_answer(_build_answer(watch(request, body)))
 
 
 @OPERATIONS.add("DELETE", _ONE, "Stop watching a service for drift", {204: None})
 def stop_drift(request: Request) -> Response:
-    drift_of(request).stop(user_of(request), *named(request))
+    drift_of(request).stop(user_of(request), *read_service_name(request))
     return Response(status_code=204)
 
 
 def watch(request: Request, body: DriftBody) -> Drift:
     """Start the watch that a body describes. Raises as DriftMonitor."""
-    monitor, user, service = drift_of(request), user_of(request), named(request)
+    monitor, user, service = drift_of(request), user_of(request), read_service_name(request)
     if body.calibration_id:
         return monitor.watch_calibration(user, *service, body.calibration_id, body.threshold, now=now())
     assert body.since is not None and body.until is not None
     return monitor.watch_window(user, *service, body.since, body.until, body.threshold, now=now())
 
 
-def _answer(drift: Drift | None) -> DriftAnswer:
+def _build_answer(drift: Drift | None) -> DriftAnswer:
     if drift is None:
         return DriftAnswer(reference=None, threshold=None, measured=None)
     reference, measured = drift.reference, drift.measured
     return DriftAnswer(
-        reference={**vars(reference), "distribution": _distribution(reference.distribution)},
+        reference={**vars(reference), "distribution": _describe_distribution(reference.distribution)},
         threshold=drift.threshold,
-        measured={**vars(measured), "distribution": _distribution(measured.distribution)} if measured else None,
+        measured={**vars(measured), "distribution": _describe_distribution(measured.distribution)}
+        if measured
+        else None,
     )
 
 
-def _distribution(distribution: ScoreDistribution) -> dict[str, Any]:
+def _describe_distribution(distribution: ScoreDistribution) -> dict[str, Any]:
     return {**vars(distribution), "classes": dict(distribution.classes)}

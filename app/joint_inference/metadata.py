@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.joint_inference.problems import Problem, path_of, shown
+from app.joint_inference.problems import Problem, path_of, shorten_value
 from app.kit.text.labels import DNS_LABEL, MAX_NAME, SUBDOMAIN, is_key, is_name, is_value
 from app.kit.text.labels import MAX_VALUE as MAX_LABEL
 from app.kit.text.labels import MOST as MAX_LABELS
@@ -23,7 +23,7 @@ def is_namespace(text: str) -> bool:
     return _DNS_LABEL.fullmatch(text) is not None
 
 
-def normalized(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
+def normalize_metadata(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
     """Returns the part of the metadata that is stored, or that says which version was seen.
 
     Args:
@@ -45,12 +45,12 @@ def problems_of(metadata: Mapping[str, Any], namespace: str | None) -> Iterator[
     if not isinstance(value, str) or not is_namespace(value):
         yield Problem("$.metadata.namespace", f"must be at most {MAX_LABEL} characters, {_ALIKE}")
     elif namespace is not None and value != namespace:
-        yield Problem("$.metadata.namespace", f"is {value!r}, but the path says {shown(namespace)!r}")
+        yield Problem("$.metadata.namespace", f"is {value!r}, but the path says {shorten_value(namespace)!r}")
     for key in ("resourceVersion", "uid"):
         if not isinstance(metadata.get(key, ""), str):
             yield Problem(f"$.metadata.{key}", "must be a text")
-    yield from _labels(metadata.get("labels", {}))
-    yield from _annotations(metadata.get("annotations", {}))
+    yield from _check_labels(metadata.get("labels", {}))
+    yield from _check_annotations(metadata.get("annotations", {}))
 
 
 def _name(name: Any) -> Iterator[Problem]:
@@ -62,7 +62,7 @@ def _name(name: Any) -> Iterator[Problem]:
         yield Problem("$.metadata.name", f"must be at most {MAX_NAME} characters: parts {_ALIKE}, with dots between")
 
 
-def _labels(labels: Any) -> Iterator[Problem]:
+def _check_labels(labels: Any) -> Iterator[Problem]:
     yield from _map_of_texts(labels, "labels")
     if isinstance(labels, dict):
         if len(labels) > MAX_LABELS:
@@ -74,7 +74,7 @@ def _labels(labels: Any) -> Iterator[Problem]:
                 )
 
 
-def _annotations(annotations: Any) -> Iterator[Problem]:
+def _check_annotations(annotations: Any) -> Iterator[Problem]:
     yield from _map_of_texts(annotations, "annotations")
     if isinstance(annotations, dict):
         size = sum(len(key) + len(value) for key, value in annotations.items() if isinstance(value, str))

@@ -95,11 +95,11 @@ class JointCollector(Collector):
             service = store.by_uid(conn, uid)
             if service is not None and service.gone_at is None and drift.measured is not None:
                 drifts.append(((service.owner, service.namespace, service.name), drift.measured))
-        sources = _sources(conn, [node for node in nodes if node.is_online(self._now())])
+        sources = _list_sources(conn, [node for node in nodes if node.is_online(self._now())])
         return JointSnapshot(nodes, pending, store.count_by_state(conn), figures, drifts[:MOST_SERVICES], sources)
 
 
-def _sources(conn: Connection, nodes: Iterable[Node]) -> list[tuple[tuple[str, ...], SourceState]]:
+def _list_sources(conn: Connection, nodes: Iterable[Node]) -> list[tuple[tuple[str, ...], SourceState]]:
     sources = list[tuple[tuple[str, ...], SourceState]]()
     for node in nodes:
         for worker in node.report.workers:

@@ -22,7 +22,7 @@ class Problem:
 
 def path_of(parts: Sequence[str | int]) -> str:
     """$.spec.edgeWorker.workerSpec.parameters[0].key, $.metadata.labels['a/b']"""
-    return "$" + "".join(_step(part) for part in parts)
+    return "$" + "".join(_format_step(part) for part in parts)
 
 
 def refuse(problems: Sequence[Problem]) -> None:
@@ -35,12 +35,12 @@ def refuse(problems: Sequence[Problem]) -> None:
     raise InvalidResource(f"{first.path}: {first.message}{further}", hint=_HINT, detail=detail)
 
 
-def _step(part: str | int) -> str:
+def _format_step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
-    return f".{part}" if _PLAIN_KEY.fullmatch(part) else f"[{shown(part)!r}]"
+    return f".{part}" if _PLAIN_KEY.fullmatch(part) else f"[{shorten_value(part)!r}]"
 
 
-def shown(text: str) -> str:
+def shorten_value(text: str) -> str:
     """Short, and of characters that can be sent."""
     return text.encode("utf-8", "replace").decode()[:100]

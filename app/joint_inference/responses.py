@@ -37,19 +37,21 @@ def summary(service: Service) -> schemas.ServiceSummary:
         active=service.status.get("active", 0),
         failed=service.status.get("failed", 0),
         metrics={metric["key"]: metric["value"] for metric in service.status.get("metrics", ())},
-        edge=_worker(specification.edge),
-        cloud=_worker(specification.cloud),
+        edge=_describe_worker(specification.edge),
+        cloud=_describe_worker(specification.cloud),
         is_deleting=service.deleted_at is not None,
     )
 
 
-def whole(service: Service, workers: Sequence[WorkerView], warnings: Sequence[str] = ()) -> schemas.ServiceAnswer:
+def describe_service(
+    service: Service, workers: Sequence[WorkerView], warnings: Sequence[str] = ()
+) -> schemas.ServiceAnswer:
     location = place_of(service)
     return schemas.ServiceAnswer(
         resource=service.to_resource(),
-        workers=[_worker_facts(view) for view in workers],
+        workers=[_describe_worker_state(view) for view in workers],
         reported=task_info_of(service.reported) if service.specification.edge.selector else dict(service.reported),
-        rollout=_rollout(rollout_of(service)),
+        rollout=_describe_rollout(rollout_of(service)),
         warnings=list(warnings),
         links={
             "service": location,
@@ -73,29 +75,29 @@ def event(record: ServiceEvent) -> schemas.EventAnswer:
     return schemas.EventAnswer(**vars(record))
 
 
-def _rollout(rollout: Rollout | None) -> schemas.RolloutAnswer | None:
+def _describe_rollout(rollout: Rollout | None) -> schemas.RolloutAnswer | None:
     if rollout is None:
         return None
     return answer_of(
         schemas.RolloutAnswer,
         rollout,
-        former=_version(rollout.former),
-        target=_version(rollout.target),
+        former=_describe_version(rollout.former),
+        target=_describe_version(rollout.target),
         wave=rollout.wave + 1 if rollout.nodes else 0,
     )
 
 
-def _version(card: ModelCard) -> dict[str, Any]:
+def _describe_version(card: ModelCard) -> dict[str, Any]:
     model, version = version_on(card.name)
     return {"model": model, "version": version, "sha256": card.sha256}
 
 
-def _worker(worker: Worker) -> dict[str, str]:
+def _describe_worker(worker: Worker) -> dict[str, str]:
     """Its node; labels of nodes where it has several."""
     return {"name": worker.name, "node": worker.place, "model": worker.model}
 
 
-def _worker_facts(view: WorkerView) -> dict[str, Any]:
+def _describe_worker_state(view: WorkerView) -> dict[str, Any]:
     report = view.report
     shown: dict[str, Any] = {
         "role": Role(view.role).value,

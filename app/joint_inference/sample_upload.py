@@ -27,7 +27,7 @@ async def read_sample(request: Request) -> tuple[Sample, bytes, str]:
     """Sample, picture, content type. Raises BadInput, BadRequest, NotMultipart, TooLarge."""
     parts = await small_parts(request, {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}, hint=HINT)
     sample, picture = (parts[name].data if name in parts else b"" for name in ("sample", "picture"))
-    return _sample(sample), picture, _content_type(picture)
+    return _read_sample(sample), picture, _choose_content_type(picture)
 
 
 class _Facts(BaseModel):
@@ -47,7 +47,7 @@ class _Facts(BaseModel):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
-def _sample(text: bytes) -> Sample:
+def _read_sample(text: bytes) -> Sample:
     """wire.read knows what can be read and then not be shown."""
     try:
         data = read(text)
@@ -59,7 +59,7 @@ def _sample(text: bytes) -> Sample:
     return replace(sample, **checked(lambda: _Facts.model_validate(data)).model_dump())
 
 
-def _content_type(picture: bytes) -> str:
+def _choose_content_type(picture: bytes) -> str:
     for beginning, content_type in PICTURES.items():
         if picture.startswith(beginning):
             return content_type

@@ -42,11 +42,11 @@ def from_sedna(resource: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for role in Role:
         side = f"{role.value}Worker"
         if isinstance(spec.get(side), dict):
-            workers[side] = _worker(spec[side], f"spec.{side}", f"{name}-{role.value}", left_out)
+            workers[side] = _convert_worker(spec[side], f"spec.{side}", f"{name}-{role.value}", left_out)
     return {**translated, "spec": {**spec, **workers}}, left_out
 
 
-def _worker(worker: Mapping[str, Any], at: str, name: str, left_out: list[str]) -> dict[str, Any]:
+def _convert_worker(worker: Mapping[str, Any], at: str, name: str, left_out: list[str]) -> dict[str, Any]:
     """A field of the requirement that is there wins over its counterpart."""
     fields: dict[str, Any] = {"name": name}
     rest = dict(worker)

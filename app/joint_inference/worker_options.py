@@ -10,11 +10,11 @@ from typing import Any
 
 from app.inference.broadcast import MAX_FPS, MAX_PATH, MAX_WIDTH, MIN_FPS, MIN_WIDTH, PATH, Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
-from app.inference.installed_decoders import installed_decoders
+from app.inference.installed_decoders import list_installed_decoders
 from app.inference.prediction import BatchOptions, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
-from app.joint_inference.hard_examples.parameters import ParameterReader, number_of, refused
+from app.joint_inference.hard_examples.parameters import ParameterReader, make_bad_parameter, number_of
 from app.joint_inference.model.resource import Role, Specification
 from app.joint_inference.model.sources import BROADCAST, NamedSource, read_sources
 from app.joint_inference.model.tally import RowChoice
@@ -101,21 +101,21 @@ def worker_options(role: Role, parameters: Mapping[str, str]) -> EdgeOptions | C
 
 def cloud_options(parameters: Mapping[str, str]) -> CloudOptions:
     reader = ParameterReader(parameters)
-    predictor = _predictor(reader)
+    predictor = _read_predictor_options(reader)
     batching = BatchOptions(
         reader.whole("batch", 1, least=1, most=64),
         reader.number("batch_wait_ms", 5, least=0, most=1000) / 1000,
         calls=predictor.threads,
     )
-    return CloudOptions(replace(predictor, batching=batching), _labels(reader))
+    return CloudOptions(replace(predictor, batching=batching), _read_labels(reader))
 
 
 def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
     reader = ParameterReader(parameters)
     return EdgeOptions(
-        predictor=_predictor(reader),
-        labels=_labels(reader),
-        sources=_sources(reader),
+        predictor=_read_predictor_options(reader),
+        labels=_read_labels(reader),
+        sources=_read_sources(reader),
         fps=reader.number("fps", 0, least=0, most=1000),
         loop=reader.flag("loop", False),
         max_upload_ratio=reader.share("max_upload_ratio", 1.0),
@@ -130,11 +130,11 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
         mining_mode=reader.choice("mining_mode", MiningMode.INFERENCE_THEN_MINING, tuple(MiningMode)),
         on_full=reader.choice("on_full", OnFull.AUTO, tuple(OnFull)),
         gate=FrameGate(
-            _region(reader), reader.share("motion", 0.0), reader.number("still_s", STILL_S, least=0.1, most=86_400)
+            _read_region(reader), reader.share("motion", 0.0), reader.number("still_s", STILL_S, least=0.1, most=86_400)
         ),
         collect=reader.text("collect"),
         rows=reader.choice("rows", RowChoice.ALL, tuple(RowChoice)),
-        broadcast=_broadcast(reader),
+        broadcast=_read_broadcast(reader),
     )
 
 
@@ -151,61 +151,61 @@ def algorithm_of(specification: Specification) -> HardExampleAlgorithm:
     return algorithm
 
 
-def _predictor(reader: ParameterReader) -> PredictorOptions:
+def _read_predictor_options(reader: ParameterReader) -> PredictorOptions:
     return PredictorOptions(
         score_threshold=reader.share("score_threshold", 0.6),
         candidate_threshold=reader.share("cand_threshold", 0.2),
         nms_threshold=reader.share("nms_threshold", 0.3),
         threads=reader.whole("threads", 1, least=1, most=64),
         provider=reader.choice("provider", ExecutionProvider.AUTO, tuple(ExecutionProvider)),
-        decoder=reader.choice("decoder", Decoder.AUTO, installed_decoders()),
-        preprocess=_preprocess(reader),
-        input_size=_size(reader),
-        classes=_names(reader, "classes"),
+        decoder=reader.choice("decoder", Decoder.AUTO, list_installed_decoders()),
+        preprocess=_read_preprocess(reader),
+        input_size=_read_size(reader),
+        classes=_read_names(reader, "classes"),
     )
 
 
-def _size(reader: ParameterReader) -> tuple[int, int]:
+def _read_size(reader: ParameterReader) -> tuple[int, int]:
     """Width and height, as 320x240; zeros when the model's decoder is to say."""
     text = reader.text("input_size")
     words = text.lower().split("x")
     if not text:
         return 0, 0
     if len(words) != 2 or not all(word.isdecimal() and 0 < int(word) <= MAX_SIDE for word in words):
-        raise refused("input_size", text, f"width and height, as 320x240, up to {MAX_SIDE}")
+        raise make_bad_parameter("input_size", text, f"width and height, as 320x240, up to {MAX_SIDE}")
     return int(words[0]), int(words[1])
 
 
-def _region(reader: ParameterReader) -> Region | None:
+def _read_region(reader: ParameterReader) -> Region | None:
     text = reader.text("region")
     try:
         return read_region(text) if text else None
     except ValueError as error:
-        raise refused("region", text, str(error)) from None
+        raise make_bad_parameter("region", text, str(error)) from None
 
 
-def _sources(reader: ParameterReader) -> tuple[NamedSource, ...]:
+def _read_sources(reader: ParameterReader) -> tuple[NamedSource, ...]:
     text = reader.text("source")
     try:
         return read_sources(text) if text else ()
     except ValueError as error:
-        raise refused("source", text, str(error)) from None
+        raise make_bad_parameter("source", text, str(error)) from None
 
 
-def _broadcast(reader: ParameterReader) -> Broadcast | None:
+def _read_broadcast(reader: ParameterReader) -> Broadcast | None:
     path = reader.text(BROADCAST)
     fps = reader.number("broadcast_fps", Broadcast.fps, least=MIN_FPS, most=MAX_FPS)
     width = reader.whole("broadcast_width", Broadcast.width, least=MIN_WIDTH, most=MAX_WIDTH)
     if not path:
         return None
     if len(path) > MAX_PATH or PATH.fullmatch(path) is None:
-        raise refused(BROADCAST, path, "a name of letters, digits, '.', '_' and '-', with '/' between parts")
+        raise make_bad_parameter(BROADCAST, path, "a name of letters, digits, '.', '_' and '-', with '/' between parts")
     if not reader.text("source"):
-        raise refused(BROADCAST, path, "together with a source, whose pictures are broadcast")
+        raise make_bad_parameter(BROADCAST, path, "together with a source, whose pictures are broadcast")
     return Broadcast(path, fps, width)
 
 
-def _preprocess(reader: ParameterReader) -> dict[str, Any]:
+def _read_preprocess(reader: ParameterReader) -> dict[str, Any]:
     """Only what was given: the rest is the model's own."""
     options: dict[str, Any] = {}
     if reader.text("color"):
@@ -215,27 +215,27 @@ def _preprocess(reader: ParameterReader) -> dict[str, Any]:
     if reader.text("scale"):
         options["scale"] = reader.number("scale", 1)
     if reader.text("mean"):
-        options["mean"] = _numbers(reader, "mean")
+        options["mean"] = _read_numbers(reader, "mean")
     if reader.text("std"):
-        options["std"] = _numbers(reader, "std")
+        options["std"] = _read_numbers(reader, "std")
         if min(options["std"]) <= 0:
-            raise refused("std", reader.text("std"), "of numbers above 0")
+            raise make_bad_parameter("std", reader.text("std"), "of numbers above 0")
     return options
 
 
-def _numbers(reader: ParameterReader, key: str) -> tuple[float, ...]:
+def _read_numbers(reader: ParameterReader, key: str) -> tuple[float, ...]:
     """One number, or one per channel: `127` or `123.7, 116.3, 103.5`, with or without brackets."""
     words = reader.text(key).strip("[]() ").replace(",", " ").split()
     if not 1 <= len(words) <= MAX_CHANNELS:
-        raise refused(key, reader.text(key), f"1 to {MAX_CHANNELS} numbers")
+        raise make_bad_parameter(key, reader.text(key), f"1 to {MAX_CHANNELS} numbers")
     return tuple(number_of(key, word) for word in words)
 
 
-def _labels(reader: ParameterReader) -> tuple[str, ...]:
-    return _names(reader, "labels")
+def _read_labels(reader: ParameterReader) -> tuple[str, ...]:
+    return _read_names(reader, "labels")
 
 
-def _names(reader: ParameterReader, key: str) -> tuple[str, ...]:
+def _read_names(reader: ParameterReader, key: str) -> tuple[str, ...]:
     """Between commas, or a JSON list."""
     text = reader.text(key)
     if not text.startswith("["):
@@ -245,5 +245,5 @@ def _names(reader: ParameterReader, key: str) -> tuple[str, ...]:
     except UnreadableJson:
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise refused(key, text, "names between commas, or a JSON list of them")
+        raise make_bad_parameter(key, text, "names between commas, or a JSON list of them")
     return tuple(labels)

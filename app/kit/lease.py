@@ -31,7 +31,7 @@ class Lease(Protocol):
 
 
 @contextmanager
-def held(lease: Lease, *, wait_s: float = 0.0) -> Iterator[bool]:
+def hold(lease: Lease, *, wait_s: float = 0.0) -> Iterator[bool]:
     """Acquires the lease, and releases it at the end.
 
     Args:

@@ -116,7 +116,7 @@ def remove_model(request: Request, params: schemas.NamedQuery) -> Response:
     query=schemas.NamedQuery,
 )
 def list_versions(request: Request, params: schemas.NamedQuery) -> Response:
-    return _versions(request, params.name)
+    return _answer_versions(request, params.name)
 
 
 @OPERATIONS.add(
@@ -131,7 +131,7 @@ def list_versions(request: Request, params: schemas.NamedQuery) -> Response:
 def put_tag(request: Request, body: schemas.TagChange, params: schemas.NamedQuery) -> Response:
     tag, models = request.path_params["tag"], models_of(request)
     models.set_tag(user_of(request), params.name, tag, body.version, now=now())
-    return _versions(request, params.name)
+    return _answer_versions(request, params.name)
 
 
 @OPERATIONS.add(
@@ -186,7 +186,7 @@ def put_model_access(request: Request, body: schemas.AllowedUsers, params: schem
     return json_answer(schemas.AllowedUsers(allowed=rule.to_json()))
 
 
-def _versions(request: Request, name: str) -> Response:
+def _answer_versions(request: Request, name: str) -> Response:
     return json_answer(schemas.versions_answer(*models_of(request).versions(user_of(request), name)))
 
 

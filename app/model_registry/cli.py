@@ -50,10 +50,10 @@ def list_models(
     url: Url = None,
 ) -> None:
     """List my models, newest first."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         models = list(client.models(limit=limit, text=search))
     nothing = "There are no models." if not search else f"No model has {search} in its name."
-    print_table(models, _models_table, nothing, as_json=as_json)
+    print_table(models, _build_models_table, nothing, as_json=as_json)
 
 
 @commands.command()
@@ -85,11 +85,11 @@ def add(
         raise BadRequest("a model is of a job or a file", hint="Give --job ID or --file MODEL.onnx.")
     if artifact not in ARTIFACTS:
         raise BadRequest(f"a job makes no {artifact}", hint=f"--artifact is one of {', '.join(ARTIFACTS)}.")
-    names = _lines(labels) if labels else []
-    with _client(context, url) as client:
+    names = _read_lines(labels) if labels else []
+    with _open_client(context, url) as client:
         if file:
             bring = partial(client.bring, decoder=decoder, labels=names, new_version=new_version, note=note)
-            model = _bring(bring, name, _existing(file))
+            model = _bring(bring, name, _require_existing(file))
         else:
             model = client.add_from_job(
                 name, job, artifact=artifact, decoder=decoder, labels=names, new_version=new_version, note=note
@@ -106,14 +106,14 @@ def set_decoder(
     """Write a decoder of your own into an ONNX file, before it is added. Nothing of it is run here."""
     from app.model_registry.own_decoder import store_decoder
 
-    store_decoder(_existing(model), _text(decoder, "Write the decoder as UTF-8."))
+    store_decoder(_require_existing(model), _text(decoder, "Write the decoder as UTF-8."))
     typer.echo(f"{model} is read by {decoder} now. Add it with: modelmill models add NAME --file {model}")
 
 
 @commands.command()
 def show(context: typer.Context, name: OneName, as_json: AsJson = False, url: Url = None) -> None:
     """Show a model."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         model = client.model(name)
     print_record(model, "\n".join(model_lines(model)), as_json=as_json)
 
@@ -121,12 +121,12 @@ def show(context: typer.Context, name: OneName, as_json: AsJson = False, url: Ur
 @commands.command()
 def versions(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
     """List the versions of a model, newest first, with their tags."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         answer = client.versions(name)
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
     else:
-        print_table(answer["versions"], _versions_table, "There are no versions.", as_json=False)
+        print_table(answer["versions"], _build_versions_table, "There are no versions.", as_json=False)
 
 
 @commands.command()
@@ -139,7 +139,7 @@ def tag(
     url: Url = None,
 ) -> None:
     """Set a tag of a model. Services and stages with NAME@TAG switch to this version."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         client.set_tag(name, tag, version)
     print_record({"name": name, "tag": tag, "version": version}, f"{name}@{tag} is version {version}.", as_json=as_json)
 
@@ -147,7 +147,7 @@ def tag(
 @commands.command()
 def untag(context: typer.Context, name: Name, tag: Tag, as_json: AsJson = False, url: Url = None) -> None:
     """Remove a tag of a model, unless a service or a stage uses it."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         client.remove_tag(name, tag)
     print_record({"removed": f"{name}@{tag}"}, f"{name} has no tag {tag}.", as_json=as_json)
 
@@ -165,7 +165,7 @@ def allow(
     """Set who may use a model of yours in services and stages, as OWNER/NAME. Without names: print the access rule."""
     if sum((bool(who), everybody, nobody)) > 1:
         raise BadRequest("These contradict each other.", hint="Give names, or --everybody, or --nobody.")
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         if who or everybody or nobody:
             record = client.put_access(name, None if everybody else who or [])
         else:
@@ -178,15 +178,15 @@ def allow(
 @commands.command()
 def shared(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """List the models of others that I may use."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         models = client.shared()
-    print_table(models, _shared_table, "There are no models of others that you may use.", as_json=as_json)
+    print_table(models, _build_shared_table, "There are no models of others that you may use.", as_json=as_json)
 
 
 @commands.command()
 def remove(context: typer.Context, name: OneName, as_json: AsJson = False, url: Url = None) -> None:
     """Delete a model and its files, or one version, unless a service, a stage, a video job or a tag uses it."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         client.remove(name)
     print_record({"removed": name}, f"{name} is removed.", as_json=as_json)
 
@@ -205,7 +205,7 @@ def model_lines(model: Json) -> Iterator[str]:
     yield f"created   {model['created_at']}"
     yield f"decoder   {model['decoder']}"
     if model["metrics"]:
-        yield f"measured  {_measured(model)}"
+        yield f"measured  {_format_measured(model)}"
     for side in ("inputs", "outputs"):
         for tensor in model[side]:
             yield f"{side[:-1]:9} {tensor['name']} {'x'.join(map(str, tensor['shape']))} {tensor['dtype']}"
@@ -215,7 +215,7 @@ def model_lines(model: Json) -> Iterator[str]:
         yield f"twin      ONNX, {model['twin_size_bytes']} bytes, {model['twin_sha256']}"
 
 
-def _client(context: typer.Context, url: str | None) -> ModelsClient:
+def _open_client(context: typer.Context, url: str | None) -> ModelsClient:
     from app.model_registry.client import ModelsClient
 
     return ModelsClient(url_of(context, url), token=token())
@@ -229,24 +229,24 @@ def _bring(bring: Callable[[str, Path], Json], name: str, file: Path) -> Json:
         return bring(name, whole)
 
 
-def _existing(file: Path) -> Path:
+def _require_existing(file: Path) -> Path:
     if file.is_file():
         return file
     raise NotFound(f"there is no file {file}", hint="Name an existing file.")
 
 
-def _lines(file: Path) -> list[str]:
+def _read_lines(file: Path) -> list[str]:
     return _text(file, "Write one label in each line, as UTF-8.").strip().splitlines()
 
 
 def _text(file: Path, hint: str) -> str:
     try:
-        return _existing(file).read_text()
+        return _require_existing(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequest(f"{file} cannot be read as text", hint=hint) from error
 
 
-def _models_table(models: list[Json]) -> Table:
+def _build_models_table(models: list[Json]) -> Table:
     from rich.markup import escape
 
     from app.kit.clock import age
@@ -264,7 +264,7 @@ def _models_table(models: list[Json]) -> Table:
     return table
 
 
-def _shared_table(models: list[Json]) -> Table:
+def _build_shared_table(models: list[Json]) -> Table:
     from rich.markup import escape
 
     from app.kit.clock import age
@@ -276,7 +276,7 @@ def _shared_table(models: list[Json]) -> Table:
     return table
 
 
-def _versions_table(versions: list[Json]) -> Table:
+def _build_versions_table(versions: list[Json]) -> Table:
     from rich.markup import escape
 
     from app.kit.clock import age
@@ -289,14 +289,14 @@ def _versions_table(versions: list[Json]) -> Table:
             version["sha256"][:12],
             kind_of(version),
             version["job_id"] or "brought",
-            _measured(version),
+            _format_measured(version),
             age(version["created_at"], datetime.now(UTC)),
             escape(version["note"]),
         )
     return table
 
 
-def _measured(model: Json) -> str:
+def _format_measured(model: Json) -> str:
     """29.5 dB, OK"""
     metrics = model["metrics"]
     snr = f"{metrics['snr_db']:.1f} dB" if isinstance(metrics.get("snr_db"), int | float) else ""

@@ -35,7 +35,7 @@ class ModelsClient(ApiClient):
     ) -> Record:
         """Register a job's model. Arguments as of `service.Models.add_from_job`."""
         body = {"name": name, "job_id": job_id, "artifact": artifact, "decoder": decoder, "labels": list(labels)}
-        return self._json("POST", MODELS, json={**body, **_versioning(new_version, note)})
+        return self._json("POST", MODELS, json={**body, **_build_versioning(new_version, note)})
 
     def bring(
         self,
@@ -48,7 +48,7 @@ class ModelsClient(ApiClient):
         note: str = "",
     ) -> Record:
         """Register an ONNX from this machine, in constant memory. Arguments as of `service.Models.add_upload`."""
-        fields = {"name": name, "decoder": decoder, "labels": "\n".join(labels), **_versioning(new_version, note)}
+        fields = {"name": name, "decoder": decoder, "labels": "\n".join(labels), **_build_versioning(new_version, note)}
         with path.open("rb") as file:
             return self._json("POST", MODELS, data=fields, files={"model": (path.name, file)})
 
@@ -56,10 +56,10 @@ class ModelsClient(ApiClient):
         return self._json("GET", f"{MODELS}/versions", params={"name": name})
 
     def set_tag(self, name: str, tag: str, version: int) -> Record:
-        return self._json("PUT", _tag_path(tag), params={"name": name}, json={"version": version})
+        return self._json("PUT", _build_tag_path(tag), params={"name": name}, json={"version": version})
 
     def remove_tag(self, name: str, tag: str) -> None:
-        self._delete(_tag_path(tag), params={"name": name})
+        self._delete(_build_tag_path(tag), params={"name": name})
 
     def shared(self) -> list[Record]:
         """Models of others that the user may use."""
@@ -76,10 +76,10 @@ class ModelsClient(ApiClient):
         self._delete(NAMED, params={"name": name})
 
 
-def _versioning(new_version: bool, note: str) -> dict[str, Any]:
+def _build_versioning(new_version: bool, note: str) -> dict[str, Any]:
     """What is not said is not sent."""
     return {**({"new_version": True} if new_version else {}), **({"note": note} if note else {})}
 
 
-def _tag_path(tag: str) -> str:
+def _build_tag_path(tag: str) -> str:
     return f"{MODELS}/tags/{quote(tag, safe='')}"

@@ -50,12 +50,12 @@ class ModelImports:
     def check(self, upload_id: str, stored: Stored) -> ImportedModel:
         """Make the model of an upload one file and look at it. Raises as receive does; the upload stays."""
         stored = self.uploads.merge(upload_id) or stored
-        return ImportedModel(upload_id, stored, self._facts(stored))
+        return ImportedModel(upload_id, stored, self._collect_facts(stored))
 
     def discard(self, imported: ImportedModel) -> None:
         self.uploads.discard(imported.upload_id)
 
-    def _facts(self, stored: Stored) -> dict[str, Any]:
+    def _collect_facts(self, stored: Stored) -> dict[str, Any]:
         intake, hint = self.uploads.intake, "Check it with onnx.checker.check_model."
         with aborts_refused("The model could not be checked", hint=hint), intake.folder("model-") as folder:
             path = folder / object_keys.MODEL

@@ -32,10 +32,10 @@ class JobModels:
         Args:
             job: id or name.
         """
-        record = self._job(user, job)
+        record = self._find_job(user, job)
         return record if record is not None and file_of(file_format) in record.artifacts else None
 
-    def _job(self, user: str, job: str) -> JobRecord | None:
+    def _find_job(self, user: str, job: str) -> JobRecord | None:
         cursor = None
         if is_uuid4(job):
             with suppress(JobNotFound):
@@ -92,11 +92,11 @@ class JobModels:
         )
         intake = record.intake.get("model", {})
         facts = {key: intake.get(key) for key in FACTS}
-        model = Model(user, card, to_text(now), record.job_id, facts, note=note, metrics=_metrics(record))
+        model = Model(user, card, to_text(now), record.job_id, facts, note=note, metrics=_collect_metrics(record))
         return model, [artifact, *([twin] if twin else [])]
 
 
-def _metrics(record: JobRecord) -> dict[str, Any]:
+def _collect_metrics(record: JobRecord) -> dict[str, Any]:
     """Returns what a conversion has measured of its model."""
     measured = {"snr_db": record.snr_db, "verdict": record.verdict.value if record.verdict else None}
     return {name: value for name, value in measured.items() if value is not None}

@@ -84,7 +84,7 @@ class ModelUse:
         is_own = user == self.owner
         if is_own and not self.names.isdisjoint(names):
             return True
-        shared = {shared_name(self.owner, name) for name in self.names}
+        shared = {build_shared_name(self.owner, name) for name in self.names}
         return not shared.isdisjoint(names) and (is_own or self.admits(user))
 
 
@@ -129,7 +129,7 @@ def is_name(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Returns a name chosen by a user, without surrounding spaces.
 
     Raises:
@@ -144,7 +144,7 @@ def checked_name(name: str) -> str:
     )
 
 
-def checked_tag(tag: str) -> str:
+def check_tag(tag: str) -> str:
     """Returns the tag.
 
     Raises:
@@ -158,14 +158,14 @@ def checked_tag(tag: str) -> str:
     )
 
 
-def parted(name: str) -> tuple[str, str]:
+def split_name(name: str) -> tuple[str, str]:
     """Splits faces@3 into faces and 3; a plain name into itself and an empty text."""
     base, at, selector = name.rpartition(AT)
     is_pin = bool(base) and bool(at) and bool(VERSION.fullmatch(selector) or TAG.fullmatch(selector))
     return (base, selector) if is_pin else (name, "")
 
 
-def shared_name(owner: str, name: str) -> str:
+def build_shared_name(owner: str, name: str) -> str:
     """Returns the name under which others refer to a model."""
     return f"{owner}/{name}"
 
@@ -183,11 +183,11 @@ def follows(name: str, owner: str, model: str, *, by: str) -> bool:
         owner: of the model.
         model: its plain name.
     """
-    known = {shared_name(owner, model), *([model] if by == owner else [])}
-    return not known.isdisjoint((name, parted(name)[0]))
+    known = {build_shared_name(owner, model), *([model] if by == owner else [])}
+    return not known.isdisjoint((name, split_name(name)[0]))
 
 
-def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
+def check_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """Returns the names of classes by index.
 
     Raises:

@@ -14,7 +14,16 @@ from app.kit.access import AccessRule, Member
 from app.kit.sql import Database
 from app.model_registry import store
 from app.model_registry.contract import MemberOf, Note, OnChange
-from app.model_registry.model import AT, Model, SharedModel, is_name, no_such_model, parted, shared_name, split_shared
+from app.model_registry.model import (
+    AT,
+    Model,
+    SharedModel,
+    build_shared_name,
+    is_name,
+    no_such_model,
+    split_name,
+    split_shared,
+)
 
 
 class ModelAccess:
@@ -42,27 +51,27 @@ class ModelAccess:
         """Returns what `owner/name` refers to, with this as the name on its card; None: there is none that this user
         may use."""
         with self.database.read() as conn:
-            return self._shared(conn, user, name)
+            return self._find_shared(conn, user, name)
 
     def registered(self, conn: Connection, user: str, name: str) -> Model | None:
         """As `service.Models.find`, within a transaction and without registering a job's model."""
-        return store.get_model(conn, user, name) or self._shared(conn, user, name)
+        return store.get_model(conn, user, name) or self._find_shared(conn, user, name)
 
-    def _shared(self, conn: Connection, user: str, name: str) -> Model | None:
+    def _find_shared(self, conn: Connection, user: str, name: str) -> Model | None:
         owner, base = split_shared(name)
-        if not is_name(owner) or not is_name(parted(base)[0]):
+        if not is_name(owner) or not is_name(split_name(base)[0]):
             return None
         model = store.get_model(conn, owner, base)
         rule = store.get_allowed(conn, owner, model.name) if model is not None else None
         if model is None or rule is None or not (user == owner or rule.admits(self.reader(user))):
             return None
-        return replace(model, card=replace(model.card, name=shared_name(owner, model.card.name)))
+        return replace(model, card=replace(model.card, name=build_shared_name(owner, model.card.name)))
 
     def seen_by(self, user: str) -> list[SharedModel]:
         """Returns the models of others that this user may use, by owner and name."""
         member = self.reader(user)
         with self.database.read() as conn:
-            shared = [(model, rule) for model, rule in store.shared_models(conn) if model.owner != user]
+            shared = [(model, rule) for model, rule in store.list_shared_models(conn) if model.owner != user]
         return [model for model, rule in shared if rule.admits(member)]
 
     def suggestions(self, user: str, *, most: int) -> list[str]:
@@ -84,16 +93,18 @@ class ModelAccess:
             ModelNotFound: The owner has none of this name.
         """
         with self.database.read() as conn:
-            return _known(store.get_allowed(conn, owner, name), name)
+            return _require_rule(store.get_allowed(conn, owner, name), name)
 
     def permit(self, owner: str, name: str, rule: AccessRule) -> None:
         """Sets who may use a model beside its owner. Services of users without access keep the version that they run.
         Arguments and errors as of `rule`."""
         with self.database.write() as conn:
-            if _known(store.get_allowed(conn, owner, name), name) == rule:
+            if _require_rule(store.get_allowed(conn, owner, name), name) == rule:
                 return
             store.put_allowed(conn, owner, name, rule)
-            self.note(conn, owner, "model.access", f"model:{shared_name(owner, name)}", {"allowed": rule.to_json()})
+            self.note(
+                conn, owner, "model.access", f"model:{build_shared_name(owner, name)}", {"allowed": rule.to_json()}
+            )
         self.on_change(owner, name)
 
     def admits(self, rule: AccessRule) -> Callable[[str], bool]:
@@ -106,7 +117,7 @@ class ModelAccess:
         return replace(self.member_of(user), is_admin=False)
 
 
-def _known(rule: AccessRule | None, name: str) -> AccessRule:
+def _require_rule(rule: AccessRule | None, name: str) -> AccessRule:
     if rule is None:
         raise no_such_model(name)
     return rule

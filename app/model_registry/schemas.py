@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, field_validator
 
 from app.conversion.options import Preprocess
-from app.inference.installed_decoders import check_installed, installed_decoders
+from app.inference.installed_decoders import check_installed, list_installed_decoders
 from app.inference.model_card import Format
 from app.inference.prediction import Decoder
 from app.kit.access import MOST
@@ -31,7 +31,7 @@ MAX_PIN = MAX_NAME + 33
 MAX_LABELS_TEXT = MAX_LABELS * (MAX_LABEL + 2)
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 InstalledDecoder = Annotated[
-    Decoder, AfterValidator(check_installed), WithJsonSchema({"type": "string", "enum": [*installed_decoders()]})
+    Decoder, AfterValidator(check_installed), WithJsonSchema({"type": "string", "enum": [*list_installed_decoders()]})
 ]
 Labels = Annotated[list[Annotated[str, Field(max_length=MAX_LABEL)]], Field(max_length=MAX_LABELS)]
 
@@ -111,7 +111,7 @@ class TensorAnswer(BaseModel):
 
     @field_validator("shape", mode="before")
     @classmethod
-    def _named(cls, sides: list[int | str | None]) -> list[int | str]:
+    def _select(cls, sides: list[int | str | None]) -> list[int | str]:
         return ["?" if side is None else side for side in sides]
 
 
@@ -185,7 +185,7 @@ def address(path: str, name: str) -> str:
 
 
 def model_answer(model: Model) -> ModelAnswer:
-    return answer_of(ModelAnswer, model, model.card, **_others(model, model.name))
+    return answer_of(ModelAnswer, model, model.card, **_collect_others(model, model.name))
 
 
 def versions_answer(versions: Sequence[Model], tags: Mapping[str, int]) -> VersionsAnswer:
@@ -195,7 +195,7 @@ def versions_answer(versions: Sequence[Model], tags: Mapping[str, int]) -> Versi
             VersionAnswer,
             model,
             model.card,
-            **_others(model, model.pin),
+            **_collect_others(model, model.pin),
             tags=[tag for tag, version in tags.items() if version == model.version],
         )
         for model in versions
@@ -203,7 +203,7 @@ def versions_answer(versions: Sequence[Model], tags: Mapping[str, int]) -> Versi
     return VersionsAnswer(name=versions[0].name, newest=versions[0].version, tags=dict(tags), versions=answers)
 
 
-def _others(model: Model, name: str) -> dict[str, Any]:
+def _collect_others(model: Model, name: str) -> dict[str, Any]:
     """name: under which the links find it."""
     return {
         "name": model.name,

@@ -27,9 +27,9 @@ from app.model_registry.model import (
     Model,
     ModelUse,
     NewVersion,
-    checked_labels,
-    checked_name,
-    checked_tag,
+    check_labels,
+    check_name,
+    check_tag,
     is_name,
     pins,
 )
@@ -87,7 +87,7 @@ class Models:
         for job, file_format in pins(name):
             record = self.job_models.job(user, job, file_format)
             if record is not None:
-                return self._pinned(user, name, record, file_format, now)
+                return self._find_pinned(user, name, record, file_format, now)
         return self.access.find(user, name)
 
     def add_from_job(
@@ -117,7 +117,7 @@ class Models:
             ModelExists: The name is taken.
             BadInput: The name or the labels are none.
         """
-        name, labels = self._target(user, name, versioning), checked_labels(labels)
+        name, labels = self._choose_name(user, name, versioning), check_labels(labels)
         record = self.job_models.jobs.get(job_id, user)
         model, sources = self.job_models.made(
             user, name, record, artifact, now=now, decoder=decoder, labels=labels, note=versioning.note
@@ -131,8 +131,8 @@ class Models:
             ModelExists: The name is taken.
             BadInput: The name or the labels are not valid.
         """
-        checked_labels(labels)
-        self._target(user, name, versioning)
+        check_labels(labels)
+        self._choose_name(user, name, versioning)
 
     def add_upload(
         self,
@@ -195,12 +195,12 @@ class Models:
         """
         try:
             card = ModelCard(
-                name=self._target(user, name, versioning),
+                name=self._choose_name(user, name, versioning),
                 format=Format.ONNX,
                 sha256=imported.stored.sha256,
                 size_bytes=imported.stored.size_bytes,
                 decoder=decoder,
-                labels=checked_labels(labels),
+                labels=check_labels(labels),
                 preprocess=preprocess.to_json() if preprocess else {},
             )
             facts = {key: imported.facts.get(key) for key in FACTS}
@@ -259,7 +259,7 @@ class Models:
             ModelNotFound: There is no such model or version.
             BadTag: The tag is not valid.
         """
-        self.storage.put_tag(user, name, checked_tag(tag), version, to_text(now))
+        self.storage.put_tag(user, name, check_tag(tag), version, to_text(now))
         self.on_change(user, name)
 
     def remove_tag(self, user: str, name: str, tag: str) -> None:
@@ -312,7 +312,7 @@ class Models:
                 detail={"used_by": users},
             )
 
-    def _target(self, user: str, name: str, versioning: NewVersion) -> str:
+    def _choose_name(self, user: str, name: str, versioning: NewVersion) -> str:
         """Returns the name that a new model gets.
 
         Raises:
@@ -320,7 +320,7 @@ class Models:
             BadModelName: It is not valid.
         """
         known = self.storage.look(user, name.strip()) if versioning.is_next else None
-        name = known.name if known is not None and known.name == name.strip() else checked_name(name)
+        name = known.name if known is not None and known.name == name.strip() else check_name(name)
         if not versioning.is_next:
             self.storage.refuse_taken(user, name)
         return name
@@ -331,7 +331,7 @@ class Models:
             self.on_change(kept.owner, kept.name)
         return kept
 
-    def _pinned(self, user: str, name: str, record: JobRecord, file_format: Format, now: datetime) -> Model | None:
+    def _find_pinned(self, user: str, name: str, record: JobRecord, file_format: Format, now: datetime) -> Model | None:
         try:
             return self._keep(*self.job_models.made(user, name, record, file_format, now=now), FIRST)
         except ModelExists:  # another request has registered it at the same time

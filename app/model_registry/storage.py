@@ -18,7 +18,7 @@ from app.kit.objects.blobs import blob_key
 from app.kit.sql import Database
 from app.model_registry import store
 from app.model_registry.errors import FilesBusy, ModelExists, ModelInUse, TagNotFound
-from app.model_registry.model import Model, is_name, no_such_model, parted
+from app.model_registry.model import Model, is_name, no_such_model, split_name
 
 TRIES = 5
 
@@ -51,7 +51,7 @@ class ModelStorage:
         return model
 
     def look(self, owner: str, name: str) -> Model | None:
-        if not is_name(parted(name)[0]):
+        if not is_name(split_name(name)[0]):
             return None
         with self.database.read() as conn:
             return store.get_model(conn, owner, name)
@@ -63,7 +63,7 @@ class ModelStorage:
             ModelExists: It is taken.
         """
         if self.look(owner, name) is not None:
-            raise _taken(name)
+            raise _make_taken(name)
 
     def page(self, owner: str, text: str, cursor: str | None, limit: int) -> tuple[list[Model], str | None]:
         """Returns a page of a user's models, the newest first.
@@ -88,7 +88,7 @@ class ModelStorage:
             ModelNotFound: The user has none of this name.
         """
         with self.database.read() as conn:
-            return _known(store.versions_of(conn, owner, name), name), store.tags_of(conn, owner, name)
+            return _require_versions(store.versions_of(conn, owner, name), name), store.tags_of(conn, owner, name)
 
     def tagged(self, owner: str, most: int) -> list[str]:
         """Returns a user's tags as faces@stable, sorted, at most this many."""
@@ -107,7 +107,9 @@ class ModelStorage:
         """
         with self.database.write() as conn:
             store.lock_files(conn)
-            if version not in {model.version for model in _known(store.versions_of(conn, owner, name), name)}:
+            if version not in {
+                model.version for model in _require_versions(store.versions_of(conn, owner, name), name)
+            }:
                 raise no_such_model(f"{name}@{version}")
             store.put_tag(conn, owner, name, tag, version, at)
 
@@ -141,7 +143,7 @@ class ModelStorage:
                     return written
         except store.NameTaken:
             self._drop_orphans(model.card)
-            raise _taken(model.name) from None
+            raise _make_taken(model.name) from None
         except BaseException:
             with contextlib.suppress(ModelmillError):
                 self._drop_orphans(model.card)
@@ -158,7 +160,7 @@ class ModelStorage:
         """
         with self.database.write() as conn:
             store.lock_files(conn)
-            model = store.get_model(conn, owner, name) if is_name(parted(name)[0]) else None
+            model = store.get_model(conn, owner, name) if is_name(split_name(name)[0]) else None
             if model is None:
                 raise no_such_model(name)
             all_versions = store.versions_of(conn, owner, model.name)
@@ -169,7 +171,7 @@ class ModelStorage:
                 store.remove_version(conn, model)
                 removed = [model]
             digests = {sha256 for each in removed for sha256 in files_of(each.card)}
-            self._delete(digests - store.named_files(conn, digests))
+            self._delete(digests - store.list_named_files(conn, digests))
 
     def _write(self, model: Model, *, is_next: bool) -> Model | None:
         """Returns None if the last other model with these files was removed in the meantime."""
@@ -201,7 +203,7 @@ class ModelStorage:
     def _drop_orphans(self, card: ModelCard) -> None:
         with self.database.write() as conn:
             store.lock_files(conn)
-            self._delete(files_of(card) - store.named_files(conn, files_of(card)))
+            self._delete(files_of(card) - store.list_named_files(conn, files_of(card)))
 
     def _delete(self, digests: Collection[str]) -> None:
         for sha256 in sorted(digests):
@@ -231,13 +233,13 @@ def no_such_tag(name: str, tag: str) -> TagNotFound:
     return TagNotFound(f"The model {name!r} has no tag {tag!r}.", hint="Those it has: `modelmill models versions`.")
 
 
-def _known(versions: list[Model], name: str) -> list[Model]:
+def _require_versions(versions: list[Model], name: str) -> list[Model]:
     if not versions:
         raise no_such_model(name)
     return versions
 
 
-def _taken(name: str) -> ModelExists:
+def _make_taken(name: str) -> ModelExists:
     return ModelExists(
         f"You have a model {name!r} already.",
         hint="Choose another name, add it as the next version of that one, or remove that one first.",

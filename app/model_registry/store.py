@@ -14,7 +14,7 @@ from app.inference.model_card import MODEL_CARD
 from app.kit.access import AccessRule, read_allowed
 from app.kit.sql import metadata
 from app.kit.sql.rows import from_row, row_of
-from app.model_registry.model import AT, Model, SharedModel, parted, shared_name
+from app.model_registry.model import AT, Model, SharedModel, build_shared_name, split_name
 
 FILES_LOCK = 0x626C6F6273  # any number of ours: PostgreSQL's advisory locks have no names
 
@@ -81,7 +81,7 @@ def add_model(conn: Connection, model: Model, *, is_next: bool = False) -> Model
     Raises:
         NameTaken: The name exists.
     """
-    number = _next_number(conn, model) if is_next else None
+    number = _take_next_number(conn, model) if is_next else None
     if number is None:
         number = 1
         try:
@@ -95,10 +95,10 @@ def add_model(conn: Connection, model: Model, *, is_next: bool = False) -> Model
     return version
 
 
-def _next_number(conn: Connection, model: Model) -> int | None:
+def _take_next_number(conn: Connection, model: Model) -> int | None:
     """Makes the plain name refer to the next version, and returns its number; None if there is no such name."""
     number = models.c.last_number + 1
-    change = sa.update(models).where(*_named(models, model.owner, model.name))
+    change = sa.update(models).where(*_match_name(models, model.owner, model.name))
     change = change.values(last_number=number, newest=number, created_at=model.created_at)
     return conn.execute(change.returning(models.c.last_number)).scalar()
 
@@ -107,26 +107,26 @@ def get_model(conn: Connection, owner: str, name: str) -> Model | None:
     """Returns the newest version of a plain name, or what `name@3` and `name@stable` refer to."""
     is_newest = versions.c.version == models.c.newest
     newest = sa.select(versions).join(models, _is_same(models, versions) & is_newest)
-    row = conn.execute(newest.where(*_named(models, owner, name))).first()
-    base, selector = parted(name)
+    row = conn.execute(newest.where(*_match_name(models, owner, name))).first()
+    base, selector = split_name(name)
     if row is None and selector:
-        tagged = sa.select(tags.c.version).where(*_named(tags, owner, base), tags.c.tag == selector)
+        tagged = sa.select(tags.c.version).where(*_match_name(tags, owner, base), tags.c.tag == selector)
         number = int(selector) if selector.isdigit() else tagged.scalar_subquery()
         row = conn.execute(
-            sa.select(versions).where(*_named(versions, owner, base), versions.c.version == number)
+            sa.select(versions).where(*_match_name(versions, owner, base), versions.c.version == number)
         ).first()
-    return _model(row) if row else None
+    return _model_from_row(row) if row else None
 
 
 def versions_of(conn: Connection, owner: str, name: str) -> list[Model]:
     """Returns the versions of a plain name, the newest first."""
-    query = sa.select(versions).where(*_named(versions, owner, name)).order_by(versions.c.version.desc())
-    return [_model(row) for row in conn.execute(query)]
+    query = sa.select(versions).where(*_match_name(versions, owner, name)).order_by(versions.c.version.desc())
+    return [_model_from_row(row) for row in conn.execute(query)]
 
 
 def tags_of(conn: Connection, owner: str, name: str) -> dict[str, int]:
     """Returns the version of each tag of a plain name, sorted by tag."""
-    query = sa.select(tags.c.tag, tags.c.version).where(*_named(tags, owner, name)).order_by(tags.c.tag)
+    query = sa.select(tags.c.tag, tags.c.version).where(*_match_name(tags, owner, name)).order_by(tags.c.tag)
     return {tag: int(version) for tag, version in conn.execute(query)}
 
 
@@ -157,12 +157,12 @@ def remove_tag(conn: Connection, owner: str, name: str, tag: str) -> bool:
     Returns:
         Whether it existed.
     """
-    return conn.execute(sa.delete(tags).where(*_named(tags, owner, name), tags.c.tag == tag)).rowcount == 1
+    return conn.execute(sa.delete(tags).where(*_match_name(tags, owner, name), tags.c.tag == tag)).rowcount == 1
 
 
 def get_allowed(conn: Connection, owner: str, name: str) -> AccessRule | None:
     """Returns who may use a plain name beside its owner; None: there is no such model."""
-    text = conn.execute(sa.select(models.c.allowed).where(*_named(models, owner, name))).scalar()
+    text = conn.execute(sa.select(models.c.allowed).where(*_match_name(models, owner, name))).scalar()
     return None if text is None else read_allowed(json.loads(text))
 
 
@@ -173,11 +173,11 @@ def put_allowed(conn: Connection, owner: str, name: str, rule: AccessRule) -> No
         name: of the model, plain.
         rule: whom it admits.
     """
-    change = sa.update(models).where(*_named(models, owner, name))
+    change = sa.update(models).where(*_match_name(models, owner, name))
     conn.execute(change.values(allowed=json.dumps(rule.to_json())))
 
 
-def shared_models(conn: Connection) -> list[tuple[SharedModel, AccessRule]]:
+def list_shared_models(conn: Connection) -> list[tuple[SharedModel, AccessRule]]:
     """Returns the models of all owners that others may use, by owner and name."""
     is_shared = models.c.allowed != OWNER_ALONE
     of_shared = sa.select(tags.c.owner, tags.c.name, tags.c.tag).join(models, _is_same(models, tags)).where(is_shared)
@@ -189,7 +189,7 @@ def shared_models(conn: Connection) -> list[tuple[SharedModel, AccessRule]]:
         (
             SharedModel(
                 row.owner,
-                shared_name(row.owner, row.name),
+                build_shared_name(row.owner, row.name),
                 row.newest,
                 tuple(tags_by_model.get((row.owner, row.name), ())),
                 row.created_at,
@@ -218,7 +218,7 @@ def page(
         is_older, is_same = models.c.created_at < at, models.c.created_at == at
         statement = statement.where(is_older | (is_same & (models.c.name > name)))
     ordered = statement.order_by(models.c.created_at.desc(), models.c.name).limit(limit)
-    return [_model(row) for row in conn.execute(ordered)]
+    return [_model_from_row(row) for row in conn.execute(ordered)]
 
 
 def remove_model(conn: Connection, owner: str, name: str) -> list[Model]:
@@ -227,30 +227,30 @@ def remove_model(conn: Connection, owner: str, name: str) -> list[Model]:
     Returns:
         All its versions; none if it did not exist.
     """
-    removed = conn.execute(sa.delete(versions).where(*_named(versions, owner, name)).returning(*versions.c)).all()
+    removed = conn.execute(sa.delete(versions).where(*_match_name(versions, owner, name)).returning(*versions.c)).all()
     for table in (tags, models):
-        conn.execute(sa.delete(table).where(*_named(table, owner, name)))
-    return [_model(row) for row in removed]
+        conn.execute(sa.delete(table).where(*_match_name(table, owner, name)))
+    return [_model_from_row(row) for row in removed]
 
 
 def remove_version(conn: Connection, model: Model) -> None:
     """Removes one of several versions. The plain name then refers to the newest remaining one."""
-    same = _named(versions, model.owner, model.name)
+    same = _match_name(versions, model.owner, model.name)
     conn.execute(sa.delete(versions).where(*same, versions.c.version == model.version))
     left = sa.select(versions.c.version, versions.c.created_at).where(*same).order_by(versions.c.version.desc())
     newest = conn.execute(left.limit(1)).one()
     values = {"newest": newest.version, "created_at": newest.created_at}
-    conn.execute(sa.update(models).where(*_named(models, model.owner, model.name)).values(values))
+    conn.execute(sa.update(models).where(*_match_name(models, model.owner, model.name)).values(values))
 
 
-def named_files(conn: Connection, digests: Collection[str]) -> set[str]:
+def list_named_files(conn: Connection, digests: Collection[str]) -> set[str]:
     """Returns which of these digests are the file or the twin of a model of any user."""
     columns = (versions.c.sha256, versions.c.twin_sha256)
     statement = sa.union(*(sa.select(column).where(column.in_(digests)) for column in columns))
     return set(conn.execute(statement).scalars())
 
 
-def _named(table: sa.Table, owner: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:
+def _match_name(table: sa.Table, owner: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:
     return table.c.owner == owner, table.c.name == name
 
 
@@ -258,6 +258,6 @@ def _is_same(one: sa.Table, other: sa.Table) -> sa.ColumnElement[bool]:
     return (one.c.owner == other.c.owner) & (one.c.name == other.c.name)
 
 
-def _model(row: Any) -> Model:
+def _model_from_row(row: Any) -> Model:
     documents = {name: json.loads(getattr(row, name)) for name in DOCUMENTS}
     return from_row(Model, row, **{**documents, "card": MODEL_CARD.read(documents["card"])})

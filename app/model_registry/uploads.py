@@ -55,7 +55,7 @@ async def _receive(pieces: AsyncIterator[Piece], files: FileReceiver, models: Mo
             field = piece.name
             if field in (FILE, WEIGHTS):
                 if field == FILE and "name" in texts and "new_version" not in texts:
-                    await run_in_threadpool(models.check_new, user, _text(texts["name"]))
+                    await run_in_threadpool(models.check_new, user, _decode_text(texts["name"]))
                 await files.begin(piece)
             elif field in texts or piece.filename:
                 raise BadRequest(f"The field {field!r} must be a text and come once.", hint=HINT)
@@ -67,8 +67,8 @@ async def _receive(pieces: AsyncIterator[Piece], files: FileReceiver, models: Mo
                 raise TooLarge(f"The field {field!r} is too large.")
         else:
             await files.put(piece)
-    return {name: _text(content) for name, content in texts.items()}
+    return {name: _decode_text(content) for name, content in texts.items()}
 
 
-def _text(content: bytearray) -> str:
+def _decode_text(content: bytearray) -> str:
     return content.decode("utf-8", "replace")

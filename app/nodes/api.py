@@ -10,7 +10,7 @@ from app.kit.text.labels import labels_in, selects
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 from app.nodes import schemas
 from app.nodes.access import nodes_of, require_admin, require_owner
 from app.nodes.commands import command_of
@@ -36,7 +36,7 @@ OPERATIONS = Operations(
 )
 def register_node(request: Request, body: schemas.NewNode) -> Response:
     node, token = nodes_of(request).register(body.name, body.side, now=now(), replace=body.replace)
-    command = command_of(node, token, reached_url(request))
+    command = command_of(node, token, find_reached_url(request))
     answer = schemas.RegisteredAnswer(name=node.name, side=node.side, token=token, command=command)
     return json_answer(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
 

@@ -75,7 +75,7 @@ class CameraList:
         """Returns the list with a new camera, and the camera. Raises BadCamera."""
         if len(self.cameras) >= MOST:
             raise BadCamera(f"A node has at most {MOST} added cameras.")
-        camera = Camera(str(self.next_id), _type(type), _source(source))
+        camera = Camera(str(self.next_id), _check_type(type), _check_source(source))
         return CameraList((*self.cameras, camera), self.next_id + 1), camera
 
     def changed(self, camera_id: str, *, type: str | None, source: str | None) -> tuple[CameraList, Camera]:
@@ -89,8 +89,8 @@ class CameraList:
         former = self.get(camera_id)
         camera = replace(
             former,
-            type=former.type if type is None else _type(type),
-            source=former.source if source is None else _source(source),
+            type=former.type if type is None else _check_type(type),
+            source=former.source if source is None else _check_source(source),
         )
         changed = tuple(camera if one.id == camera_id else one for one in self.cameras)
         return replace(self, cameras=changed), camera
@@ -115,7 +115,7 @@ class CameraList:
         return CameraList(tuple(sorted(cameras, key=lambda camera: int(camera.id))), int(data.get("next_id", FIRST_ID)))
 
 
-def _type(text: str) -> str:
+def _check_type(text: str) -> str:
     kind = text.strip()
     if not kind or len(kind) > MOST_TYPE or not kind.isprintable():
         raise BadCamera(
@@ -124,7 +124,7 @@ def _type(text: str) -> str:
     return kind
 
 
-def _source(text: str) -> str:
+def _check_source(text: str) -> str:
     source = text.strip()
     is_path = source.startswith("/") and source.isprintable()
     if len(source) > MOST_SOURCE or not (is_path or _URL.fullmatch(source)):

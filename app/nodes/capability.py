@@ -9,7 +9,7 @@ from app.kit.capability import Capability, WebPart, command_group
 from app.kit.web.navigation import Area, NavigationEntry
 
 
-def _web() -> WebPart:
+def _declare_web() -> WebPart:
     from app.nodes import api, link_api
     from app.nodes.pages import ROUTES as PAGES
 
@@ -18,7 +18,7 @@ def _web() -> WebPart:
 
 NODES = Capability(
     "nodes",
-    web=_web,
+    web=_declare_web,
     commands=command_group("nodes", "app.nodes.cli"),
     actors=("actors.nodes",),
     navigation=(NavigationEntry(Area.EDGE, 40, "Nodes", "/ui/nodes", "nodes", is_searched=True),),

@@ -33,23 +33,23 @@ class NodesClient(ApiClient):
 
     def access(self, name: str) -> Record:
         """Returns {allowed, videos, sources}; see schemas.Access."""
-        return self._json("GET", _access(name))
+        return self._json("GET", _build_access_path(name))
 
     def put_access(self, name: str, access: Record) -> Record:
-        return self._json("PUT", _access(name), json=access)
+        return self._json("PUT", _build_access_path(name), json=access)
 
     def cameras(self, name: str) -> list[Record]:
         """Returns [{id, type, source}] of the cameras that were added to the node."""
-        cameras: list[Record] = self._json("GET", _cameras(name))["cameras"]
+        cameras: list[Record] = self._json("GET", _build_cameras_path(name))["cameras"]
         return cameras
 
     def discovered_cameras(self, name: str) -> list[Record]:
         """Returns the cameras that answer on the node's network: {address, service, name, hardware}."""
-        cameras: list[Record] = self._json("GET", _cameras(name))["discovered"]
+        cameras: list[Record] = self._json("GET", _build_cameras_path(name))["discovered"]
         return cameras
 
     def add_camera(self, name: str, type: str, source: str) -> Record:
-        return self._json("POST", _cameras(name), json={"type": type, "source": source})
+        return self._json("POST", _build_cameras_path(name), json={"type": type, "source": source})
 
     def change_camera(self, name: str, camera_id: str, *, type: str | None, source: str | None) -> Record:
         """Returns the changed camera.
@@ -60,18 +60,18 @@ class NodesClient(ApiClient):
             type: its subject; None: unchanged.
             source: a URL or a path on the node; None: unchanged.
         """
-        return self._json("PATCH", _cameras(name, camera_id), json={"type": type, "source": source})
+        return self._json("PATCH", _build_cameras_path(name, camera_id), json={"type": type, "source": source})
 
     def remove_camera(self, name: str, camera_id: str) -> None:
-        self._delete(_cameras(name, camera_id))
+        self._delete(_build_cameras_path(name, camera_id))
 
     def remove(self, name: str) -> None:
         self._delete(f"{NODES}/{quote(name, safe='')}")
 
 
-def _cameras(name: str, camera_id: str = "") -> str:
+def _build_cameras_path(name: str, camera_id: str = "") -> str:
     return f"{NODES}/{quote(name, safe='')}/cameras" + (f"/{quote(camera_id, safe='')}" if camera_id else "")
 
 
-def _access(name: str) -> str:
+def _build_access_path(name: str) -> str:
     return f"{NODES}/{quote(name, safe='')}/access"

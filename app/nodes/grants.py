@@ -59,11 +59,11 @@ def visible_node(member: Member, node: Node, grants: Grants) -> Node | None:
     hidden = grants.hidden(member)
     if not any(hidden.values()):
         return node
-    offers = {kind: _without(offered, hidden) for kind, offered in node.report.offers.items()}
+    offers = {kind: _remove_hidden(offered, hidden) for kind, offered in node.report.offers.items()}
     return replace(node, report=replace(node.report, offers=offers))
 
 
-def _without(offered: Any, hidden: Mapping[str, list[str]]) -> Any:
+def _remove_hidden(offered: Any, hidden: Mapping[str, list[str]]) -> Any:
     """Removes the hidden cameras. The form of a node's offers is not trusted."""
     if not isinstance(offered, Mapping):
         return offered

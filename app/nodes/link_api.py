@@ -18,7 +18,7 @@ from app.kit.redis.change_hub import changed
 from app.kit.web.auth import LINK
 from app.kit.web.http import json_answer, query, stream_bytes
 from app.kit.web.operations import NODES, Operations
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.kit.web.shutdown import is_ending
 from app.kit.web.sse import hub_of
 from app.kit.web.state import objects_of
@@ -72,7 +72,7 @@ async def poll_messages(request: Request) -> Response:
         while True:
             due = links.sent_to(name).due(await run_in_threadpool(nodes_of(request).pending, name), clock())
             if due or clock() >= until or is_ending():
-                return _messages(due)
+                return _answer_messages(due)
             await changed(flag, min(SLICE_S, until - clock()))
             if superseded.is_set():
                 raise LinkSuperseded("Another connection of this node has taken the place of this one.")
@@ -88,7 +88,7 @@ async def poll_messages(request: Request) -> Response:
     callers=NODES,
 )
 async def acknowledge_messages(request: Request) -> Response:
-    name, message = this_node(request), Acknowledgement.from_json(await _sent(request))
+    name, message = this_node(request), Acknowledgement.from_json(await _read_message(request))
     await run_in_threadpool(handle_message, nodes_of(request), name, message)
     return Response(status_code=204)
 
@@ -103,7 +103,7 @@ async def acknowledge_messages(request: Request) -> Response:
     callers=NODES,
 )
 async def report_node(request: Request) -> Response:
-    name, message = this_node(request), Heartbeat.from_json(await _sent(request))
+    name, message = this_node(request), Heartbeat.from_json(await _read_message(request))
     await run_in_threadpool(handle_message, nodes_of(request), name, message)
     if message.order_seqs is not None:
         links_of(request).sent_to(name).forget()
@@ -167,12 +167,12 @@ def list_authorities(request: Request) -> Response:
     return json_answer(schemas.AuthoritiesAnswer(authorities=nodes_of(request).certificates.authorities()))
 
 
-async def _sent(request: Request) -> dict[str, Any]:
+async def _read_message(request: Request) -> dict[str, Any]:
     """Reads the message in the body. Raises BadFrame, TooLarge."""
-    return read(await whole_body(request, MAX_UP_BYTES, "A message"))
+    return read(await read_whole_body(request, MAX_UP_BYTES, "A message"))
 
 
-def _messages(due: list[Order]) -> Response:
+def _answer_messages(due: list[Order]) -> Response:
     return JSONResponse({"messages": [order_frame(order) for order in due]}, headers=NO_STORE)
 
 

@@ -93,7 +93,7 @@ class NodeConnection:
             tasks = [
                 asyncio.create_task(self._receive(flag)),
                 asyncio.create_task(self._send(flag)),
-                asyncio.create_task(_when(superseded)),
+                asyncio.create_task(_await_superseded(superseded)),
             ]
             try:
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -164,7 +164,7 @@ def handle_message(nodes: Nodes, name: str, message: Acknowledgement | Heartbeat
         nodes.synchronise(name, message.order_seqs)
 
 
-async def _when(superseded: asyncio.Event) -> CloseReason:
+async def _await_superseded(superseded: asyncio.Event) -> CloseReason:
     await superseded.wait()
     return SUPERSEDED
 

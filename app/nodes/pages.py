@@ -18,7 +18,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.http import is_fragment
 from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_fields, with_form
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of, owns, require_admin, require_owner
@@ -51,13 +51,13 @@ def nodes(request: Request) -> Response:
         views=views,
         every_s=EVERY_S,
         add_command=f"modelmill nodes add {EXAMPLE} --side edge",
-        start_command=plain_command(EXAMPLE, "edge", reached_url(request)),
+        start_command=plain_command(EXAMPLE, "edge", find_reached_url(request)),
         note=request.query_params.get("note", ""),
     )
 
 
 def node(request: Request) -> Response:
-    return _page(request)
+    return _render_page(request)
 
 
 async def list_events(request: Request) -> Response:
@@ -88,7 +88,7 @@ def permit(request: Request, sent: dict[str, str]) -> Response:
         owners = read_typed(sent.get("owners", "")) if is_admin else access.grants(name).owners
         grants = Grants(read_typed(sent.get("allowed", "")), owners, **cameras)
     except BadAccess as error:
-        return _page(request, sent, error)
+        return _render_page(request, sent, error)
     access.permit(name, grants, by=user_of(request), is_admin=is_admin)
     return see_other(f"{PAGE}/{name}?note=permitted")
 
@@ -99,7 +99,7 @@ def label(request: Request, fields: LabelForm) -> Response:
     try:
         nodes_of(request).access.label(name, labels_in(fields.labels), by=user_of(request))
     except BadLabels as error:
-        return _page(request, {"labels": fields.labels}, error)
+        return _render_page(request, {"labels": fields.labels}, error)
     return see_other(f"{PAGE}/{name}?note=labelled")
 
 
@@ -109,7 +109,7 @@ def add_camera(request: Request, fields: CameraForm) -> Response:
     try:
         nodes_of(request).cameras.add(name, fields.type, fields.source, by=user_of(request))
     except BadCamera as error:
-        return _page(request, None, error, fields)
+        return _render_page(request, None, error, fields)
     return see_other(f"{PAGE}/{name}?note=camera-added#cameras")
 
 
@@ -121,7 +121,7 @@ def change_camera(request: Request, fields: CameraForm) -> Response:
     try:
         cameras.change(name, camera_id, type=fields.type, source=source, by=user_of(request))
     except BadCamera as error:
-        return _page(request, None, error)
+        return _render_page(request, None, error)
     return see_other(f"{PAGE}/{name}?note=camera-changed#cameras")
 
 
@@ -131,11 +131,11 @@ def remove_camera(request: Request) -> Response:
     try:
         nodes_of(request).cameras.remove(name, request.path_params["camera"], by=user_of(request))
     except CameraInUse as error:
-        return _page(request, None, error)
+        return _render_page(request, None, error)
     return see_other(f"{PAGE}/{name}?note=camera-removed#cameras")
 
 
-def _page(
+def _render_page(
     request: Request,
     sent: Mapping[str, str] | None = None,
     error: ModelmillError | None = None,
@@ -172,7 +172,7 @@ def _page(
         view=view_of(node, now(), is_whole=is_admin),
         every_s=EVERY_S,
         pending=nodes_of(request).pending(node.name) if is_admin else [],
-        command=plain_command(node.name, node.side.value, reached_url(request)),
+        command=plain_command(node.name, node.side.value, find_reached_url(request)),
     )
 
 
@@ -194,7 +194,7 @@ def create(request: Request, fields: NodeForm) -> Response:
         node, token = nodes_of(request).register(fields.name.strip(), fields.side, now=now())
     except (BadNodeName, NodeExists) as error:
         return new(request, fields, error)
-    return _shown_once(request, node, token)
+    return _show_token_once(request, node, token)
 
 
 def confirm_token(request: Request) -> Response:
@@ -207,7 +207,7 @@ def replace_token(request: Request) -> Response:
     require_admin(request)
     node = nodes_of(request).get(request.path_params["name"])
     node, token = nodes_of(request).register(node.name, node.side, now=now(), replace=True)
-    return _shown_once(request, node, token)
+    return _show_token_once(request, node, token)
 
 
 def confirm_removal(request: Request, error: ModelmillError | None = None) -> Response:
@@ -225,9 +225,9 @@ def remove(request: Request) -> Response:
     return see_other(f"{PAGE}?note=removed")
 
 
-def _shown_once(request: Request, node: Node, token: str) -> Response:
+def _show_token_once(request: Request, node: Node, token: str) -> Response:
     """Answers the form with the only page that ever shows the token."""
-    command = command_of(node, token, reached_url(request))
+    command = command_of(node, token, find_reached_url(request))
     return render(request, "nodes/token.html", area="nodes", node=node, text=token, command=command)
 
 

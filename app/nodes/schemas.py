@@ -270,7 +270,7 @@ def node_answer(node: Node, now: datetime, *, is_whole: bool) -> NodeAnswer:
         node.report,
         is_online=node.is_online(now),
         worker_states=Counter(worker.state for worker in workers),
-        workers=[_worker_answer(worker) for worker in workers] if is_whole else None,
+        workers=[_describe_worker(worker) for worker in workers] if is_whole else None,
         tls=TlsAnswer(**vars(node.report.tls)),
     )
 
@@ -284,6 +284,6 @@ def cameras_answer(cameras: Iterable[Camera], discovered: Iterable[DiscoveredCam
     return CamerasAnswer(cameras=[camera_answer(camera) for camera in cameras], discovered=seen)
 
 
-def _worker_answer(worker: WorkerReport) -> WorkerAnswer:
+def _describe_worker(worker: WorkerReport) -> WorkerAnswer:
     fields = WORKER_REPORT.write(worker)
     return WorkerAnswer(**fields.pop("key"), **fields)

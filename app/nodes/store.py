@@ -93,17 +93,19 @@ def change_node(conn: Connection, name: str, **fields: Any) -> bool:
 
 def get_node(conn: Connection, name: str) -> Node | None:
     row = conn.execute(sa.select(nodes).where(nodes.c.name == name)).first()
-    return _node(row) if row else None
+    return _node_from_row(row) if row else None
 
 
 def nodes_with_grants(conn: Connection) -> list[tuple[Node, Grants]]:
     """Returns all nodes by name, with their access rules."""
-    return [(_node(row), _grants(row)) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))]
+    return [
+        (_node_from_row(row), _grants_from_row(row)) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))
+    ]
 
 
 def grants_of(conn: Connection, name: str) -> tuple[Node, Grants] | None:
     row = conn.execute(sa.select(nodes).where(nodes.c.name == name)).first()
-    return (_node(row), _grants(row)) if row else None
+    return (_node_from_row(row), _grants_from_row(row)) if row else None
 
 
 def put_grants(conn: Connection, name: str, grants: Grants) -> None:
@@ -124,7 +126,7 @@ def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node
     """
     query = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
     row = conn.execute(query).first()
-    return _node(row) if row else None
+    return _node_from_row(row) if row else None
 
 
 def hold_node(conn: Connection, name: str) -> bool:
@@ -134,7 +136,7 @@ def hold_node(conn: Connection, name: str) -> bool:
 
 
 def all_nodes(conn: Connection) -> list[Node]:
-    return [_node(row) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))]
+    return [_node_from_row(row) for row in conn.execute(sa.select(nodes).order_by(nodes.c.name))]
 
 
 def delete_node(conn: Connection, name: str) -> None:
@@ -270,7 +272,7 @@ def revoke_certificates(conn: Connection, node: str, at: str) -> None:
     conn.execute(sa.update(certificates).where(is_valid).values(revoked_at=at))
 
 
-def revoked_certificates(conn: Connection) -> list[tuple[str, str]]:
+def list_revoked_certificates(conn: Connection) -> list[tuple[str, str]]:
     """Returns the serial of each revoked certificate, and when it was revoked."""
     query = sa.select(certificates.c.serial, certificates.c.revoked_at).where(certificates.c.revoked_at.is_not(None))
     return [(row.serial, row.revoked_at) for row in conn.execute(query)]
@@ -280,12 +282,12 @@ def forget_certificates(conn: Connection, *, expired_at: str) -> None:
     conn.execute(sa.delete(certificates).where(certificates.c.expires_at < expired_at))
 
 
-def _node(row: Any) -> Node:
+def _node_from_row(row: Any) -> Node:
     report = NODE_REPORT.read(json.loads(row.report))
     return from_row(Node, row, side=Side(row.side), report=report, labels=json.loads(row.labels))
 
 
-def _grants(row: Any) -> Grants:
+def _grants_from_row(row: Any) -> Grants:
     return read_grants(json.loads(row.access))
 
 

@@ -70,20 +70,20 @@ def view_of(node: Node, now: datetime, *, is_whole: bool) -> NodeView:
     return NodeView(
         node=node,
         is_online=node.is_online(now),
-        cpu=_percent(report.cpu),
-        memory=_percent(report.memory),
-        memory_bytes=_bytes(report.memory_bytes),
-        free_disk_bytes=_bytes(report.free_disk_bytes),
+        cpu=_to_percent(report.cpu),
+        memory=_to_percent(report.memory),
+        memory_bytes=_read_bytes(report.memory_bytes),
+        free_disk_bytes=_read_bytes(report.free_disk_bytes),
         states=tuple((state, count[state]) for state in STATES if count[state]),
         workers=tuple(sorted(workers, key=_by_name)) if is_whole else (),
-        certificate_until=_moment(report.tls.expires_at),
-        lost_at=_moment(report.lost_reports_at),
-        refused_at=_moment(report.refused_reports_at),
+        certificate_until=_parse_moment(report.tls.expires_at),
+        lost_at=_parse_moment(report.lost_reports_at),
+        refused_at=_parse_moment(report.refused_reports_at),
         providers=tuple(display_name_of(name) for name in report.providers),
         provider="" if report.provider == ExecutionProvider.AUTO else display_name_of(report.provider),
-        decoding=_decoding(report),
-        videos=_videos(report),
-        sources=tuple(_offered(report, "sources")),
+        decoding=_describe_decoding(report),
+        videos=_list_videos(report),
+        sources=tuple(_list_offered(report, "sources")),
     )
 
 
@@ -111,7 +111,7 @@ def access_fields(node: Node, grants: Grants, sent: Mapping[str, str], *, is_adm
     cameras = [
         (kind, name, allowed)
         for kind, narrowed in (("videos", grants.videos), ("sources", grants.sources))
-        for name, allowed in {**dict.fromkeys(_offered(node.report, kind), AccessRule()), **narrowed}.items()
+        for name, allowed in {**dict.fromkeys(_list_offered(node.report, kind), AccessRule()), **narrowed}.items()
     ]
     owners = [("owners", "owners", "", grants.owners)] if is_admin else []
     rows = [
@@ -122,7 +122,7 @@ def access_fields(node: Node, grants: Grants, sent: Mapping[str, str], *, is_adm
     return [AccessField(field, kind, name, sent.get(field, rule.text)) for field, kind, name, rule in rows]
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_moment(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -130,21 +130,21 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else None
 
 
-def _offered(report: NodeReport, what: str) -> list[str]:
+def _list_offered(report: NodeReport, what: str) -> list[str]:
     kinds = [kind.get(what) for kind in report.offers.values() if isinstance(kind, Mapping)]
     return [str(name)[:MOST_TEXT] for names in kinds if isinstance(names, Mapping) for name in names]
 
 
-def _decoding(report: NodeReport) -> str:
+def _describe_decoding(report: NodeReport) -> str:
     texts = (kind.get("decoding") for kind in report.offers.values() if isinstance(kind, Mapping))
     return next((str(text)[:MOST_TEXT] for text in texts if text), "")
 
 
-def _videos(report: NodeReport) -> tuple[VideoView, ...]:
+def _list_videos(report: NodeReport) -> tuple[VideoView, ...]:
     """Returns the videos of all kinds of work."""
     kinds = [kind.get("videos") for kind in report.offers.values() if isinstance(kind, Mapping)]
     return tuple(
-        VideoView(str(video_id), _text(video, "type"), _text(video, "name"), _text(video, "problem"))
+        VideoView(str(video_id), _get_text(video, "type"), _get_text(video, "name"), _get_text(video, "problem"))
         for videos in kinds
         if isinstance(videos, Mapping)
         for video_id, video in sorted(videos.items(), key=lambda item: by_number(str(item[0])))
@@ -152,7 +152,7 @@ def _videos(report: NodeReport) -> tuple[VideoView, ...]:
     )
 
 
-def _text(video: Mapping[str, Any], name: str) -> str:
+def _get_text(video: Mapping[str, Any], name: str) -> str:
     value = video.get(name)
     return value[:MOST_TEXT] if isinstance(value, str) else ""
 
@@ -161,9 +161,9 @@ def _by_name(worker: WorkerReport) -> tuple[str, str, str]:
     return worker.namespace, worker.owner_name, worker.key.part
 
 
-def _percent(share: float) -> int:
+def _to_percent(share: float) -> int:
     return round(100 * min(1.0, max(0.0, share)))
 
 
-def _bytes(count: int) -> int:
+def _read_bytes(count: int) -> int:
     return min(MOST_BYTES, max(0, count))

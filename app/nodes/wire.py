@@ -92,7 +92,7 @@ def order_frame(order: Order) -> dict[str, Any]:
         "seq": order.seq,
         "generation": order.generation,
     }
-    return _frame(header, order.content)
+    return _make_frame(header, order.content)
 
 
 def parse_order(frame: Mapping[str, Any], node: str) -> Order:
@@ -120,11 +120,11 @@ def parse_order(frame: Mapping[str, Any], node: str) -> Order:
 
 
 def acknowledge_frame(seqs: Collection[int]) -> dict[str, Any]:
-    return _frame({"operation": ACKNOWLEDGE}, Acknowledgement(tuple(seqs)).to_json())
+    return _make_frame({"operation": ACKNOWLEDGE}, Acknowledgement(tuple(seqs)).to_json())
 
 
 def report_frame(heartbeat: Heartbeat) -> dict[str, Any]:
-    return _frame({"operation": REPORT}, heartbeat.to_json())
+    return _make_frame({"operation": REPORT}, heartbeat.to_json())
 
 
 def parse_message(frame: Mapping[str, Any]) -> Acknowledgement | Heartbeat:
@@ -159,7 +159,7 @@ def read(text: str | bytes) -> dict[str, Any]:
     return data
 
 
-def _frame(header: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+def _make_frame(header: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
     return {"header": dict(header), "content": base64.b64encode(dump_frame(content).encode()).decode()}
 
 

@@ -26,9 +26,9 @@ commands = typer.Typer(
 @commands.command("list")
 def list_targets(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """List my targets."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         targets = client.targets()
-    print_lines(targets, _target_line, "There are no targets.", as_json=as_json)
+    print_lines(targets, _format_target, "There are no targets.", as_json=as_json)
 
 
 @commands.command()
@@ -52,7 +52,7 @@ def add(
 ) -> None:
     """Add a target: a webhook, an e-mail address or a chat. The secret of a webhook is shown only once."""
     fields: dict[str, Any] = {"events": event or [], "label": label, "subject": f"job:{job}" if job else ""}
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         target = client.add(kind, address, **fields)
     if as_json:
         typer.echo(json.dumps(target, indent=2))
@@ -65,7 +65,7 @@ def add(
 @commands.command()
 def test(context: typer.Context, target: TargetId, as_json: AsJson = False, url: Url = None) -> None:
     """Send a test message to a target."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         delivery = client.test(target)
     text = f"{delivery['delivery_id']} is on its way; `modelmill notifications messages` tells how it went."
     print_record(delivery, text, as_json=as_json)
@@ -74,7 +74,7 @@ def test(context: typer.Context, target: TargetId, as_json: AsJson = False, url:
 @commands.command()
 def remove(context: typer.Context, target: TargetId, as_json: AsJson = False, url: Url = None) -> None:
     """Remove a target and its messages."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         client.remove(target)
     print_record({"removed": target}, f"{target} is removed.", as_json=as_json)
 
@@ -88,7 +88,7 @@ def messages(
     url: Url = None,
 ) -> None:
     """List the last messages with their state."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         deliveries = client.deliveries(target_id=target, limit=limit)
     print_lines(deliveries, _delivery_line, "There are no messages.", as_json=as_json)
 
@@ -101,12 +101,12 @@ def redeliver(
     url: Url = None,
 ) -> None:
     """Send a message again, with the same id."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         delivery = client.redeliver(message)
     print_record(delivery, f"{message} is sent again.", as_json=as_json)
 
 
-def _target_line(target: dict[str, Any]) -> str:
+def _format_target(target: dict[str, Any]) -> str:
     kinds = " ".join(target["events"]) or "everything"
     state = "" if target["is_enabled"] else f"  OFF {target['problem']}".rstrip()
     about = f"  {target['subject']}" if target["subject"] else ""
@@ -120,7 +120,7 @@ def _delivery_line(one: dict[str, Any]) -> str:
     return "  ".join(words) + problem + again
 
 
-def _client(context: typer.Context, url: str | None) -> NotificationsClient:
+def _open_client(context: typer.Context, url: str | None) -> NotificationsClient:
     from app.notifications.client import NotificationsClient
 
     return NotificationsClient(url_of(context, url), token=token())

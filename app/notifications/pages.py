@@ -19,7 +19,7 @@ from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.notifications.access import notifications_of
 from app.notifications.model import EventKind, Kind
-from app.notifications.schemas import Address, Label, Language, Subject, TargetBody, shown_address
+from app.notifications.schemas import Address, Label, Language, Subject, TargetBody, mask_address
 
 PAGE = "/ui/account/notifications"
 Several = Annotated[tuple[EventKind, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
@@ -45,7 +45,7 @@ class SwitchForm(BaseModel):
 
 def page(request: Request) -> Response:
     params = query(request, PageQuery)
-    return _page(request, subject=params.subject, note=params.note)
+    return _render_page(request, subject=params.subject, note=params.note)
 
 
 @with_form(TargetForm)
@@ -63,7 +63,7 @@ def add(request: Request, fields: TargetForm) -> Response:
     try:
         target = notifications_of(request).targets.add(user_of(request), body.new())
     except ModelmillError as error:
-        return _page(request, subject=fields.subject, error=error, given=fields)
+        return _render_page(request, subject=fields.subject, error=error, given=fields)
     if not target.secret:
         return see_other(f"{PAGE}?note=added")
     return render(request, "notifications/secret.html", area="account", target=target, back=PAGE)
@@ -91,7 +91,7 @@ def redeliver(request: Request) -> Response:
     return see_other(f"{PAGE}?note=again")
 
 
-def _page(
+def _render_page(
     request: Request,
     *,
     subject: str = "",
@@ -106,7 +106,7 @@ def _page(
         "notifications/notifications.html",
         area="account",
         targets=targets,
-        addresses={target.target_id: shown_address(target) for target in targets},
+        addresses={target.target_id: mask_address(target) for target in targets},
         names={target.target_id: target.label or target.kind.value for target in targets},
         deliveries=notifications.outbox.newest(user),
         kinds=[kind for kind in Kind if kind is not Kind.EMAIL or notifications.targets.has_mail],

@@ -28,7 +28,7 @@ def listener(url_of: Callable[[str], str]) -> EventListener:
     """
 
     def record(conn: Connection, event: Event) -> None:
-        ids = targets.interested(conn, event.owner, event.kind, event.subject)
+        ids = targets.list_interested(conn, event.owner, event.kind, event.subject)
         added = [target_id for target_id in ids if deliveries.add(conn, delivery_of(event, target_id, url_of))]
         if added:
             note_change(conn, CHANGED)

@@ -94,7 +94,7 @@ class DeliveryAnswer(BaseModel):
 
     @field_validator("body", mode="before")
     @classmethod
-    def _parsed(cls, value: Any) -> Any:
+    def _parse(cls, value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
 
 
@@ -102,7 +102,7 @@ class DeliveriesAnswer(BaseModel):
     deliveries: list[DeliveryAnswer]
 
 
-def shown_address(target: Target) -> str:
+def mask_address(target: Target) -> str:
     """A chat's address is a key to it: its last part stays hidden."""
     if target.kind is not Kind.CHAT:
         return target.address
@@ -110,16 +110,16 @@ def shown_address(target: Target) -> str:
 
 
 def target_answer(target: Target) -> TargetAnswer:
-    return TargetAnswer.model_validate(_fields(target))
+    return TargetAnswer.model_validate(_list_fields(target))
 
 
 def new_target_answer(target: Target) -> NewTargetAnswer:
-    return NewTargetAnswer.model_validate({**_fields(target), "secret": target.secret})
+    return NewTargetAnswer.model_validate({**_list_fields(target), "secret": target.secret})
 
 
 def delivery_answer(delivery: Delivery) -> DeliveryAnswer:
     return DeliveryAnswer.model_validate(vars(delivery))
 
 
-def _fields(target: Target) -> dict[str, Any]:
-    return {**vars(target), "address": shown_address(target), "events": [kind.value for kind in target.events]}
+def _list_fields(target: Target) -> dict[str, Any]:
+    return {**vars(target), "address": mask_address(target), "events": [kind.value for kind in target.events]}

@@ -21,7 +21,7 @@ def subject_line(kind: str, data: Mapping[str, Any], language: str) -> str:
         language: BCP 47 tag.
     """
     named = {"name": data.get("name") or data.get("subject", ""), "rule": data.get("rule", "")}
-    text = _sentence(kind, translations(language).gettext) % named
+    text = _write_sentence(kind, translations(language).gettext) % named
     return " ".join(text.split())
 
 
@@ -41,7 +41,7 @@ def message_text(kind: str, data: Mapping[str, Any], language: str) -> str:
     return "\n".join(lines)
 
 
-def _sentence(kind: str, _: Gettext) -> str:
+def _write_sentence(kind: str, _: Gettext) -> str:
     return {
         EventKind.JOB_COMPLETED: _("The job %(name)s has completed."),
         EventKind.JOB_FAILED: _("The job %(name)s has failed."),

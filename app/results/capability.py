@@ -18,12 +18,12 @@ class _Container(Protocol):
     def database(self) -> Database: ...
 
 
-def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
+def _make_collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
     from app.results.metrics import SinkCollector
 
     return [SinkCollector(container.database)]
 
 
 RESULTS = Capability(
-    "results", actors=("actors.results",), collectors=_collectors, tables=("app.results.store.tables",)
+    "results", actors=("actors.results",), collectors=_make_collectors, tables=("app.results.store.tables",)
 )

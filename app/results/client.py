@@ -21,7 +21,7 @@ class ResultsClient(ApiClient):
         Args:
             criteria: since, until, label, min_score, order, cursor, limit.
         """
-        return self._json("GET", f"{place}/rows", params=_given(criteria))
+        return self._json("GET", f"{place}/rows", params=_list_given(criteria))
 
     def all_rows(self, place: str, form: str, **criteria: Any) -> Iterator[bytes]:
         """Yields all matching rows as a file, piece by piece.
@@ -30,7 +30,7 @@ class ResultsClient(ApiClient):
             form: csv, jsonl, parquet.
             criteria: since, until, label, min_score.
         """
-        with self._answer("GET", f"{place}/rows.{form}", params=_given(criteria)) as answer:
+        with self._answer("GET", f"{place}/rows.{form}", params=_list_given(criteria)) as answer:
             yield from answer.iter_bytes()
 
     def rules(self, place: str) -> Record:
@@ -47,7 +47,7 @@ class ResultsClient(ApiClient):
         Args:
             criteria: rule, since, until, order, cursor, limit.
         """
-        return self._json("GET", f"{place}/rule-events", params=_given(criteria))
+        return self._json("GET", f"{place}/rule-events", params=_list_given(criteria))
 
     def sinks(self, place: str) -> list[Record]:
         """Returns the sinks, the oldest first."""
@@ -77,5 +77,5 @@ class ResultsClient(ApiClient):
         self._delete(f"{place}/sinks/{quote(sink_id, safe='')}")
 
 
-def _given(criteria: dict[str, Any]) -> dict[str, Any]:
+def _list_given(criteria: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in criteria.items() if value not in ("", None)}

@@ -61,18 +61,18 @@ class ExportForm:
 
 def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
     """Yields a line for each object; for a frame without objects, one line without a box."""
-    yield _csv_line(CSV_COLUMNS)
+    yield _write_csv_line(CSV_COLUMNS)
     for record in records:
         counts = " ".join(f"{name}={value:g}" for name, value in record.counts.items())
-        origin = ["" if value is None else value for value in _origin(record.row).values()]
+        origin = ["" if value is None else value for value in _describe_origin(record.row).values()]
         facts = (record.n_loop, record.at, record.row.get("pts", ""), bool(record.row.get("tracked")), counts)
         for one in record.objects:
             score = "" if one.score is None else one.score
             details = [json.dumps(rows, separators=(",", ":")) if rows else "" for rows in (one.keypoints, one.mask)]
             track_id = "" if one.track_id is None else one.track_id
-            yield _csv_line((*facts, one.label, score, *one.box, *origin, *details, track_id))
+            yield _write_csv_line((*facts, one.label, score, *one.box, *origin, *details, track_id))
         if not record.objects:
-            yield _csv_line((*facts, *[""] * 6, *origin, "", "", ""))
+            yield _write_csv_line((*facts, *[""] * 6, *origin, "", "", ""))
 
 
 def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
@@ -82,18 +82,20 @@ def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
 
 def parquet_pieces(records: Iterable[FrameRecord]) -> Iterator[bytes]:
     """Yields a row for each object, as in CSV, but with types and additional fields of services."""
-    schema, sink, remaining = _schema(), _Sink(), iter(records)
+    schema, sink, remaining = _build_schema(), _Sink(), iter(records)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         while frames := list(islice(remaining, GROUP)):
-            writer.write_table(pa.Table.from_pylist([row for frame in frames for row in _objects(frame)], schema))
+            writer.write_table(
+                pa.Table.from_pylist([row for frame in frames for row in _iterate_objects(frame)], schema)
+            )
             yield sink.taken()
     yield sink.taken()
 
 
-def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
+def _iterate_objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
     row = record.row
     facts = {
         "frame": record.n_loop,
@@ -101,7 +103,7 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
         "pts_s": _as(float, row.get("pts")),
         "tracked": bool(row.get("tracked")),
         "counts": [(name, float(value)) for name, value in record.counts.items()],
-        **_origin(row),
+        **_describe_origin(row),
         "sample": _as(str, row.get("sample")),
         "answered_by": _as(str, row.get("answered_by")),
         "is_hard": _as(bool, row.get("is_hard")),
@@ -117,7 +119,7 @@ def _objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
         yield facts
 
 
-def _origin(row: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_origin(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _as(kind, row.get(name)) for name, kind in ORIGIN.items()}
 
 
@@ -131,7 +133,7 @@ def _as(kind: type, value: object) -> Any:
 
 
 @cache
-def _schema() -> pa.Schema:
+def _build_schema() -> pa.Schema:
     import pyarrow as pa
 
     number, integer, text, flag = pa.float64(), pa.int64(), pa.string(), pa.bool_()
@@ -168,7 +170,7 @@ class _Sink(io.RawIOBase):
         return b"".join(pieces)
 
 
-def _csv_line(values: Iterable[object]) -> str:
+def _write_csv_line(values: Iterable[object]) -> str:
     return csv_text([values], line_end="\n")
 
 

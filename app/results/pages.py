@@ -86,14 +86,14 @@ class ResultPages:
 
     def sinks(self, request: Request) -> Response:
         producer = self.producer_of(request)
-        return _sinks_page(request, producer, _empty(request, producer))
+        return _render_sinks(request, producer, _make_empty_form(request, producer))
 
     def add_sink(self, request: Request, sent: dict[str, str]) -> Response:
         producer = self.producer_of(request)
-        empty = _empty(request, producer)
+        empty = _make_empty_form(request, producer)
         values = {name: sent.get(name, "").strip() for name in empty}
         if values["kind"] not in list(SinkKind) or values["content"] not in list(SinkContent):
-            return _sinks_page(request, producer, {**empty, "address": values["address"]}, status=422)
+            return _render_sinks(request, producer, {**empty, "address": values["address"]}, status=422)
         try:
             kind, content = SinkKind(values["kind"]), SinkContent(values["content"])
             made = results_of(request).sinks.add(producer, kind, content, values["address"], now=now())
@@ -101,16 +101,16 @@ class ResultPages:
             raise
         except ModelmillError as error:
             problem = " ".join(part for part in (error.message, error.hint) if part)
-            return _sinks_page(request, producer, values, {"address": problem}, status=error.status)
+            return _render_sinks(request, producer, values, {"address": problem}, status=error.status)
         if made.secret:
-            return _sinks_page(request, producer, empty, made=made)
+            return _render_sinks(request, producer, empty, made=made)
         return see_other(f"{producer.page}/sinks")
 
     def test_sink(self, request: Request, sent: dict[str, str]) -> Response:
         """Sends a test message, and shows the result."""
         producer, sink_id = self.producer_of(request), sent.get("sink_id", "")
         problem = results_of(request).sinks.test(producer, sink_id, now=now())
-        return _sinks_page(request, producer, _empty(request, producer), tested=(sink_id, problem))
+        return _render_sinks(request, producer, _make_empty_form(request, producer), tested=(sink_id, problem))
 
     def remove_sink(self, request: Request, sent: dict[str, str]) -> Response:
         producer = self.producer_of(request)
@@ -118,14 +118,14 @@ class ResultPages:
         return see_other(f"{producer.page}/sinks")
 
 
-def _empty(request: Request, producer: Producer) -> dict[str, str]:
+def _make_empty_form(request: Request, producer: Producer) -> dict[str, str]:
     """Returns the empty form: for events if there are rules that make some."""
     has_rules = bool(results_of(request).rules.get(producer).rule_set.rules)
     content = SinkContent.EVENTS if has_rules else SinkContent.ROWS
     return {"kind": SinkKind.HTTP.value, "content": content.value, "address": ""}
 
 
-def _sinks_page(
+def _render_sinks(
     request: Request,
     producer: Producer,
     values: Mapping[str, str],

@@ -65,11 +65,11 @@ def add_rule_commands(commands: typer.Typer, place_of: Callable[[str], str], cli
                 typer.echo("There are no events.")
             if follow:
                 cursor = newest[-1]["event_id"] if newest else 0
-                for events in followed_events(client, place, rule=rule, cursor=cursor):
+                for events in follow_events(client, place, rule=rule, cursor=cursor):
                     _print(events, as_json=as_json)
 
 
-def followed_events(client: ResultsClient, place: str, *, rule: str = "", cursor: int = 0) -> Iterator[list[Record]]:
+def follow_events(client: ResultsClient, place: str, *, rule: str = "", cursor: int = 0) -> Iterator[list[Record]]:
     """Without an end.
 
     Args:

@@ -75,7 +75,7 @@ class RulePages:
         kept = results_of(request).rules.get(producer).rule_set
         rule = next((one for one in kept.rules if one.name == criteria.edit), None)
         values = values_of(rule or Rule("", node=criteria.node, source=criteria.source))
-        return _page(request, producer, {**EMPTY_ZONE, **values}, criteria=criteria)
+        return _render_page(request, producer, {**EMPTY_ZONE, **values}, criteria=criteria)
 
     def save_zone(self, request: Request, sent: dict[str, str]) -> Response:
         values = {**EMPTY_ZONE, **{name: sent.get(name, "").strip() for name in EMPTY_ZONE}}
@@ -87,31 +87,31 @@ class RulePages:
             return rule_set.with_zone(body.zone()) if body else rule_set
 
         values = {**values_of(Rule("")), **values}
-        return self._changed(request, values, change, problems, "points")
+        return self._answer_changed(request, values, change, problems, "points")
 
     def save_rule(self, request: Request, sent: dict[str, str]) -> Response:
         values = {name: sent.get(name, "").strip() for name in values_of(Rule(""))}
-        body, problems = _read(RuleBody, _given(values))
+        body, problems = _read(RuleBody, _read_given(values))
 
         def change(rule_set: RuleSet) -> RuleSet:
             return rule_set.with_rule(body.rule()) if body else rule_set
 
-        return self._changed(request, {**EMPTY_ZONE, **values}, change, problems, "name")
+        return self._answer_changed(request, {**EMPTY_ZONE, **values}, change, problems, "name")
 
     def remove_zone(self, request: Request, sent: dict[str, str]) -> Response:
-        return self._removed(request, lambda rule_set: rule_set.without_zone(sent.get("name", "")))
+        return self._answer_removed(request, lambda rule_set: rule_set.without_zone(sent.get("name", "")))
 
     def remove_rule(self, request: Request, sent: dict[str, str]) -> Response:
-        return self._removed(request, lambda rule_set: rule_set.without_rule(sent.get("name", "")))
+        return self._answer_removed(request, lambda rule_set: rule_set.without_rule(sent.get("name", "")))
 
     def picture(self, request: Request) -> Response:
         jpeg = results_of(request).rules.picture(self.producer_of(request), int(request.path_params["event_id"]))
         return Response(jpeg, media_type="image/jpeg", headers=PICTURE_HEADERS)
 
-    def _removed(self, request: Request, change: Callable[[RuleSet], RuleSet]) -> Response:
-        return self._changed(request, {**EMPTY_ZONE, **values_of(Rule(""))}, change, {}, "")
+    def _answer_removed(self, request: Request, change: Callable[[RuleSet], RuleSet]) -> Response:
+        return self._answer_changed(request, {**EMPTY_ZONE, **values_of(Rule(""))}, change, {}, "")
 
-    def _changed(
+    def _answer_changed(
         self,
         request: Request,
         values: Mapping[str, str],
@@ -130,7 +130,7 @@ class RulePages:
             except ModelmillError as error:
                 problem = " ".join(part for part in (error.message, error.hint) if part)
                 problems, status = {field: problem}, error.status
-        return _page(request, producer, values, problems=problems, status=status)
+        return _render_page(request, producer, values, problems=problems, status=status)
 
 
 def values_of(rule: Rule) -> dict[str, str]:
@@ -146,7 +146,7 @@ def values_of(rule: Rule) -> dict[str, str]:
     }
 
 
-def _given(values: Mapping[str, str]) -> dict[str, Any]:
+def _read_given(values: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the form as a RuleBody takes them; a schedule without days is for each day."""
     days = [day for day in WEEK if values[day.value]]
     of_schedule: dict[str, Any] = {name: values[name] for name in (*TIMES, "timezone") if values[name]}
@@ -171,7 +171,7 @@ def _field_of(place: tuple[int | str, ...]) -> str:
     return names[1] if names[0] == "schedule" and len(names) > 1 else names[0]
 
 
-def _page(
+def _render_page(
     request: Request,
     producer: Producer,
     values: Mapping[str, str],
@@ -192,9 +192,9 @@ def _page(
         producer=producer,
         kept=kept.rule_set,
         problem=kept.problem,
-        size=_size(newest),
+        size=_find_size(newest),
         labels=sorted({label for record in newest for label in labels_in(record.row)}),
-        origins=_origins(newest, values),
+        origins=_list_origins(newest, values),
         places=sorted({record.origin for record in newest if any(record.origin)}),
         week=[day.value for day in WEEK],
         has_schedule=any(values[name] for name in (*WEEK, *TIMES)),
@@ -207,11 +207,11 @@ def _page(
     )
 
 
-def _size(newest: list[FrameRecord]) -> tuple[float, float]:
+def _find_size(newest: list[FrameRecord]) -> tuple[float, float]:
     return (size_of_row(newest[0].row) if newest else None) or USUAL_SIZE
 
 
-def _origins(newest: list[FrameRecord], values: Mapping[str, str]) -> dict[str, list[str]]:
+def _list_origins(newest: list[FrameRecord], values: Mapping[str, str]) -> dict[str, list[str]]:
     """The nodes and sources from which rules can choose; none where there is only one."""
     nodes, sources = ({record.origin[i] for record in newest} for i in (0, 1))
     return {

@@ -167,10 +167,10 @@ def rules_answer(rules: ProducerRules) -> RulesAnswer:
 
 
 def rule_events_answer(producer: Producer, page: RuleEventPage) -> RuleEventsAnswer:
-    return RuleEventsAnswer(events=[_event_answer(producer, event) for event in page.events], next_cursor=page.cursor)
+    return RuleEventsAnswer(events=[_describe_event(producer, event) for event in page.events], next_cursor=page.cursor)
 
 
-def _event_answer(producer: Producer, event: RuleEvent) -> RuleEventAnswer:
+def _describe_event(producer: Producer, event: RuleEvent) -> RuleEventAnswer:
     place = f"{producer.place}/rule-events/{event.event_id}"
     links = {"picture": f"{place}/picture"} if event.picture_at else {}
     links |= {"clip": f"{place}/clip"} if producer.is_recorded else {}

@@ -118,12 +118,12 @@ class SinksAnswer(BaseModel):
 
 
 def sink_answer(state: SinkState) -> SinkAnswer:
-    return SinkAnswer.model_validate(_facts(state))
+    return SinkAnswer.model_validate(_collect_facts(state))
 
 
 def new_sink_answer(sink: Sink) -> NewSinkAnswer:
-    return NewSinkAnswer.model_validate({**_facts(SinkState(sink, 0)), "secret": sink.secret})
+    return NewSinkAnswer.model_validate({**_collect_facts(SinkState(sink, 0)), "secret": sink.secret})
 
 
-def _facts(state: SinkState) -> dict[str, object]:
+def _collect_facts(state: SinkState) -> dict[str, object]:
     return {**vars(state.sink), "address": state.sink.shown_address, "backlog": state.backlog, "state": state.word}

@@ -55,14 +55,14 @@ def load_settings() -> Settings:
     try:
         return Settings(_secrets_dir=os.environ.get("MODELMILL_SECRETS_DIR"))
     except ValidationError as error:
-        problems = [_sentence(problem) for problem in error.errors() if problem["type"] != CONSEQUENCE]
+        problems = [_explain(problem) for problem in error.errors() if problem["type"] != CONSEQUENCE]
         raise BadInput("; ".join(problems), hint=HINT) from error
     except SettingsError as error:  # it names the field, and not the environment's variable
         name = str(error).partition('"')[2].partition('"')[0].upper()
         raise BadInput(f"MODELMILL_{name} is not valid JSON", hint=HINT) from error
 
 
-def _sentence(problem: ErrorDetails) -> str:
+def _explain(problem: ErrorDetails) -> str:
     """Begins with the name of the variable, unless several do not fit together."""
     variable = f"MODELMILL_{problem['loc'][0]}: ".upper() if problem["loc"] else ""
     return variable + problem["msg"].removeprefix("Value error, ")

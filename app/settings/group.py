@@ -25,11 +25,11 @@ class SettingsGroup(BaseSettings):
     )
 
 
-def _a_database_we_know(url: SecretStr) -> SecretStr:
+def _check_database(url: SecretStr) -> SecretStr:
     if url.get_secret_value() and not url.get_secret_value().startswith(DATABASES):
         raise ValueError(f"must begin with {' or '.join(DATABASES)}")
     return url
 
 
-DatabaseUrl = Annotated[SecretStr, AfterValidator(_a_database_we_know)]
+DatabaseUrl = Annotated[SecretStr, AfterValidator(_check_database)]
 """The URL of a supported database, or empty."""

@@ -44,8 +44,8 @@ class StoreSettings(HostSettings):
     """Use TLS for the S3 store."""
 
     @model_validator(mode="after")
-    def _no_two_databases_in_one(self) -> Self:
-        if self.queue_database == _database(self.redis_url):
+    def _check_databases_differ(self) -> Self:
+        if self.queue_database == _get_database(self.redis_url):
             raise ValueError("queue_database must be another one than redis_url names")
         return self
 
@@ -56,7 +56,7 @@ class StoreSettings(HostSettings):
 
     @property
     def queues(self) -> str:
-        records = _database(self.redis_url)
+        records = _get_database(self.redis_url)
         database = records + 1 if self.queue_database is None else self.queue_database
         return urlunsplit(urlsplit(self.redis_url)._replace(path=f"/{database}"))
 
@@ -65,7 +65,7 @@ class StoreSettings(HostSettings):
         return self.store_root or self.data_dir / "objects"
 
 
-def _database(url: str) -> int:
+def _get_database(url: str) -> int:
     return int(urlsplit(url).path.strip("/") or 0)
 
 

@@ -11,7 +11,7 @@ from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 from app.shares import schemas
 from app.shares.access import shares_of
 
@@ -31,7 +31,7 @@ OPERATIONS = Operations({**JOB_ID, "share_id": {"type": "string", "pattern": "^[
 def share_job(request: Request, body: schemas.NewShare) -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
     share, key = shares_of(request).add(job_id, user, days=body.days, label=body.label, now=now())
-    return json_answer(schemas.new_share_answer(share, shared_url(request, share.share_id, key)), 201)
+    return json_answer(schemas.new_share_answer(share, build_shared_url(request, share.share_id, key)), 201)
 
 
 @OPERATIONS.add("GET", SHARES, "List the links to a job", {200: schemas.SharesAnswer})
@@ -63,6 +63,6 @@ def get_shared_file(request: Request, params: schemas.KeyQuery) -> Response:
     return artifact_stream(request, artifact, name, jobs.read)
 
 
-def shared_url(request: Request, share_id: str, key: str) -> str:
+def build_shared_url(request: Request, share_id: str, key: str) -> str:
     """The link. Its key stands in the query, which no log has."""
-    return f"{reached_url(request)}/ui{SHARED}/{share_id}?key={key}"
+    return f"{find_reached_url(request)}/ui{SHARED}/{share_id}?key={key}"

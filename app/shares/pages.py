@@ -18,9 +18,9 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.shares.access import shares_of
-from app.shares.api import SHARED, shared_url
+from app.shares.api import SHARED, build_shared_url
 from app.shares.schemas import Days, KeyQuery, Label
-from app.shares.service import shared_files
+from app.shares.service import list_shared_files
 
 PAGE = "/ui/jobs/{job_id}/shares"
 
@@ -37,7 +37,7 @@ def shared(request: Request) -> Response:
         share, record = shares_of(request).open(request.path_params["share_id"], key, now=now())
     except ModelmillError as error:
         return render(request, "shares/gone.html", 404, error=error)
-    files = view_models.files(shared_files(record))
+    files = view_models.files(list_shared_files(record))
     response = render(request, "shares/shared.html", share=share, job=record, files=files, key=key)
     response.headers["Referrer-Policy"] = "no-referrer"
     response.headers["X-Robots-Tag"] = "noindex"
@@ -45,7 +45,7 @@ def shared(request: Request) -> Response:
 
 
 def shares(request: Request) -> Response:
-    return _page(request)
+    return _render_page(request)
 
 
 @with_form(ShareForm)
@@ -53,7 +53,7 @@ def add(request: Request, fields: ShareForm) -> Response:
     """Creates a link. The response is the only page that ever shows it."""
     job_id, user = request.path_params["job_id"], user_of(request)
     share, key = shares_of(request).add(job_id, user, days=fields.days, label=fields.label, now=now())
-    return _page(request, shared_url(request, share.share_id, key))
+    return _render_page(request, build_shared_url(request, share.share_id, key))
 
 
 def revoke(request: Request) -> Response:
@@ -62,7 +62,7 @@ def revoke(request: Request) -> Response:
     return see_other(f"/ui/jobs/{job_id}/shares?note=revoked")
 
 
-def _page(request: Request, url: str = "") -> Response:
+def _render_page(request: Request, url: str = "") -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
     return render(
         request,

@@ -86,7 +86,7 @@ class Shares:
         """
         with self.database.write() as conn:
             if not store.revoke(conn, owner, job_id, share_id, to_text(now)):
-                raise _not_found()
+                raise _make_not_found()
 
     def open(self, share_id: str, key: str, *, now: datetime) -> tuple[Share, JobRecord]:
         """Returns the share and its job for a holder of the link.
@@ -97,11 +97,11 @@ class Shares:
         with self.database.read() as conn:
             share = store.get(conn, share_id)
         if share is None or not share.opens_with(key, to_text(now)) or not self.enabled_of([share.owner]):
-            raise _not_found()
+            raise _make_not_found()
         try:
             record = self.conversion.jobs.get(share.job_id, share.owner)
         except NotFound:
-            raise _not_found() from None
+            raise _make_not_found() from None
         if share.last_used_at is None or now - from_text(share.last_used_at) > NOTED_EVERY:
             with self.database.write() as conn:
                 store.note_use(conn, share_id, to_text(now))
@@ -117,18 +117,18 @@ class Shares:
             ShareNotFound: The link is not valid, or this file is not shared.
         """
         _, record = self.open(share_id, key, now=now)
-        artifact = shared_files(record).get(name)
+        artifact = list_shared_files(record).get(name)
         if artifact is None:
-            raise _not_found()
+            raise _make_not_found()
         return artifact
 
 
-def shared_files(record: JobRecord) -> dict[str, Artifact]:
+def list_shared_files(record: JobRecord) -> dict[str, Artifact]:
     """Returns by name everything that the job has made, but none of its inputs."""
     return {name: artifact for name, artifact in sorted(record.artifacts.items()) if name not in NOT_SHARED}
 
 
-def _not_found() -> ShareNotFound:
+def _make_not_found() -> ShareNotFound:
     return ShareNotFound(
         "This link leads nowhere: it was mistyped, has expired or was revoked, or its job is gone.",
         hint="Ask the person who gave it to you for a new one.",

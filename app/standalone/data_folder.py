@@ -80,7 +80,7 @@ class Lock:
         except BlockingIOError as error:
             owner = os.pread(self._descriptor, 4096, 0)
             os.close(self._descriptor)
-            raise _taken(folder, owner) from error
+            raise _make_taken(folder, owner) from error
         self.write({"pid": self.pid})
 
     @classmethod
@@ -125,7 +125,7 @@ class Lock:
         os.close(self._descriptor)
 
 
-def _taken(folder: DataFolder, owner: bytes) -> CannotStart:
+def _make_taken(folder: DataFolder, owner: bytes) -> CannotStart:
     who = ""
     with contextlib.suppress(ValueError, KeyError):
         facts = json.loads(owner)

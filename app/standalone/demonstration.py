@@ -16,7 +16,7 @@ CONSOLE = Console()
 Say = Callable[[str], None]
 
 
-def shown_until_ended(demonstrate: Callable[[Say], Exit], *, is_once: bool) -> Exit:
+def run_until_ended(demonstrate: Callable[[Say], Exit], *, is_once: bool) -> Exit:
     """A demonstration with processes of its own, which ends with them, by itself or by SIGTERM or Ctrl-C.
 
     Args:

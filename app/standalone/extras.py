@@ -42,7 +42,7 @@ def _install(extra: str) -> bool:
         return False
     print(f"Installing {' and '.join(packages)} from PyPI …", flush=True)
     command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-    code = subprocess.run([*command, "--progress-bar=off", *_constraints(), *packages], check=False).returncode
+    code = subprocess.run([*command, "--progress-bar=off", *_list_constraints(), *packages], check=False).returncode
     if code:
         print(f"pip ended with exit code {code}; the reason is above. Nothing else was changed.")
     importlib.invalidate_caches()
@@ -61,7 +61,7 @@ def requirements(extra: str) -> Iterator[str]:
         return
 
 
-def _constraints() -> list[str]:
+def _list_constraints() -> list[str]:
     """Returns the versions that this checkout is tested with; an installed wheel does not have them."""
     paths = [PACKAGE.parent / name for name in LOCKS]
     return [f"--constraint={path}" for path in paths if path.is_file()]

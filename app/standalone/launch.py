@@ -73,8 +73,8 @@ class Launch:
             | {
                 "data": DataFolder(Path(data["data"]["root"]), Path(data["data"]["run"])),
                 "valkey": Valkey(**data["valkey"]),
-                "parts": tuple(_part(part) for part in data["parts"]),
-                "training": _part(data["training"]) if data["training"] else None,
+                "parts": tuple(_make_part(part) for part in data["parts"]),
+                "training": _make_part(data["training"]) if data["training"] else None,
                 "modules": tuple(data["modules"]),
                 "before": tuple(data["before"]),
                 "after": tuple(data["after"]),
@@ -182,7 +182,7 @@ def run(
         lock.release()
 
 
-def _part(data: dict[str, Any]) -> Part:
+def _make_part(data: dict[str, Any]) -> Part:
     call = Call(**data["call"]) if data["call"] else None
     return Part(**data | {"command": tuple(data["command"]), "call": call})
 
@@ -196,14 +196,14 @@ def _start(supervisor: Supervisor, parts: list[Part]) -> None:
 
 def _require_valkey(valkey: Valkey, supervisor: Supervisor) -> None:
     if not valkey.wait(VALKEY_S):
-        raise CannotStart(f"Valkey did not start. {_last_words(supervisor, 'valkey')}")
+        raise CannotStart(f"Valkey did not start. {_read_last_words(supervisor, 'valkey')}")
 
 
 def _wait_for_web(launch: Launch, supervisor: Supervisor) -> None:
     deadline = time.monotonic() + READY_S
     while not _is_healthy(launch.host, launch.port):
         if supervisor.watched[WEB].failures >= TOO_OFTEN or time.monotonic() > deadline:
-            raise CannotStart(f"the web did not start. {_last_words(supervisor, WEB)}")
+            raise CannotStart(f"the web did not start. {_read_last_words(supervisor, WEB)}")
         time.sleep(POLL_S)
 
 
@@ -219,6 +219,6 @@ def _is_healthy(host: str, port: int) -> bool:
         return False
 
 
-def _last_words(supervisor: Supervisor, name: str) -> str:
+def _read_last_words(supervisor: Supervisor, name: str) -> str:
     log = supervisor.watched[name].log
     return f"The end of {log}:\n{tail(log)}"

@@ -115,7 +115,7 @@ def _kill_all_below() -> None:
     """Kills and reaps every descendant: each pass kills what is visible, and orphans become children of this
     process."""
     while True:
-        for pid in _children(os.getpid()):
+        for pid in _list_children(os.getpid()):
             _kill_tree(pid)
         try:
             os.waitpid(-1, 0)
@@ -124,7 +124,7 @@ def _kill_all_below() -> None:
 
 
 def _kill_tree(pid: int) -> None:
-    below = _children(pid)
+    below = _list_children(pid)
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -133,7 +133,7 @@ def _kill_tree(pid: int) -> None:
         _kill_tree(child)
 
 
-def _children(pid: int) -> list[int]:
+def _list_children(pid: int) -> list[int]:
     """Returns the direct children of every thread of a process."""
     pids: list[int] = []
     try:

@@ -17,7 +17,7 @@ GRACE_S = 10.0
 
 
 @contextmanager
-def attached_nodes(parts: list[Part], folder: Path, notice: Notice) -> Iterator[None]:
+def run_attached_nodes(parts: list[Part], folder: Path, notice: Notice) -> Iterator[None]:
     """Runs agents for a running product within the block.
 
     Args:

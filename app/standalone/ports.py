@@ -14,14 +14,14 @@ NEARBY = 20
 
 def free_port(host: str = LOOPBACK) -> int:
     """Returns a port that was free a moment ago."""
-    with _bound(host, 0) as probe:
+    with _bind(host, 0) as probe:
         return int(probe.getsockname()[1])
 
 
 def next_free_port(host: str, port: int) -> int:
     """Returns this port, or the next free one, or any."""
     for candidate in range(port, min(port + NEARBY, 65536)) if port else ():
-        with suppress(OSError), _bound(host, candidate):
+        with suppress(OSError), _bind(host, candidate):
             return candidate
     return free_port(host)
 
@@ -33,12 +33,12 @@ def require_free(host: str, port: int) -> None:
         CannotStart: It cannot; the message is for the user.
     """
     try:
-        _bound(host, port).close()
+        _bind(host, port).close()
     except OSError as error:
         raise _in_the_way(error, host, port) from error
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     probe = socket.socket(family, kind, protocol)
     try:

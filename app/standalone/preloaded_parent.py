@@ -40,7 +40,7 @@ def main() -> NoReturn:
 
 def preload(modules: Sequence[str]) -> None:
     """Imports the modules, and calls `rehearse` in those that have it."""
-    with _without(UNUSED[1:] if any(name.startswith("OTEL_") for name in os.environ) else UNUSED):
+    with _hide_modules(UNUSED[1:] if any(name.startswith("OTEL_") for name in os.environ) else UNUSED):
         for module in modules:
             preloaded = importlib.import_module(module)
             getattr(preloaded, "rehearse", lambda: None)()
@@ -49,7 +49,7 @@ def preload(modules: Sequence[str]) -> None:
 
 
 @contextmanager
-def _without(modules: Sequence[str]) -> Iterator[None]:
+def _hide_modules(modules: Sequence[str]) -> Iterator[None]:
     """Makes imports of these modules fail as if they were not installed."""
     absent: Any = dict.fromkeys(modules)
     sys.modules.update(absent)
@@ -140,7 +140,7 @@ def run_to_end(call: Callable[[], int | None]) -> NoReturn:
     try:
         code = call() or 0
     except SystemExit as end:
-        code = _exit_code(end)
+        code = _compute_exit_code(end)
     except BaseException:  # noqa: BLE001  # the edge of the process: whatever it is goes to the part's log
         traceback.print_exc()
     finally:
@@ -157,7 +157,7 @@ def execute(command: list[str]) -> NoReturn:
         raise SystemExit(f"cannot run {command[0]}: {error.strerror}") from error
 
 
-def _exit_code(end: SystemExit) -> int:
+def _compute_exit_code(end: SystemExit) -> int:
     if end.code is None or isinstance(end.code, int):
         return end.code or 0
     print(end.code, file=sys.stderr)

@@ -44,11 +44,11 @@ def environment_of(part: Part, environment: Mapping[str, str], files: Mapping[st
     without, variables = OF_COMMAND, dict(environment)
     if part.role != "server":
         variables = {**files, **environment}
-        without |= {FILES} | (WORKER if part.role == "worker" else _sftp(variables))
+        without |= {FILES} | (WORKER if part.role == "worker" else _list_sftp_variables(variables))
     return {name: value for name, value in variables.items() if name not in without}
 
 
-def _sftp(variables: Mapping[str, str]) -> frozenset[str]:
+def _list_sftp_variables(variables: Mapping[str, str]) -> frozenset[str]:
     """Returns the variables of the SFTP server, which reads accounts: if there is no separate URL for it, it uses the
     common one."""
     return SFTP | OF_POSTGRES | {DATABASE} if variables.get(SFTP_DATABASE) else SFTP

@@ -31,15 +31,15 @@ class ProcessSpec:
         return [self.program, *self.arguments]
 
 
-def _actors(*queues: Queue, threads: int) -> ProcessSpec:
+def _make_actors(*queues: Queue, threads: int) -> ProcessSpec:
     arguments = ("actors", "--queues", *(queue.value for queue in queues))
     return ProcessSpec("dramatiq", (*arguments, "--processes", "1", "--threads", str(threads)), queues, threads)
 
 
 WEB = ProcessSpec("uvicorn", ("app.main:create_app", "--factory", "--no-server-header"))
 """Started with further arguments for its address and its end."""
-SCHEDULER = _actors(Queue.DONE, Queue.PERIODIC, threads=2)
-CONTROLLER = _actors(
+SCHEDULER = _make_actors(Queue.DONE, Queue.PERIODIC, threads=2)
+CONTROLLER = _make_actors(
     Queue.JOINT,
     Queue.NODES,
     Queue.JOINT_CALIBRATION,
@@ -50,9 +50,9 @@ CONTROLLER = _actors(
     Queue.EXCHANGE,
     threads=8,
 )
-TRAINING = _actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
+TRAINING = _make_actors(Queue.TRAINING, Queue.TRAINING_RESULTS, threads=2)
 """Only with a Ray cluster."""
-WORKERS = {stage: _actors(stage, threads=1) for stage in STAGES}
+WORKERS = {stage: _make_actors(stage, threads=1) for stage in STAGES}
 PULSE = ProcessSpec("periodiq", ("actors",))
 SFTP = ProcessSpec("modelmill", ("sftp",))
 """Only with the built-in SFTP server."""

@@ -31,7 +31,9 @@ def draw_clip(path: Path, *, has_walker: bool = False) -> None:
         stream = container.add_stream("mpeg4", rate=FPS)
         stream.width, stream.height, stream.pix_fmt, stream.bit_rate = WIDTH, HEIGHT, "yuv420p", 1_200_000
         for number in range(FRAMES):
-            frame = av.VideoFrame.from_ndarray(np.asarray(_picture(number / FRAMES, has_walker=has_walker)), "rgb24")
+            frame = av.VideoFrame.from_ndarray(
+                np.asarray(_draw_picture(number / FRAMES, has_walker=has_walker)), "rgb24"
+            )
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
 
@@ -47,29 +49,29 @@ def poses(share: float) -> list[tuple[float, float]]:
     ]
 
 
-def _picture(share: float, *, has_walker: bool) -> Image.Image:
+def _draw_picture(share: float, *, has_walker: bool) -> Image.Image:
     image = Image.new("RGB", (WIDTH, HEIGHT), WALL)
     pen = ImageDraw.Draw(image)
     pen.rectangle((0, HEIGHT * 2 // 3, WIDTH, HEIGHT), FLOOR)
     for number, ((x, y, radius), (yaw, pitch)) in enumerate(zip(HEADS, poses(share), strict=True)):
         sway = 8 * math.sin(2 * math.pi * (share + number / 4))
-        _head(pen, x + sway, y, radius, yaw, pitch, SHIRTS[number])
+        _draw_head(pen, x + sway, y, radius, yaw, pitch, SHIRTS[number])
     if has_walker:
         walker_x = share * (WIDTH + 2 * WALKER_RADIUS) - WALKER_RADIUS
-        _head(pen, walker_x, WALKER_Y, WALKER_RADIUS, WALKER_YAW_DEG, 0.0, WALKER_SHIRT)
+        _draw_head(pen, walker_x, WALKER_Y, WALKER_RADIUS, WALKER_YAW_DEG, 0.0, WALKER_SHIRT)
     return image
 
 
-def _head(
+def _draw_head(
     pen: ImageDraw.ImageDraw, x: float, y: float, radius: int, yaw: float, pitch: float, shirt: tuple[int, int, int]
 ) -> None:
     pen.rounded_rectangle((x - 1.4 * radius, y + 1.1 * radius, x + 1.4 * radius, HEIGHT), radius, shirt)
     pen.ellipse((x - radius, y - radius, x + radius, y + radius), SKIN)
     nose = x - REACH * radius * math.sin(math.radians(yaw)), y - REACH * radius * math.sin(math.radians(pitch))
     for side in (-1, 1):
-        _dot(pen, nose[0] + side * 0.3 * radius, nose[1] - 0.3 * radius, 0.08 * radius, EYES)
-    _dot(pen, *nose, 0.16 * radius, NOSE)
+        _draw_dot(pen, nose[0] + side * 0.3 * radius, nose[1] - 0.3 * radius, 0.08 * radius, EYES)
+    _draw_dot(pen, *nose, 0.16 * radius, NOSE)
 
 
-def _dot(pen: ImageDraw.ImageDraw, x: float, y: float, radius: float, colour: tuple[int, int, int]) -> None:
+def _draw_dot(pen: ImageDraw.ImageDraw, x: float, y: float, radius: float, colour: tuple[int, int, int]) -> None:
     pen.ellipse((x - radius, y - radius, x + radius, y + radius), colour)

@@ -89,7 +89,7 @@ def faces(width: int, height: int) -> bytes:
     x, y = np.meshgrid((np.arange(columns) + 0.5) / columns, (np.arange(rows) + 0.5) / rows)
     moments = graph.constant(np.stack([np.ones_like(x), x, y, x * x, y * y])[None])
     mask = graph.add("AveragePool", graph.like(SKIN, 127, 128, 0.25), kernel_shape=[CELL, CELL], strides=[CELL, CELL])
-    inner, outer = _odd(WIDEST * rows), _odd(WIDEST * rows) + 2
+    inner, outer = _make_odd(WIDEST * rows), _make_odd(WIDEST * rows) + 2
     sums = graph.window(graph.add("Mul", mask, moments), inner)
     share, *means = (graph.part(sums, number) for number in range(5))
     some = graph.add("Add", share, graph.constant(1e-6))
@@ -131,7 +131,7 @@ def head_poses() -> bytes:
     return graph.model([1, 3, SIDE, SIDE], {"pose": [1, 3]})
 
 
-def _odd(pixels: float) -> int:
+def _make_odd(pixels: float) -> int:
     return int(pixels) // 2 * 2 + 1
 
 

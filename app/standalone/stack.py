@@ -84,8 +84,8 @@ def launch_of(plan: Plan) -> Launch:
     port = plan.port or free_port(plan.host)
     require_free(plan.host, port)
     valkey = Valkey.at(free_port())
-    sftp_port = _sftp_port(plan)
-    environment, files = _environment(plan, port, sftp_port, valkey), secret_files()
+    sftp_port = _choose_sftp_port(plan)
+    environment, files = _build_environment(plan, port, sftp_port, valkey), secret_files()
     started = (valkey_part(valkey, plan.data.run), *parts(plan, port, sftp_port))
     return Launch(
         data=plan.data,
@@ -98,8 +98,8 @@ def launch_of(plan: Plan) -> Launch:
         modules=PRELOADED,
         parent=_environment_of_parent(environment),
         folder=ROOT,
-        before=tuple(_what_sftp_holds()),
-        training=None if load_settings().ray_address else _control(has_training=True),
+        before=tuple(_list_sftp_files()),
+        training=None if load_settings().ray_address else _make_control(has_training=True),
     )
 
 
@@ -107,35 +107,37 @@ def parts(plan: Plan, port: int, sftp_port: int | None) -> list[Part]:
     """Returns all parts but Valkey. Each does what the operator's command does, in a forked process."""
     serve = Call("app.cli.up.web_server:serve", {"host": plan.host, "port": port})
     workers = [
-        _actors(f"worker-{number}", [WORKERS[stage] for stage in STAGES if number < plan.workers[stage]], role="worker")
+        _make_actors(
+            f"worker-{number}", [WORKERS[stage] for stage in STAGES if number < plan.workers[stage]], role="worker"
+        )
         for number in range(max(plan.workers.values()))
     ]
     web = Part(WEB_PART, tuple(WEB.command), call=serve)
-    control = _control(has_training=bool(load_settings().ray_address))
-    return [web, control, *workers, *_sftp(plan, sftp_port)]
+    control = _make_control(has_training=bool(load_settings().ray_address))
+    return [web, control, *workers, *_make_sftp(plan, sftp_port)]
 
 
-def _control(*, has_training: bool) -> Part:
+def _make_control(*, has_training: bool) -> Part:
     """Returns the part that schedules."""
     processes = [SCHEDULER, CONTROLLER, *([TRAINING] if has_training else [])]
-    return _actors("control", processes, is_clock=True)
+    return _make_actors("control", processes, is_clock=True)
 
 
-def _actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:
+def _make_actors(name: str, processes: list[ProcessSpec], *, is_clock: bool = False, role: Role = "server") -> Part:
     """Returns one process instead of several. Each queue has a separate thread, so none waits for another."""
     queues = [queue.value for process in processes for queue in process.queues]
     call = Call("actors.forked:work", {"queues": queues, "is_clock": is_clock})
     return Part(name, tuple(processes[0].command), role=role, call=call)
 
 
-def _sftp(plan: Plan, port: int | None) -> list[Part]:
+def _make_sftp(plan: Plan, port: int | None) -> list[Part]:
     if port is None:
         return []
     where = {"host": load_settings().sftp_host or plan.host, "port": port, "idle_s": IDLE_S}
     return [Part("sftp", tuple(SFTP.command), role="sftp", call=Call("app.cli.up.sftp_server:serve", where))]
 
 
-def _environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -> dict[str, str]:
+def _build_environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -> dict[str, str]:
     return {
         **os.environ,
         "MODELMILL_DATA_DIR": str(plan.data.root),
@@ -144,7 +146,7 @@ def _environment(plan: Plan, port: int, sftp_port: int | None, valkey: Valkey) -
         "MODELMILL_HOST": plan.host,
         "MODELMILL_PORT": str(port),
         **({} if sftp_port is None else {"MODELMILL_SFTP_PORT": str(sftp_port)}),
-        **_secret_key(plan),
+        **_choose_secret_key(plan),
         # Ctrl-C ends everything without a grace.
         "MODELMILL_SHUTDOWN_GRACE_S": os.environ.get("MODELMILL_SHUTDOWN_GRACE_S") or "0",
         "MODELMILL_SANDBOX_IDLE_S": os.environ.get("MODELMILL_SANDBOX_IDLE_S") or str(IDLE_S),
@@ -159,7 +161,7 @@ def _environment_of_parent(environment: Mapping[str, str]) -> dict[str, str]:
     return {**HEAP, **without_secrets(environment)}
 
 
-def _sftp_port(plan: Plan) -> int | None:
+def _choose_sftp_port(plan: Plan) -> int | None:
     """Returns a port for SFTP, since the usual one may be in use, for instance by another installation; None leaves
     SFTPGo's as it is."""
     settings = load_settings()
@@ -168,13 +170,13 @@ def _sftp_port(plan: Plan) -> int | None:
     return next_free_port(settings.sftp_host or plan.host, settings.sftp_port)
 
 
-def _secret_key(plan: Plan) -> dict[str, str]:
+def _choose_secret_key(plan: Plan) -> dict[str, str]:
     """Returns the folder's own key, unless the settings have one (also in a file), which the parts then read
     themselves."""
     return {} if load_settings().has_lasting_key else {"MODELMILL_SECRET_KEY": lasting_key(plan.data.root)}
 
 
-def _what_sftp_holds() -> Iterator[str]:
+def _list_sftp_files() -> Iterator[str]:
     settings = load_settings()
     is_postgres = settings.database.startswith("postgresql://")
     if settings.sftp == "embedded" and is_postgres and not settings.sftp_database_url.get_secret_value():

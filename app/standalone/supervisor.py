@@ -171,14 +171,14 @@ class Supervisor:
         now = time.monotonic()
         for watched in self.watched.values():
             if watched.process is not None and not watched.process.is_running():
-                self._ended(watched, now)
+                self._handle_end(watched, now)
             if watched.process is None and now >= watched.due_at:
                 with contextlib.suppress(OSError):  # no memory or process available: try again after the pause
                     self._launch(watched)
         due = [watched.due_at - now for watched in self.watched.values() if watched.process is None]
         return max(0.01, min(due)) if due else None
 
-    def _ended(self, watched: Watched, now: float) -> None:
+    def _handle_end(self, watched: Watched, now: float) -> None:
         code = watched.process.returncode if watched.process else None
         has_settled = now - watched.started_at > SETTLED_S
         watched.process = None

@@ -36,14 +36,14 @@ def valkey_part(valkey: Valkey, run: Path) -> Part:
     folder = run / "valkey"
     folder.mkdir(exist_ok=True, mode=0o700)
     config = folder / "valkey.conf"
-    text = CONFIG.format(host=LOOPBACK, port=valkey.port, password=valkey.password, folder=_quoted(folder))
+    text = CONFIG.format(host=LOOPBACK, port=valkey.port, password=valkey.password, folder=_quote(folder))
     write_whole(config, text)
-    command = (_binary(), str(config))
+    command = (_find_binary(), str(config))
     call = Call("app.standalone.preloaded_parent:execute", {"command": list(command)})
     return Part("valkey", command, is_last=True, role="worker", call=call)
 
 
-def _binary() -> str:
+def _find_binary() -> str:
     try:
         return str(get_binary_path())
     except ValkeyServerError as error:
@@ -53,6 +53,6 @@ def _binary() -> str:
         ) from error
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -35,7 +35,7 @@ def create_sweep(request: Request, body: schemas.NewSweep) -> Response:
 @OPERATIONS.add("GET", SWEEPS, "List my sweeps, newest first", {200: schemas.SweepsAnswer}, query=schemas.SweepsQuery)
 def list_sweeps(request: Request, params: schemas.SweepsQuery) -> Response:
     page, cursor = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=params.limit)
-    listed = [schemas.listed_sweep(sweep, counts) for sweep, counts in page]
+    listed = [schemas.describe_sweep(sweep, counts) for sweep, counts in page]
     return json_answer(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))
 
 

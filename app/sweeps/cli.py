@@ -37,8 +37,8 @@ def start(
 ) -> None:
     """Upload the models and images of the file, and convert each model with each set of options."""
     document = _document(file)
-    with _client(context, url) as client:
-        models = [_uploaded(context, url, file.parent, each) for each in document["models"]]
+    with _open_client(context, url) as client:
+        models = [_upload(context, url, file.parent, each) for each in document["models"]]
         options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
         sweep = client.create(models, options, name=str(document.get("name", file.stem)), no_cache=no_cache)
     print_record(sweep, f"Sweep {sweep['sweep_id']} has started. Jobs: {len(sweep['rows'])}.", as_json=as_json)
@@ -47,9 +47,9 @@ def start(
 @commands.command("list")
 def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
     """List my sweeps, newest first."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         sweeps = client.sweeps()
-    print_lines(sweeps, _sweep_line, "There are no sweeps.", as_json=as_json)
+    print_lines(sweeps, _format_sweep, "There are no sweeps.", as_json=as_json)
 
 
 @commands.command()
@@ -62,28 +62,28 @@ def show(
 ) -> None:
     """Show the table of a sweep. * marks the jobs that no other job of the same model beats in both quality and
     size."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         if as_csv:
             typer.echo(client.table(sweep), nl=False)
             return
         view = client.sweep(sweep)
-    print_record(view, "\n".join(map(_line, view["rows"])), as_json=as_json)
+    print_record(view, "\n".join(map(_format_row, view["rows"])), as_json=as_json)
 
 
 @commands.command()
 def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
     """Cancel the jobs of a sweep, and submit no more."""
-    with _client(context, url) as client:
+    with _open_client(context, url) as client:
         view = client.cancel(sweep)
     print_record(view, f"{sweep} is cancelled.", as_json=as_json)
 
 
-def _sweep_line(sweep: dict[str, Any]) -> str:
+def _format_sweep(sweep: dict[str, Any]) -> str:
     counts = "  ".join(f"{number} {state.lower()}" for state, number in sorted(sweep["counts"].items()))
     return f"{sweep['sweep_id']}  {sweep['created_at']}  {sweep['name']}  {counts}"
 
 
-def _line(row: dict[str, Any]) -> str:
+def _format_row(row: dict[str, Any]) -> str:
     mark = "*" if row["is_best"] else " "
     snr = "-" if row["snr_db"] is None else f"{row['snr_db']:.1f} dB"
     size = "-" if row["size_bytes"] is None else f"{row['size_bytes']} bytes"
@@ -121,7 +121,7 @@ def _are_options(given: Any) -> bool:
     return isinstance(given, dict) and all(value is None or isinstance(value, dict) for value in given.values())
 
 
-def _uploaded(context: typer.Context, url: str | None, folder: Path, each: dict[str, Any]) -> dict[str, Any]:
+def _upload(context: typer.Context, url: str | None, folder: Path, each: dict[str, Any]) -> dict[str, Any]:
     from app.conversion.cli.conversion import bundled, packed, require_file
     from app.conversion.cli.service import client_of
 
@@ -133,7 +133,7 @@ def _uploaded(context: typer.Context, url: str | None, folder: Path, each: dict[
     return {"name": name, "model_key": keys["model_key"], "quant_key": keys["quant_key"], "options": options}
 
 
-def _client(context: typer.Context, url: str | None) -> SweepsClient:
+def _open_client(context: typer.Context, url: str | None) -> SweepsClient:
     from app.sweeps.client import SweepsClient
 
     return SweepsClient(url_of(context, url), token=token())

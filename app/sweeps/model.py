@@ -86,13 +86,13 @@ class RowAnswer:
     """Whether no other row of the same model is better in both quality and size."""
 
 
-def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merge_values(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the base with the values of the change, part by part."""
     whole = dict(base)
     for name, value in change.items():
         former = whole.get(name)
         is_part = isinstance(former, Mapping) and isinstance(value, Mapping)
-        whole[name] = merged(former, value) if is_part else value  # type: ignore[arg-type]  # both are mappings then
+        whole[name] = merge_values(former, value) if is_part else value  # type: ignore[arg-type]  # both are mappings then
     return whole
 
 

@@ -44,7 +44,7 @@ Method = Literal["minmax", "percentile", "entropy"]
 Scale = Literal["channel", "tensor"]
 
 
-def _several(given: Any) -> Any:
+def _to_list(given: Any) -> Any:
     return (given,) if isinstance(given, str) else given
 
 
@@ -55,9 +55,9 @@ class SweepListQuery(FilterForm):
 
 class SweepForm(BaseModel):
     name: Annotated[str, Field(max_length=200)] = ""
-    job: Annotated[tuple[str, ...], BeforeValidator(_several), Field(max_length=JOBS_SHOWN)] = ()
-    method: Annotated[tuple[Method, ...], BeforeValidator(_several)] = ()
-    scale: Annotated[tuple[Scale, ...], BeforeValidator(_several)] = ()
+    job: Annotated[tuple[str, ...], BeforeValidator(_to_list), Field(max_length=JOBS_SHOWN)] = ()
+    method: Annotated[tuple[Method, ...], BeforeValidator(_to_list)] = ()
+    scale: Annotated[tuple[Scale, ...], BeforeValidator(_to_list)] = ()
 
 
 def sweeps(request: Request) -> Response:
@@ -67,21 +67,23 @@ def sweeps(request: Request) -> Response:
 
 
 def new(request: Request) -> Response:
-    return _new(request, SweepForm(job=_named(request)[:JOBS_SHOWN], method=("minmax",), scale=("channel",)))
+    return _render_new(
+        request, SweepForm(job=_read_job_ids(request)[:JOBS_SHOWN], method=("minmax",), scale=("channel",))
+    )
 
 
 def job_table(request: Request) -> Response:
     """Renders the jobs that the URL names side by side, from any sweep or none."""
-    jobs = conversion_of(request).jobs.several(_named(request), user_of(request))
+    jobs = conversion_of(request).jobs.several(_read_job_ids(request), user_of(request))
     rows = rows_of(jobs)
-    context: dict[str, Any] = {"rows": rows, "pareto": _pareto(rows), "rule_db": SNR_DB_MIN}
+    context: dict[str, Any] = {"rows": rows, "pareto": _plot_pareto(rows), "rule_db": SNR_DB_MIN}
     context |= {"differences": differences(jobs)}
     ids = urlencode({"job": [job.job_id for job in jobs]}, doseq=True)
     return render(request, "sweeps/jobs.html", area="jobs", ids=ids, **context)
 
 
 def job_table_csv(request: Request) -> Response:
-    jobs = conversion_of(request).jobs.several(_named(request), user_of(request))
+    jobs = conversion_of(request).jobs.several(_read_job_ids(request), user_of(request))
     return csv_answer(table_of(rows_of(jobs)), "jobs.csv")
 
 
@@ -90,13 +92,13 @@ def create(request: Request, fields: SweepForm) -> Response:
     try:
         view = _create(request, fields)
     except ModelmillError as error:
-        return _new(request, fields, error)
+        return _render_new(request, fields, error)
     return see_other(f"{PAGE}/{view}")
 
 
 def sweep(request: Request) -> Response:
     view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
-    context: dict[str, Any] = {"view": view, "pareto": _pareto(view.rows), "rule_db": SNR_DB_MIN}
+    context: dict[str, Any] = {"view": view, "pareto": _plot_pareto(view.rows), "rule_db": SNR_DB_MIN}
     return render(request, "sweeps/sweep.html", area="sweeps", **context)
 
 
@@ -117,12 +119,12 @@ def delete(request: Request) -> Response:
     return see_other(f"{PAGE}?note=deleted")
 
 
-def _named(request: Request) -> tuple[str, ...]:
+def _read_job_ids(request: Request) -> tuple[str, ...]:
     """Returns the ids of the jobs that the URL names."""
     return tuple(request.query_params.getlist("job"))[:PAGE_JOBS]
 
 
-def _pareto(rows: Sequence[RowAnswer]) -> ParetoView:
+def _plot_pareto(rows: Sequence[RowAnswer]) -> ParetoView:
     """Returns the plots. With several models no front is drawn, since their quality cannot be compared."""
     best = frozenset(row.position for row in rows if row.is_best)
     candidates = [
@@ -139,12 +141,12 @@ def _pareto(rows: Sequence[RowAnswer]) -> ParetoView:
     return view_of(candidates, SNR_DB_MIN, front=best if len(models) > 1 else None)
 
 
-def _new(request: Request, given: SweepForm, error: ModelmillError | None = None) -> Response:
-    jobs = _bases(request)
+def _render_new(request: Request, given: SweepForm, error: ModelmillError | None = None) -> Response:
+    jobs = _list_bases(request)
     return render(request, "sweeps/new.html", area="sweeps", jobs=jobs, given=given, error=error)
 
 
-def _bases(request: Request) -> list[JobRecord]:
+def _list_bases(request: Request) -> list[JobRecord]:
     """Returns jobs whose model and samples a sweep can use: those of the host toolchain, whose options the form
     knows."""
     job_filter = JobFilter(toolchain=ToolchainName.HOST.value)

@@ -88,7 +88,7 @@ def sweep_answer(view: SweepView) -> SweepAnswer:
     return answer_of(SweepAnswer, view.sweep, view)
 
 
-def listed_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
+def describe_sweep(sweep: Sweep, counts: dict[str, int]) -> ListedSweep:
     return answer_of(ListedSweep, sweep, counts=counts)
 
 

@@ -22,7 +22,7 @@ from app.kit.errors import BadInput, ModelmillError, NotFound
 from app.kit.sql import Database
 from app.sweeps import store
 from app.sweeps.errors import SweepNotFound, SweepTooLarge, TooManySweeps
-from app.sweeps.model import BEFORE_VARIANT, ORIGIN, Entry, EntryState, RowAnswer, Sweep, best_of, merged
+from app.sweeps.model import BEFORE_VARIANT, ORIGIN, Entry, EntryState, RowAnswer, Sweep, best_of, merge_values
 
 MOST_JOBS = 200
 MOST_SWEEPS = 500
@@ -96,7 +96,7 @@ class Sweeps:
                 model.model_key,
                 model.quant_key,
                 variant.name,
-                self._options(model, variant).model_dump(mode="json"),
+                self._build_options(model, variant).model_dump(mode="json"),
             )
             for position, (model, variant) in enumerate(pairs)
         ]
@@ -178,7 +178,7 @@ class Sweeps:
         """
         with self.database.write() as conn:
             if not store.delete(conn, owner, sweep_id):
-                raise _not_found(sweep_id)
+                raise _make_not_found(sweep_id)
 
     def submit_pending(self) -> int:
         """Submits pending entries as far as there is room. Can be repeated safely.
@@ -232,9 +232,9 @@ class Sweeps:
         with self.database.write() as conn:
             return store.change(conn, entry, state, problem=problem)
 
-    def _options(self, model: BatchModel, variant: Variant) -> Options:
+    def _build_options(self, model: BatchModel, variant: Variant) -> Options:
         try:
-            options = Options.model_validate(merged(model.options, variant.options))
+            options = Options.model_validate(merge_values(model.options, variant.options))
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
@@ -249,7 +249,7 @@ class Sweeps:
         with self.database.read() as conn:
             sweep = store.get(conn, owner, sweep_id)
             if sweep is None:
-                raise _not_found(sweep_id)
+                raise _make_not_found(sweep_id)
             return sweep, store.entries_of(conn, sweep_id)
 
 
@@ -295,5 +295,5 @@ def _row_of(entry: Entry, record: JobRecord | None) -> RowAnswer:
     return RowAnswer(entry.position, entry.job_id, entry.model_name, entry.variant, **values, is_best=False)
 
 
-def _not_found(sweep_id: str) -> SweepNotFound:
+def _make_not_found(sweep_id: str) -> SweepNotFound:
     return SweepNotFound(f"There is no sweep {sweep_id[:64]}.", hint="GET /sweeps lists yours.")

@@ -14,7 +14,7 @@ from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import CSV, json_answer, text_file
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.operations import Operations
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.training import cluster_schemas, responses, schemas
 from app.training.access import training_of
 from app.training.responses import TASKS
@@ -55,13 +55,13 @@ OPERATIONS = Operations()
 )
 async def create_task(request: Request) -> Response:
     hint = "Put data into files and name their paths."
-    body, caller = await whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), caller_of(request)
+    body, caller = await read_whole_body(request, MAX_SPEC_BYTES, "A task", hint=hint), caller_of(request)
     tasks, user, key = training_of(request).tasks, caller.user, request.headers.get(HEADER)
     task, is_new = await run_in_threadpool(
         tasks.submit, user, body, idempotency_key=key, now=now(), is_admin=caller.is_admin
     )
     view = await run_in_threadpool(tasks.get, user, task.task_id)
-    return json_answer(responses.whole(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
+    return json_answer(responses.describe_task(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
 
 
 @OPERATIONS.add(
@@ -74,7 +74,7 @@ async def create_task(request: Request) -> Response:
     sent_headers={HEADER: SCHEMA},
 )
 def submit_again(request: Request, body: schemas.TaskAgain) -> Response:
-    caller, task_id, training = caller_of(request), _task_id(request), training_of(request)
+    caller, task_id, training = caller_of(request), _read_task_id(request), training_of(request)
     user = caller.user
     text = training.resubmission.text(user, task_id, body.set, body.resume)
     task, is_new = training.tasks.submit(
@@ -82,7 +82,9 @@ def submit_again(request: Request, body: schemas.TaskAgain) -> Response:
     )
     changes = differences([training.resubmission.spec(user, task_id), read_spec(text.encode())[0]])
     place = {"Location": f"{TASKS}/{task.task_id}"}
-    return json_answer(responses.again(training.tasks.get(user, task.task_id), changes), 201 if is_new else 200, place)
+    return json_answer(
+        responses.describe_resubmission(training.tasks.get(user, task.task_id), changes), 201 if is_new else 200, place
+    )
 
 
 @OPERATIONS.add(
@@ -101,7 +103,7 @@ def list_tasks(request: Request, params: schemas.TaskQuery) -> Response:
         until=to_text(params.until) if params.until else None,
         text=params.q,
     )
-    tasks, owner = training_of(request).tasks, _owner(request, params.user)
+    tasks, owner = training_of(request).tasks, _choose_owner(request, params.user)
     views, cursor = tasks.page(owner, filters, cursor=params.cursor, limit=params.limit)
     return json_answer(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
 
@@ -113,7 +115,9 @@ def list_tasks(request: Request, params: schemas.TaskQuery) -> Response:
     {200: schemas.TaskAnswer},
 )
 def get_task(request: Request) -> Response:
-    return json_answer(responses.whole(training_of(request).tasks.get(user_of(request), _task_id(request))))
+    return json_answer(
+        responses.describe_task(training_of(request).tasks.get(user_of(request), _read_task_id(request)))
+    )
 
 
 @OPERATIONS.add(
@@ -125,8 +129,8 @@ def get_task(request: Request) -> Response:
 )
 def cancel_task(request: Request) -> Response:
     tasks, caller = training_of(request).tasks, caller_of(request)
-    task = tasks.changes.cancel(caller.user, _task_id(request), now=now(), is_admin=caller.is_admin)
-    return json_answer(responses.whole(tasks.get(task.user, task.task_id)), 202)
+    task = tasks.changes.cancel(caller.user, _read_task_id(request), now=now(), is_admin=caller.is_admin)
+    return json_answer(responses.describe_task(tasks.get(task.user, task.task_id)), 202)
 
 
 @OPERATIONS.add(
@@ -138,9 +142,9 @@ def cancel_task(request: Request) -> Response:
     body=schemas.TaskChange,
 )
 def change_task(request: Request, body: schemas.TaskChange) -> Response:
-    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
+    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _read_task_id(request)
     task = tasks.changes.set_priority(caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin)
-    return json_answer(responses.whole(tasks.get(task.user, task_id)))
+    return json_answer(responses.describe_task(tasks.get(task.user, task_id)))
 
 
 @OPERATIONS.add(
@@ -151,9 +155,9 @@ def change_task(request: Request, body: schemas.TaskChange) -> Response:
     more_errors=(409,),
 )
 def release_task(request: Request) -> Response:
-    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _task_id(request)
+    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _read_task_id(request)
     task = tasks.changes.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
-    return json_answer(responses.whole(tasks.get(task.user, task_id)))
+    return json_answer(responses.describe_task(tasks.get(task.user, task_id)))
 
 
 @OPERATIONS.add(
@@ -165,7 +169,7 @@ def release_task(request: Request) -> Response:
 )
 def task_stacks(request: Request) -> Response:
     training, caller = training_of(request), caller_of(request)
-    stacks = responses.stacks(training.stacks(caller.user, _task_id(request), is_admin=caller.is_admin))
+    stacks = responses.stacks(training.stacks(caller.user, _read_task_id(request), is_admin=caller.is_admin))
     return json_answer(stacks, headers=NO_STORE)
 
 
@@ -181,7 +185,7 @@ def task_stacks(request: Request) -> Response:
 def task_logs(request: Request, params: schemas.LogQuery) -> Response:
     log = training_of(request).tasks.log(
         user_of(request),
-        _task_id(request),
+        _read_task_id(request),
         attempt_no=params.attempt,
         tail=params.tail,
         lines=LineFilter(params.q, params.process),
@@ -204,7 +208,7 @@ def task_logs(request: Request, params: schemas.LogQuery) -> Response:
     {200: schemas.CheckpointsAnswer},
 )
 def task_checkpoints(request: Request) -> Response:
-    training, user, task_id = training_of(request), user_of(request), _task_id(request)
+    training, user, task_id = training_of(request), user_of(request), _read_task_id(request)
     view, told = training.tasks.get(user, task_id), training.tasks.checkpoints(user, task_id)
     ranking = ranking_of(view.task, [one.step for one in told], training.curves.read(view).curves)
     return json_answer(responses.checkpoints(told, ranking))
@@ -221,10 +225,10 @@ def task_checkpoints(request: Request) -> Response:
 def export_checkpoint(request: Request, body: schemas.NewExport) -> Response:
     caller, training = caller_of(request), training_of(request)
     task = training.exports.export(
-        caller.user, _task_id(request), body.checkpoint, to_onnx=body.onnx, now=now(), is_admin=caller.is_admin
+        caller.user, _read_task_id(request), body.checkpoint, to_onnx=body.onnx, now=now(), is_admin=caller.is_admin
     )
     view = training.tasks.get(caller.user, task.task_id)
-    return json_answer(responses.whole(view), 201, {"Location": f"{TASKS}/{task.task_id}"})
+    return json_answer(responses.describe_task(view), 201, {"Location": f"{TASKS}/{task.task_id}"})
 
 
 @OPERATIONS.add(
@@ -236,7 +240,7 @@ def export_checkpoint(request: Request, body: schemas.NewExport) -> Response:
 )
 def task_metrics(request: Request, params: schemas.MetricsQuery) -> Response:
     training = training_of(request)
-    curves = training.curves.read(training.tasks.get(user_of(request), _task_id(request)))
+    curves = training.curves.read(training.tasks.get(user_of(request), _read_task_id(request)))
     names = [name for name in params.name.split(",") if name]
     return json_answer(responses.metrics(curves, names, params.points), headers=NO_STORE)
 
@@ -249,7 +253,7 @@ def task_metrics(request: Request, params: schemas.MetricsQuery) -> Response:
 )
 def task_metrics_csv(request: Request) -> Response:
     training = training_of(request)
-    view = training.tasks.get(user_of(request), _task_id(request))
+    view = training.tasks.get(user_of(request), _read_task_id(request))
     return text_file(responses.metrics_csv(training.curves.read(view)), f"{view.task.task_id}-metrics.csv", CSV)
 
 
@@ -261,14 +265,14 @@ def task_metrics_csv(request: Request) -> Response:
     query=schemas.EventQuery,
 )
 def task_events(request: Request, params: schemas.EventQuery) -> Response:
-    events = training_of(request).tasks.events(user_of(request), _task_id(request), after=params.after)
+    events = training_of(request).tasks.events(user_of(request), _read_task_id(request), after=params.after)
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
 @OPERATIONS.add("GET", f"{TASKS}/{{task_id}}/spec", "Get the task as it was submitted", {200: (YAML,)})
 def task_spec(request: Request) -> Response:
     """Byte for byte as it was sent, whatever it was sent as: JSON is YAML, too."""
-    task = training_of(request).tasks.get(user_of(request), _task_id(request)).task
+    task = training_of(request).tasks.get(user_of(request), _read_task_id(request)).task
     return Response(task.spec_text.encode(), media_type=YAML)
 
 
@@ -283,7 +287,7 @@ def task_spec(request: Request) -> Response:
 def convert_result(request: Request, body: schemas.NewConversion) -> Response:
     conversion = training_of(request).results.convert(
         user_of(request),
-        _task_id(request),
+        _read_task_id(request),
         artifact=body.artifact,
         images=body.images,
         name=body.name,
@@ -304,7 +308,7 @@ def convert_result(request: Request, body: schemas.NewConversion) -> Response:
 def register_result(request: Request, body: schemas.NewTaskModel) -> Response:
     model = training_of(request).results.register(
         user_of(request),
-        _task_id(request),
+        _read_task_id(request),
         artifact=body.artifact,
         name=body.name,
         is_next=body.new_version,
@@ -328,7 +332,7 @@ def get_cluster(request: Request) -> Response:
     return json_answer(responses.cluster(views, caller.user, is_on=options.is_on, is_admin=caller.is_admin))
 
 
-def _owner(request: Request, user: str | None) -> str | None:
+def _choose_owner(request: Request, user: str | None) -> str | None:
     """Whose tasks are listed; None: everybody's. Raises Forbidden."""
     caller = caller_of(request)
     if user is None or user == caller.user:
@@ -338,6 +342,6 @@ def _owner(request: Request, user: str | None) -> str | None:
     return None if user == EVERYBODY else user
 
 
-def _task_id(request: Request) -> str:
+def _read_task_id(request: Request) -> str:
     task_id: str = request.path_params["task_id"]
     return task_id

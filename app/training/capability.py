@@ -26,7 +26,7 @@ class _Container(Protocol):
     def training(self) -> Training: ...
 
 
-def _web() -> WebPart:
+def _declare_web() -> WebPart:
     from app.training.api import OPERATIONS
     from app.training.environments_api import OPERATIONS as ENVIRONMENTS
     from app.training.pages import ROUTES
@@ -35,7 +35,7 @@ def _web() -> WebPart:
     return WebPart(operations=[*OPERATIONS, *SWEEPS, *ENVIRONMENTS], pages=ROUTES)
 
 
-def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
+def _make_collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
     from app.training.metrics.collector import TrainingCollector
     from app.training.service import ClusterPicture
 
@@ -57,10 +57,10 @@ def _administration_is_shown(features: frozenset[str], is_admin: bool) -> bool:
 
 TRAINING = Capability(
     "training",
-    web=_web,
+    web=_declare_web,
     commands=command_group("train", "app.training.cli"),
     actors=("actors.training",),
-    collectors=_collectors,
+    collectors=_make_collectors,
     navigation=(
         NavigationEntry(Area.TRAINING, 10, "Tasks", "/ui/tasks", "tasks", condition=_tasks_are_shown),
         NavigationEntry(

@@ -10,7 +10,7 @@ from app.kit.clock import now
 from app.kit.web.auth import caller_of, only_for_administrators, user_of
 from app.kit.web.http import answer_of, json_answer
 from app.kit.web.operations import Operations
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.training import schemas
 from app.training.access import training_of
 from app.training.api import SPEC
@@ -31,7 +31,9 @@ _require_admin = only_for_administrators("Environments are written by administra
 def list_environments(request: Request) -> Response:
     is_admin = caller_of(request).is_admin
     seen = training_of(request).tasks.environments.seen_by(user_of(request), is_admin=is_admin)
-    return json_answer(schemas.EnvironmentsAnswer(environments=[_answer(one, is_admin=is_admin) for one in seen]))
+    return json_answer(
+        schemas.EnvironmentsAnswer(environments=[_describe_environment(one, is_admin=is_admin) for one in seen])
+    )
 
 
 @OPERATIONS.add(
@@ -44,10 +46,10 @@ def list_environments(request: Request) -> Response:
 )
 async def put_environment(request: Request) -> Response:
     _require_admin(request)
-    body, environments = await whole_body(request, MAX_SPEC_BYTES, "An environment"), training_of(request).tasks
+    body, environments = await read_whole_body(request, MAX_SPEC_BYTES, "An environment"), training_of(request).tasks
     name = request.path_params["environment"]
     made = await run_in_threadpool(environments.environments.put, name, body, by=user_of(request), now=now())
-    return json_answer(_answer(made, is_admin=True))
+    return json_answer(_describe_environment(made, is_admin=True))
 
 
 @OPERATIONS.add(
@@ -63,7 +65,7 @@ def delete_environment(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _answer(environment: Environment, *, is_admin: bool) -> schemas.EnvironmentAnswer:
+def _describe_environment(environment: Environment, *, is_admin: bool) -> schemas.EnvironmentAnswer:
     return answer_of(
         schemas.EnvironmentAnswer,
         environment.spec,

@@ -16,7 +16,7 @@ from app.kit.web.http import answer_of
 from app.training import cluster_schemas, schemas, sweep_schemas
 from app.training.model import Attempt, Conversion, TaskEvent
 from app.training.model.checkpoint_order import CheckpointRanking
-from app.training.model.learning_curve import Curve, best_of, thinned_places
+from app.training.model.learning_curve import Curve, best_of, thin_places
 from app.training.service import AttemptFolder, Checkpoint, ClusterView, Holder, SweepView, TaskCurves, TaskView
 from app.training.service.dashboards import ProcessStack
 from app.training.service.results import RegisteredModel
@@ -26,46 +26,46 @@ TASKS, SWEEPS = "/api/v2/tasks", "/api/v2/task-sweeps"
 
 
 def summary(view: TaskView) -> schemas.TaskSummary:
-    return answer_of(schemas.TaskSummary, view.task, view, **_written(view))
+    return answer_of(schemas.TaskSummary, view.task, view, **_write_view(view))
 
 
-def _written(view: TaskView) -> dict[str, Any]:
+def _write_view(view: TaskView) -> dict[str, Any]:
     """What the task does not have in this form."""
     task = view.task
     return {
         "demand": answer_of(schemas.DemandAnswer, task.demand, resources=dict(task.demand.resources)),
-        "releasable_from": _text(task.releasable_from),
-        "latest_attempt": _attempt(view, view.attempts[-1]) if view.attempts else None,
+        "releasable_from": _format_moment(task.releasable_from),
+        "latest_attempt": _describe_attempt(view, view.attempts[-1]) if view.attempts else None,
     }
 
 
-def whole(view: TaskView) -> schemas.TaskAnswer:
+def describe_task(view: TaskView) -> schemas.TaskAnswer:
     task = view.task
     folder = view.folders.get(task.latest_attempt_no)
     return answer_of(
         schemas.TaskAnswer,
         task,
         view,
-        **_written(view),
+        **_write_view(view),
         jobspec=task.spec_text,
         position=None if view.ahead is None else view.ahead + 1,
-        attempts=[_attempt(view, attempt) for attempt in view.attempts],
+        attempts=[_describe_attempt(view, attempt) for attempt in view.attempts],
         artifacts=[
             schemas.ArtifactAnswer(path=path, file=f"{folder.path}/{path}" if folder else path)
             for path in view.artifacts
         ],
         conversions=[conversion(item) for item in view.conversions],
-        checkpoints=_folder(view.checkpoints),
-        links=_links(task.task_id),
+        checkpoints=_describe_folder(view.checkpoints),
+        links=_build_links(task.task_id),
     )
 
 
-def again(view: TaskView, changes: Sequence[Difference]) -> schemas.TaskAgainAnswer:
+def describe_resubmission(view: TaskView, changes: Sequence[Difference]) -> schemas.TaskAgainAnswer:
     """changes: between the task that it was made of and this one."""
-    return schemas.TaskAgainAnswer(**dict(whole(view)), changes=_changes(changes))
+    return schemas.TaskAgainAnswer(**dict(describe_task(view)), changes=_describe_changes(changes))
 
 
-def _changes(changes: Sequence[Difference]) -> list[schemas.ChangeAnswer]:
+def _describe_changes(changes: Sequence[Difference]) -> list[schemas.ChangeAnswer]:
     return [schemas.ChangeAnswer(field=one.field, before=one.values[0], after=one.values[1]) for one in changes]
 
 
@@ -109,9 +109,9 @@ def sweep(view: SweepView) -> sweep_schemas.SweepAnswer:
     )
 
 
-def sweep_again(view: SweepView, changes: Sequence[Difference]) -> sweep_schemas.SweepAgainAnswer:
+def describe_sweep_again(view: SweepView, changes: Sequence[Difference]) -> sweep_schemas.SweepAgainAnswer:
     """changes: between the sweep that it was made of and this one."""
-    return sweep_schemas.SweepAgainAnswer(**dict(sweep(view)), changes=_changes(changes))
+    return sweep_schemas.SweepAgainAnswer(**dict(sweep(view)), changes=_describe_changes(changes))
 
 
 def metrics(curves: TaskCurves, names: Sequence[str], most_points: int) -> schemas.MetricsAnswer:
@@ -123,7 +123,7 @@ def metrics(curves: TaskCurves, names: Sequence[str], most_points: int) -> schem
         unreadable=curves.unreadable_count,
         is_cut=curves.is_cut,
         summary=dict(curves.summary),
-        series=[_series(name, curve, most_points) for name, curve in chosen.items()],
+        series=[_describe_series(name, curve, most_points) for name, curve in chosen.items()],
     )
 
 
@@ -139,9 +139,9 @@ def metrics_csv(curves: TaskCurves) -> str:
     return out.getvalue()
 
 
-def _series(name: str, curve: Curve, most_points: int) -> schemas.SeriesAnswer:
+def _describe_series(name: str, curve: Curve, most_points: int) -> schemas.SeriesAnswer:
     best = best_of(name, curve)
-    places = thinned_places(curve.values, most_points)
+    places = thin_places(curve.values, most_points)
     return answer_of(
         schemas.SeriesAnswer,
         name=name,
@@ -166,11 +166,15 @@ def cluster(
         views: By name, the default cluster first; None: the scheduler has not looked yet. Empty if training is off.
         is_on: training is configured.
     """
-    default, *further = [_cluster(name, view, user, is_admin=is_admin) for name, view in (views or {"": None}).items()]
+    default, *further = [
+        _describe_cluster(name, view, user, is_admin=is_admin) for name, view in (views or {"": None}).items()
+    ]
     return cluster_schemas.ClusterAnswer(**dict(default), is_on=is_on, further=further)
 
 
-def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) -> cluster_schemas.OneClusterAnswer:
+def _describe_cluster(
+    name: str, view: ClusterView | None, user: str, *, is_admin: bool
+) -> cluster_schemas.OneClusterAnswer:
     if view is None:
         return cluster_schemas.OneClusterAnswer(
             name=name, seen_at=None, unreachable_since=None, problem="", nodes=[], holders=[], queued=0, first=None
@@ -182,7 +186,7 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
         view,
         name=name,
         nodes=[{**vars(node), "use": view.use.get(node.node_id)} for node in view.nodes],
-        holders=[_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
+        holders=[_describe_holder(held, is_own=is_admin or held.user == user) for held in view.holders],
         first=answer_of(
             cluster_schemas.FirstInLineAnswer, first, **({} if is_first_own else {"task_id": None, "after_task": None})
         )
@@ -191,29 +195,31 @@ def _cluster(name: str, view: ClusterView | None, user: str, *, is_admin: bool) 
     )
 
 
-def _holder(held: Holder, *, is_own: bool) -> cluster_schemas.HolderAnswer:
+def _describe_holder(held: Holder, *, is_own: bool) -> cluster_schemas.HolderAnswer:
     hidden = {} if is_own else {"task_id": None, "state": None}
     return answer_of(cluster_schemas.HolderAnswer, held, **hidden)
 
 
-def _attempt(view: TaskView, attempt: Attempt) -> schemas.AttemptAnswer:
+def _describe_attempt(view: TaskView, attempt: Attempt) -> schemas.AttemptAnswer:
     return answer_of(
         schemas.AttemptAnswer,
         attempt,
         ray_submission_id=attempt.submission_id,
         start_time=attempt.started_at,
         end_time=attempt.ended_at,
-        folder=_folder(view.folders.get(attempt.attempt_no)),
+        folder=_describe_folder(view.folders.get(attempt.attempt_no)),
     )
 
 
-def _folder(folder: AttemptFolder | None) -> schemas.FolderAnswer | None:
+def _describe_folder(folder: AttemptFolder | None) -> schemas.FolderAnswer | None:
     if folder is None:
         return None
-    return answer_of(schemas.FolderAnswer, folder, trash_at=_text(folder.trash_at), purge_at=_text(folder.purge_at))
+    return answer_of(
+        schemas.FolderAnswer, folder, trash_at=_format_moment(folder.trash_at), purge_at=_format_moment(folder.purge_at)
+    )
 
 
-def _links(task_id: str) -> schemas.LinksAnswer:
+def _build_links(task_id: str) -> schemas.LinksAnswer:
     place, page = f"{TASKS}/{task_id}", f"/ui/tasks/{task_id}"
     return schemas.LinksAnswer(
         task=place,
@@ -231,5 +237,5 @@ def _links(task_id: str) -> schemas.LinksAnswer:
     )
 
 
-def _text(moment: datetime | None) -> str | None:
+def _format_moment(moment: datetime | None) -> str | None:
     return to_text(moment) if moment else None

@@ -10,7 +10,7 @@ from app.kit.clock import now
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.training import responses, sweep_schemas
 from app.training.access import training_of
 from app.training.api import SPEC
@@ -28,7 +28,7 @@ OPERATIONS = Operations()
     body=SPEC,
 )
 async def create_task_sweep(request: Request) -> Response:
-    body, caller = await whole_body(request, MAX_SPEC_BYTES, "A sweep"), caller_of(request)
+    body, caller = await read_whole_body(request, MAX_SPEC_BYTES, "A sweep"), caller_of(request)
     view = await run_in_threadpool(
         training_of(request).sweeps.submit, caller.user, body, now=now(), is_admin=caller.is_admin
     )
@@ -45,8 +45,8 @@ async def create_task_sweep(request: Request) -> Response:
 )
 def submit_task_sweep_again(request: Request, body: sweep_schemas.SweepAgain) -> Response:
     caller, sweeps = caller_of(request), training_of(request).sweeps
-    view, changes = sweeps.resubmit(caller.user, _sweep_id(request), body.set, now=now(), is_admin=caller.is_admin)
-    return json_answer(responses.sweep_again(view, changes), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
+    view, changes = sweeps.resubmit(caller.user, _read_sweep_id(request), body.set, now=now(), is_admin=caller.is_admin)
+    return json_answer(responses.describe_sweep_again(view, changes), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
 
 
 @OPERATIONS.add("GET", SWEEPS, "List the last sweeps of tasks, newest first", {200: sweep_schemas.SweepsAnswer})
@@ -62,7 +62,7 @@ def list_task_sweeps(request: Request) -> Response:
     {200: sweep_schemas.SweepAnswer},
 )
 def get_task_sweep(request: Request) -> Response:
-    return json_answer(responses.sweep(training_of(request).sweeps.view(user_of(request), _sweep_id(request))))
+    return json_answer(responses.sweep(training_of(request).sweeps.view(user_of(request), _read_sweep_id(request))))
 
 
 @OPERATIONS.add(
@@ -72,10 +72,10 @@ def get_task_sweep(request: Request) -> Response:
     {202: sweep_schemas.SweepAnswer},
 )
 def cancel_task_sweep(request: Request) -> Response:
-    sweeps, sweep_id = training_of(request).sweeps, _sweep_id(request)
+    sweeps, sweep_id = training_of(request).sweeps, _read_sweep_id(request)
     return json_answer(responses.sweep(sweeps.cancel(user_of(request), sweep_id, now=now())), 202)
 
 
-def _sweep_id(request: Request) -> str:
+def _read_sweep_id(request: Request) -> str:
     sweep_id: str = request.path_params["task_sweep_id"]
     return sweep_id

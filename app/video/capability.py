@@ -20,7 +20,7 @@ class _Container(Protocol):
     def database(self) -> Database: ...
 
 
-def _web() -> WebPart:
+def _declare_web() -> WebPart:
     from app.video.api import OPERATIONS
     from app.video.compat.api import OPERATIONS as COMPATIBLE
     from app.video.compat.api import PATHS
@@ -30,7 +30,7 @@ def _web() -> WebPart:
     return WebPart(operations=[*OPERATIONS, *COMPATIBLE], pages=ROUTES, error_forms={PATHS: as_refusal})
 
 
-def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
+def _make_collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collector]:
     from app.video.metrics import VideoCollector
 
     return [VideoCollector(container.database)]
@@ -38,10 +38,10 @@ def _collectors(container: _Container, _: Callable[[], int]) -> Sequence[Collect
 
 VIDEO = Capability(
     "video",
-    web=_web,
+    web=_declare_web,
     commands=command_group("video", "app.video.cli"),
     actors=("actors.video",),
-    collectors=_collectors,
+    collectors=_make_collectors,
     navigation=(
         NavigationEntry(Area.EDGE, 20, "Video", "/ui/video", "video", is_searched=True),
         NavigationEntry(Area.EDGE, 60, "New video job", "/ui/video/new"),

@@ -113,17 +113,17 @@ class VideoClient(ResultsClient):
 
     def put_stage(self, name: str, stage: Record) -> Record:
         """stage: {kind, models, parameters}."""
-        return self._json("PUT", _stage(name), json=stage)
+        return self._json("PUT", _build_stage_path(name), json=stage)
 
     def stage_access(self, name: str) -> Record:
         """{allowed}: names of users and @groups, or None for everybody."""
-        return self._json("GET", f"{_stage(name)}/access")
+        return self._json("GET", f"{_build_stage_path(name)}/access")
 
     def put_stage_access(self, name: str, allowed: list[str] | None) -> Record:
-        return self._json("PUT", f"{_stage(name)}/access", json={"allowed": allowed})
+        return self._json("PUT", f"{_build_stage_path(name)}/access", json={"allowed": allowed})
 
     def remove_stage(self, name: str) -> None:
-        self._delete(_stage(name))
+        self._delete(_build_stage_path(name))
 
     def what_if(self, question: Record) -> list[Record]:
         """Predictions, fastest first."""
@@ -139,5 +139,5 @@ def path_of(uid: str) -> str:
     return f"{JOBS}/{quote(uid, safe='')}"
 
 
-def _stage(name: str) -> str:
+def _build_stage_path(name: str) -> str:
     return f"{VIDEO}/stages/{quote(name, safe='')}"

@@ -15,7 +15,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.operations import Operations
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.kit.web.sse import event_stream, hub_of
 from app.nodes.wire import read
@@ -61,7 +61,7 @@ def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
         body.realtime,
         name=body.name,
     )
-    return _submitted(
+    return _answer_submitted(
         request, submission, body.stages, gate=body.gate, recording=body.recording, broadcast=body.broadcast
     )
 
@@ -76,7 +76,7 @@ def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
 )
 def profile_video(request: Request, body: schemas.NewProfile) -> Response:
     submission = Submission(body.node, str(body.video_id), body.dag, realtime=False, mode=Mode.PROFILE)
-    return _submitted(request, submission, body.stages)
+    return _answer_submitted(request, submission, body.stages)
 
 
 @OPERATIONS.add("GET", JOBS, "List my video jobs, newest first", {200: schemas.JobsAnswer}, query=schemas.JobQuery)
@@ -89,21 +89,25 @@ def list_video_jobs(request: Request, params: schemas.JobQuery) -> Response:
 
 @OPERATIONS.add("GET", _ONE, "Get a video job: its DAG, its plan and its performance", {200: schemas.JobAnswer})
 def get_video_job(request: Request) -> Response:
-    return json_answer(responses.whole(_job(request)))
+    return json_answer(responses.describe_job(_load_job(request)))
 
 
 @OPERATIONS.add("PATCH", _ONE, "Rename a video job", {200: schemas.JobAnswer}, body=schemas.JobEdit)
 def change_video_job(request: Request, body: schemas.JobEdit) -> Response:
     if body.name is None:
-        return json_answer(responses.whole(_job(request)))
-    return json_answer(responses.whole(video_of(request).jobs.rename(user_of(request), uid_of(request), body.name)))
+        return json_answer(responses.describe_job(_load_job(request)))
+    return json_answer(
+        responses.describe_job(video_of(request).jobs.rename(user_of(request), uid_of(request), body.name))
+    )
 
 
 @OPERATIONS.add(
     "POST", f"{_ONE}/cancel", "Cancel a video job; one that has ended does not change", {200: schemas.JobAnswer}
 )
 def cancel_video_job(request: Request) -> Response:
-    return json_answer(responses.whole(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now())))
+    return json_answer(
+        responses.describe_job(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now()))
+    )
 
 
 @OPERATIONS.add("DELETE", _ONE, "Delete a video job that has ended", {204: None}, more_errors=(409,))
@@ -121,9 +125,9 @@ def delete_video_job(request: Request) -> Response:
     body=_OBJECT,
 )
 async def constrain_video_job(request: Request) -> Response:
-    constraint, jobs = await _object(request), video_of(request).jobs
+    constraint, jobs = await _read_object(request), video_of(request).jobs
     job = await run_in_threadpool(jobs.constrain, user_of(request), uid_of(request), constraint, now=now())
-    return json_answer(responses.whole(job))
+    return json_answer(responses.describe_job(job))
 
 
 @OPERATIONS.add(
@@ -136,7 +140,7 @@ async def constrain_video_job(request: Request) -> Response:
 )
 def choose_policy(request: Request, body: schemas.Choice) -> Response:
     job = video_of(request).jobs.choose(user_of(request), uid_of(request), body.policy, now=now())
-    return json_answer(responses.whole(job))
+    return json_answer(responses.describe_job(job))
 
 
 @OPERATIONS.add(
@@ -150,7 +154,7 @@ def choose_policy(request: Request, body: schemas.Choice) -> Response:
 def give_plan(request: Request, body: schemas.NewPlan) -> Response:
     user, planning = user_of(request), video_of(request).planning
     planning.give(user, uid_of(request), body.video_conf, body.flow_mapping, now=now())
-    return json_answer(responses.whole(_job(request)))
+    return json_answer(responses.describe_job(_load_job(request)))
 
 
 # --- one job ---------------------------------------------------------------------------
@@ -161,7 +165,7 @@ def give_plan(request: Request, body: schemas.NewPlan) -> Response:
     {200: schemas.ResultsAnswer},
 )
 def video_results(request: Request) -> Response:
-    return json_answer(responses.results(_job(request)))
+    return json_answer(responses.results(_load_job(request)))
 
 
 @OPERATIONS.add("GET", f"{_ONE}/events", "List the events of a job", {200: schemas.EventsAnswer})
@@ -183,14 +187,14 @@ def video_decisions(request: Request, params: schemas.DecisionQuery) -> Response
 
 @OPERATIONS.add("GET", f"{_ONE}/series", "Get the performance of the plans over time", {200: schemas.SeriesAnswer})
 def video_series(request: Request) -> Response:
-    return json_answer(responses.series(video_of(request).reports.series(_job(request).uid)))
+    return json_answer(responses.series(video_of(request).reports.series(_load_job(request).uid)))
 
 
 @OPERATIONS.add(
     "GET", f"{_ONE}/resources", "Get the nodes and services that its policy is given", {200: schemas.ResourcesAnswer}
 )
 def video_resources(request: Request) -> Response:
-    video, job = video_of(request), _job(request)
+    video, job = video_of(request), _load_job(request)
     stages = video.catalogue.names_seen_by(user_of(request)) | set(job.dag.stages)
     resources = naming_only(video.resources.info(job, now()), stages)
     return json_answer(schemas.ResourcesAnswer(resources=dict(resources)))
@@ -212,7 +216,7 @@ async def video_live(request: Request) -> Response:
 )
 async def video_job_changes(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the job was deleted."""
-    job = await run_in_threadpool(_job, request)
+    job = await run_in_threadpool(_load_job, request)
     return event_stream(request, job_frames(hub_of(request), video_of(request), user_of(request), job.uid))
 
 
@@ -224,12 +228,12 @@ async def video_changes(request: Request) -> Response:
 
 
 # --- helpers --------------------------------------------------------------------------------------
-def _submitted(
+def _answer_submitted(
     request: Request, submission: Submission, stages: list[str] | None, **parts: dict[str, Any] | None
 ) -> Response:
     submission = replace(submission, dag=with_dag(request, submission, stages, **parts))
     job = video_of(request).jobs.submit(user_of(request), submission, now=now())
-    return json_answer(responses.whole(job), 201, {"Location": responses.place_of(job.uid)})
+    return json_answer(responses.describe_job(job), 201, {"Location": responses.place_of(job.uid)})
 
 
 def with_dag(
@@ -255,10 +259,10 @@ def with_dag(
 
 def dag_of_stages(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
     kinds = catalogue.kinds_of_stages(user)
-    return chain_stages([(name, _known(name, kinds)) for name in stages])
+    return chain_stages([(name, _require_kind(name, kinds)) for name in stages])
 
 
-def _known(name: str, kinds: dict[str, StageKind]) -> StageKind:
+def _require_kind(name: str, kinds: dict[str, StageKind]) -> StageKind:
     if name not in kinds:
         raise BadRequest(f"There is no stage {name!r}.", hint=f"There are: {', '.join(sorted(kinds)) or 'none'}.")
     return kinds[name]
@@ -266,16 +270,16 @@ def _known(name: str, kinds: dict[str, StageKind]) -> StageKind:
 
 def producer_in(request: Request) -> Producer:
     """The job in the path, as those who keep results see it. Raises VideoJobNotFound."""
-    return producer_of_job(_job(request))
+    return producer_of_job(_load_job(request))
 
 
-def _job(request: Request) -> VideoJob:
+def _load_job(request: Request) -> VideoJob:
     return video_of(request).jobs.get(user_of(request), uid_of(request))
 
 
-async def _object(request: Request) -> dict[str, Any]:
+async def _read_object(request: Request) -> dict[str, Any]:
     """Raises BadFrame, TooLarge."""
-    return read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))
+    return read(await read_whole_body(request, MAX_JSON_BYTES, "A JSON body"))
 
 
 OPERATIONS += operations("video", _ONE, _UID, producer_in)

@@ -42,5 +42,5 @@ def _frames(video: Video, user: str, uid: str) -> EventFrames:
         job = video.jobs.get(user, uid)
     except NotFound as error:
         return EventFrames(b"", frame("gone", json.dumps({"error": error.to_dict()})))
-    text = responses.whole(job).model_dump_json()
+    text = responses.describe_job(job).model_dump_json()
     return EventFrames(frame("status", text), frame("done", text) if job.state is JobState.DONE else b"")

@@ -231,10 +231,10 @@ async def live_answer(request: Request, video: Video, user: str, uid: str) -> Re
         raise NoPicture("There is no picture of this job yet.", hint="It comes with the first frame; look again soon.")
     authenticator = authenticator_of(request)
     holds = (lambda: bool(authenticator.still_holds(request))) if caller_of(request).token_id else None
-    return LiveResponse(_parts(feed, holds), lambda: hub.leave(uid, feed))
+    return LiveResponse(_stream_parts(feed, holds), lambda: hub.leave(uid, feed))
 
 
-async def _parts(feed: Feed, holds: Callable[[], bool] | None) -> AsyncIterator[bytes]:
+async def _stream_parts(feed: Feed, holds: Callable[[], bool] | None) -> AsyncIterator[bytes]:
     """Ends with the job, with this server, or when the viewer may no longer watch."""
     clock = asyncio.get_running_loop().time
     seen, asked_at = 0, clock()

@@ -37,7 +37,7 @@ class VideoCollector(Collector):
 
 
 def _look(conn: Connection) -> tuple[Mapping[str, int], list[StoredJob]]:
-    return store.count_by_state(conn), store.unended(conn)
+    return store.count_by_state(conn), store.list_unended(conn)
 
 
 def _of_jobs(jobs: Sequence[VideoJob]) -> Iterable[Metric]:

@@ -73,7 +73,7 @@ def video_recording(request: Request) -> Response:
 def video_clip(request: Request, params: ClipQuery) -> Response:
     until = params.until or now()
     since = params.since or until - USUAL
-    return _answer(video_of(request).clips.clip(user_of(request), uid_of(request), since, until, now=now()))
+    return _answer_clip(video_of(request).clips.clip(user_of(request), uid_of(request), since, until, now=now()))
 
 
 @OPERATIONS.add(
@@ -85,8 +85,8 @@ def video_clip(request: Request, params: ClipQuery) -> Response:
 )
 def video_rule_event_clip(request: Request) -> Response:
     clips = video_of(request).clips
-    return _answer(clips.of_event(user_of(request), uid_of(request), event_id_of(request), now=now()))
+    return _answer_clip(clips.of_event(user_of(request), uid_of(request), event_id_of(request), now=now()))
 
 
-def _answer(clip: Clip) -> Response:
+def _answer_clip(clip: Clip) -> Response:
     return Response(clip.content, media_type=clip.media_type, headers=HEADERS)

@@ -22,12 +22,12 @@ def place_of(uid: str) -> str:
 
 
 def summary(job: VideoJob) -> schemas.JobSummary:
-    return schemas.JobSummary(**_facts(job))
+    return schemas.JobSummary(**_collect_facts(job))
 
 
-def whole(job: VideoJob) -> schemas.JobAnswer:
+def describe_job(job: VideoJob) -> schemas.JobAnswer:
     return schemas.JobAnswer(
-        **_facts(job),
+        **_collect_facts(job),
         restart_policy=job.restart_policy,
         realtime=job.realtime,
         dag=job.dag.to_json(),
@@ -35,7 +35,7 @@ def whole(job: VideoJob) -> schemas.JobAnswer:
         constraint=job.constraint.to_json(),
         plan=job.plan.to_json() if job.plan else None,
         plan_result=dict(job.plan_result),
-        broadcast=_broadcast(job) if job.broadcast else None,
+        broadcast=_describe_broadcast(job) if job.broadcast else None,
     )
 
 
@@ -67,9 +67,9 @@ def nodes(offers: Sequence[NodeVideos]) -> schemas.NodesAnswer:
 
 def kinds(by_name: Mapping[str, StageKind]) -> schemas.KindsAnswer:
     return schemas.KindsAnswer(
-        kinds=[_kind(kind) for _, kind in sorted(by_name.items())],
-        generators={name: _types(kind.outputs) for name, kind in GENERATORS.items()},
-        render=_types(RENDERED),
+        kinds=[_describe_kind(kind) for _, kind in sorted(by_name.items())],
+        generators={name: _describe_types(kind.outputs) for name, kind in GENERATORS.items()},
+        render=_describe_types(RENDERED),
     )
 
 
@@ -90,7 +90,7 @@ def prediction(row: Prediction) -> dict[str, Any]:
     }
 
 
-def _facts(job: VideoJob) -> dict[str, Any]:
+def _collect_facts(job: VideoJob) -> dict[str, Any]:
     place = place_of(job.uid)
     return {
         **{name: getattr(job, name) for name in _SUMMARY},
@@ -109,22 +109,22 @@ def _facts(job: VideoJob) -> dict[str, Any]:
     }
 
 
-def _broadcast(job: VideoJob) -> schemas.BroadcastAnswer:
+def _describe_broadcast(job: VideoJob) -> schemas.BroadcastAnswer:
     is_sending = job.broadcast["is_sending"] and job.state is not JobState.DONE
     return schemas.BroadcastAnswer(**{**job.broadcast, "is_sending": is_sending})
 
 
-def _kind(kind: StageKind) -> schemas.KindAnswer:
+def _describe_kind(kind: StageKind) -> schemas.KindAnswer:
     return schemas.KindAnswer(
         name=kind.name,
-        inputs=_types(kind.inputs),
+        inputs=_describe_types(kind.inputs),
         optional=sorted(kind.optional),
-        outputs=_types(kind.outputs),
+        outputs=_describe_types(kind.outputs),
         metric=kind.metric.value,
         models=kind.models,
         parameters=sorted(kind.parameters),
     )
 
 
-def _types(types: Mapping[str, Any]) -> dict[str, str]:
+def _describe_types(types: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(type_.value) for name, type_ in types.items()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.predictor import BOUNDLESS_FPS, Prediction, Predictor, mappings
-from app.video.scheduling.profile_model import ProfileModel, quality_kept
+from app.video.scheduling.profile_model import ProfileModel, compute_kept_quality
 from app.video.scheduling.search import LOAD, SKIPS, SearchGoal, assess
 from tests.harness.link import Line
 
@@ -153,7 +153,7 @@ def _of(
         for one in whole
     ]
     places = {stage: (str(place["node"]), int(str(place["model_id"]))) for stage, place in mapping.items()}
-    quality = min(one.quality for one in whole) * quality_kept(conf.nskip, 0)
+    quality = min(one.quality for one in whole) * compute_kept_quality(conf.nskip, 0)
     longest = max(one.prediction.delay_s for one in judgements)
     load = max(looked * jobs / one.fps for one in whole)
     fits = [one.fits for one in judgements]

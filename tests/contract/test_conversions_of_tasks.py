@@ -72,4 +72,4 @@ def test_tasks_that_ask_for_a_conversion_and_have_none_are_found(database: Datab
         store.put_conversion(conn, replace(CLAIM, task_id="has one"))
         store.put_conversion(conn, Conversion("by hand", 1, "model.onnx", SOON, "some-job"))
     with database.read() as conn:
-        assert store.unconverted(conn, "convert", ENDED) == ["asks", "by hand"]
+        assert store.list_unconverted(conn, "convert", ENDED) == ["asks", "by hand"]

@@ -61,7 +61,7 @@ def test_the_oldest_change_of_a_user_holds_back_the_later_ones_and_no_other_user
         store.pending_failed(conn, store.pending(conn, user="alice")[0], next_try_at=LATER, error="why")
         assert store.users_due(conn, AT) == ["bob"]
         assert store.users_due(conn, LATER) == ["alice", "bob"]
-        store.pending_done(conn, store.pending(conn, user="bob")[0], AT)
+        store.complete_pending(conn, store.pending(conn, user="bob")[0], AT)
         assert [entry.user for entry in store.pending(conn)] == ["alice", "alice"]
 
 

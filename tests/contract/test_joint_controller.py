@@ -21,7 +21,7 @@ from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.responses import summary
 from app.joint_inference.service import Controller, HardSamples, Reports, ServicePlanner, Services
 from app.joint_inference.service.task_info import UpstreamStatus
-from app.joint_inference.validation import validated_status
+from app.joint_inference.validation import validate_status
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
 from app.kit.objects.filesystem import FilesystemStore
@@ -309,7 +309,7 @@ def test_pictures_that_could_not_be_deleted_with_their_service_go_later(env: Env
 )
 def test_a_status_that_somebody_puts_is_put_right_at_the_next_look(env: Env, put: dict[str, Any]) -> None:
     service = env.run()
-    env.services.put_status("alice", "default", "gate", validated_status(put), now=NOW)
+    env.services.put_status("alice", "default", "gate", validate_status(put), now=NOW)
     summary(env.known(service.uid))  # it can be listed meanwhile
     env.reconcile(service.uid, 2)
     assert env.known(service.uid).status["conditions"][-1]["reason"] == "EdgeWorkerStarting"

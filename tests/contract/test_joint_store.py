@@ -261,7 +261,7 @@ def test_those_that_went_are_forgotten_after_a_while(services: Services, databas
     service = made(services)
     with database.write() as conn:
         store.change_service(conn, service, gone_at="2026-11-22T12:00:01.000Z")
-        assert store.gone_before(conn, "2026-11-22T12:00:01.000Z") == []
-        assert store.gone_before(conn, "2026-11-22T12:00:02.000Z") == [service.uid]
+        assert store.list_gone_before(conn, "2026-11-22T12:00:01.000Z") == []
+        assert store.list_gone_before(conn, "2026-11-22T12:00:02.000Z") == [service.uid]
         store.forget(conn, [service.uid])
         assert store.by_uid(conn, service.uid) is None

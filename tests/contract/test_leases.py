@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.kit.lease import Lease, held
+from app.kit.lease import Lease, hold
 from app.kit.redis.lease import RedisLease
 from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
@@ -85,11 +85,11 @@ def test_it_is_held_while_something_is_done_and_who_waits_has_it_then(new: NewLe
     got: list[bool] = []
 
     def wait() -> None:
-        with held(two, wait_s=30) as is_ours:
+        with hold(two, wait_s=30) as is_ours:
             got.append(is_ours)
 
     waiting = threading.Thread(target=wait)
-    with held(one) as is_ours, held(two) as is_theirs:
+    with hold(one) as is_ours, hold(two) as is_theirs:
         assert (is_ours, is_theirs) == (True, False)
         waiting.start()
     waiting.join()

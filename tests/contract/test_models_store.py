@@ -109,7 +109,7 @@ def test_only_what_others_may_use_is_listed_for_them_with_its_tags(storage: Mode
         for owner, name, rule in (("bob", "m", EVERYBODY), ("alice", "n", lab), ("alice", "m", lab)):
             store.put_allowed(conn, owner, name, rule)
     with storage.database.read() as conn:
-        shared = [(each.name, each.version, each.tags, rule) for each, rule in store.shared_models(conn)]
+        shared = [(each.name, each.version, each.tags, rule) for each, rule in store.list_shared_models(conn)]
     assert shared == [("alice/m", 1, ("stable",), lab), ("alice/n", 1, (), lab), ("bob/m", 1, (), EVERYBODY)]
 
 

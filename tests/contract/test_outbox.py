@@ -64,8 +64,8 @@ def test_what_piles_up_for_a_target_switches_it_off_and_what_has_ended_is_kept_i
     for number in range(4):
         notifications.outbox.note(failed_job(job_id=str(number)))
     with database.write() as conn:
-        assert deliveries.flooded(conn, 4) == []
-        assert deliveries.flooded(conn, 3) == [target.target_id]
+        assert deliveries.list_flooded(conn, 4) == []
+        assert deliveries.list_flooded(conn, 3) == [target.target_id]
         assert deliveries.trim(conn, 0) == 0, "none has ended"
         deliveries.give_up(conn, target.target_id, problem="gone", at=to_text(clock.now()))
         assert deliveries.trim(conn, 3) == 1

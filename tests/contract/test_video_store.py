@@ -154,12 +154,12 @@ def test_jobs_are_found_by_owner_state_text_and_place(database: Database) -> Non
         done = store.page(conn, "alice", store.JobFilter(JobState.DONE), before=None, limit=9)
         assert [kept.job.uid for kept in done] == ["GLOBAL_ID_1.SUB_ID_1"]
         assert store.count_unended(conn, "alice") == 3
-        assert [kept.number for kept in store.unended(conn)] == [2, 3, 4, 5]
-        assert [kept.number for kept in store.unended(conn, owner="bob")] == [5]
+        assert [kept.number for kept in store.list_unended(conn)] == [2, 3, 4, 5]
+        assert [kept.number for kept in store.list_unended(conn, owner="bob")] == [5]
         assert "GLOBAL_ID_2.SUB_ID_1" not in store.open_uids(conn)
         assert len(store.open_uids(conn)) == 4
-        assert store.ended_before(conn, "2026-11-22T03:00:00.001Z") == ["GLOBAL_ID_1.SUB_ID_1"]
-        assert store.ended_before(conn, "2026-11-22T03:00:00.000Z") == []
+        assert store.list_ended_before(conn, "2026-11-22T03:00:00.001Z") == ["GLOBAL_ID_1.SUB_ID_1"]
+        assert store.list_ended_before(conn, "2026-11-22T03:00:00.000Z") == []
 
 
 def test_only_the_newest_events_and_decisions_stay(database: Database) -> None:

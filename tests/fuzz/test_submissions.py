@@ -135,7 +135,7 @@ def watched_memory(pids: list[int]) -> Iterator[list[int]]:
 
     def watch() -> None:
         while not is_over.wait(0.2):
-            samples.append(sum(fork_server._tree_memory(pid) for pid in pids))
+            samples.append(sum(fork_server._measure_tree_memory(pid) for pid in pids))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from app.inference.runtimes.sessions import HostModel
-from app.kit.objects.signed_urls import signed_url
+from app.kit.objects.signed_urls import sign_url
 from tests.harness.api import (
     Api,
     events,
@@ -584,7 +584,7 @@ def test_a_link_that_was_tampered_with_is_refused(api: Api, finished: dict[str, 
 
 def link_of_yesterday(service: Deployment, method: str, key: str) -> str:
     expires = int(time.time()) - 86400
-    return signed_url(service.url, service.env["MODELMILL_SECRET_KEY"], method, key, expires)
+    return sign_url(service.url, service.env["MODELMILL_SECRET_KEY"], method, key, expires)
 
 
 def test_a_link_expires(service: Deployment, finished: dict[str, Any]) -> None:
@@ -593,7 +593,7 @@ def test_a_link_expires(service: Deployment, finished: dict[str, Any]) -> None:
 
 
 def test_a_link_to_what_was_deleted_is_not_found(service: Deployment) -> None:
-    url = signed_url(service.url, service.env["MODELMILL_SECRET_KEY"], "GET", "jobs/nothing", int(time.time()) + 60)
+    url = sign_url(service.url, service.env["MODELMILL_SECRET_KEY"], "GET", "jobs/nothing", int(time.time()) + 60)
     assert_error(httpx.get(url), 404, "OBJECT_NOT_FOUND")
 
 

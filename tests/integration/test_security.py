@@ -17,7 +17,7 @@ import redis
 from starlette.routing import Mount, Route, WebSocketRoute
 
 from app.kit.objects.filesystem import FilesystemStore
-from app.kit.objects.signed_urls import signed_url
+from app.kit.objects.signed_urls import sign_url
 from app.main import create_app
 from app.settings import Settings
 from tests.harness.api import Api, png, pngs, small_model
@@ -125,7 +125,7 @@ def test_a_file_that_a_user_brought_can_run_no_script_on_our_origin(service: Dep
         with Api(service.url) as api:
             link = api.http.post("/uploads/presign", json={}).json()["images"]
             assert api.http.put(link["url"], content=SCRIPT, headers={"Content-Type": "text/html"}).is_success
-            url = signed_url(service.url, SECRET_KEY, "GET", link["key"], int(time.time()) + 60, download_name=name)
+            url = sign_url(service.url, SECRET_KEY, "GET", link["key"], int(time.time()) + 60, download_name=name)
             answer = api.http.get(url)
         assert answer.content == SCRIPT
         assert_inert(answer)
@@ -305,7 +305,7 @@ def _dump(deployment: Deployment, number: int) -> Iterator[tuple[bytes, bytes]]:
 def _all_of(deployment: Deployment) -> list[int]:
     from app.kit.sandbox import fork_server
 
-    return [pid for process in deployment.processes for pid in (process.pid, *fork_server._tree(process.pid))]
+    return [pid for process in deployment.processes for pid in (process.pid, *fork_server._list_tree(process.pid))]
 
 
 @pytest.mark.slow

@@ -235,5 +235,5 @@ def test_what_a_runner_says_of_its_broadcast_is_shown_until_it_says_another_thin
     with pytest.raises(BadRequest, match=r"broadcast\.frames"):
         take(env, job.uid, 4, broadcast={**sending, "frames": "many"})
     take(env, job.uid, 5, broadcast=sending, ending="finished")
-    answer = responses.whole(env.job(job.uid)).broadcast
+    answer = responses.describe_job(env.job(job.uid)).broadcast
     assert answer is not None and not answer.is_sending, "a job that has ended sends nothing"

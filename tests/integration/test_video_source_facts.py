@@ -49,7 +49,7 @@ def test_dropped_frames_are_counted_also_while_none_waits(made: Deployment, clip
     until(lambda: made.agent.results)
     runner.queue.dropped += 7
     until(lambda: len(runner.queue) == 0)
-    assert runner._left_out().dropped >= 7
+    assert runner._count_left_out().dropped >= 7
 
 
 def test_a_source_that_has_not_been_opened_names_no_rate(clip: Path) -> None:

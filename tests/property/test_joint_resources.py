@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.errors import InvalidResource
-from app.joint_inference.validation import validated
+from app.joint_inference.validation import validate
 from tests.harness.joint.resources import SEDNA, sample
 from tests.harness.timed_search import searched
 
@@ -74,8 +74,8 @@ def test_nothing_but_a_refusal_comes_of_any_text(text: str | bytes) -> None:
 def _taken_or_refused(resource: Any) -> None:
     before = copy.deepcopy(resource)
     try:
-        checked = validated(resource)
-        assert validated(checked) == checked
+        checked = validate(resource)
+        assert validate(checked) == checked
         json.dumps(checked, ensure_ascii=False, allow_nan=False).encode()
     except InvalidResource as error:
         json.dumps(error.to_dict(), ensure_ascii=False, allow_nan=False).encode()

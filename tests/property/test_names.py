@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from app.conversion.intake.archive import extract, flat_name
 from app.homes import names
 from app.homes.errors import PathRefused
-from app.homes.model import HomesOptions, removed_at, stamped
-from app.homes.path_rules import FIELDS, allowed
+from app.homes.model import HomesOptions, removed_at, stamp_name
+from app.homes.path_rules import FIELDS, resolve_allowed
 from app.kit.objects.base import BadKey, check_key
-from app.kit.objects.signed_urls import signed_url, verify
+from app.kit.objects.signed_urls import sign_url, verify
 from app.kit.text.attachment import attachment
 from app.kit.web.multipart import plain_name
 from app.kit.web.zip_stream import zip_stream
@@ -110,7 +110,7 @@ def test_a_key_of_the_store_is_refused_or_stays_inside(name: str) -> None:
     seconds=SECONDS,
 )
 def test_a_signed_url_carries_what_verify_needs(key: str, name: str) -> None:
-    url = urlsplit(signed_url("http://mill:8000/", "a secret", "GET", key, 1000, download_name=name))
+    url = urlsplit(sign_url("http://mill:8000/", "a secret", "GET", key, 1000, download_name=name))
     query = {field: values[0] for field, values in parse_qs(url.query, keep_blank_values=True).items()}
     assert url.netloc == "mill:8000"
     assert query["method"] == "GET"
@@ -142,7 +142,7 @@ TEXTS = st.text(st.sampled_from("ab./\\x2f０．‥\u202e\u200b\0 \n\ud800é資"
 def test_a_name_in_the_trash_fits_and_tells_when_it_was_removed(name: bytes) -> None:
     moment = datetime(2026, 11, 20, 12, 30, 15, 123456, tzinfo=UTC)
     for long in (os.fsdecode(name), os.fsdecode(name * 7)[-255:], "資" * 85):
-        kept = stamped(long, moment)
+        kept = stamp_name(long, moment)
         assert len(os.fsencode(kept)) <= 255
         assert removed_at(kept) == moment
         assert long.endswith(kept.split("-", 1)[1])
@@ -197,7 +197,7 @@ OWN_PATHS = st.lists(STEPS | st.text(max_size=3), max_size=6).map(lambda rest: f
 @searched(PATHS | OWN_PATHS, st.sampled_from(sorted(FIELDS)), seconds=2 * SECONDS)
 def test_whatever_path_a_task_may_name_resolves_inside(text: str, field: str) -> None:
     try:
-        place = allowed(HomesOptions(Path("/mnt/elsewhere")), FIELDS[field], "alice", field, text)
+        place = resolve_allowed(HomesOptions(Path("/mnt/elsewhere")), FIELDS[field], "alice", field, text)
     except PathRefused as error:
         assert error.message.startswith(f"{field}: ")
         return

@@ -16,7 +16,7 @@ from app.conversion.toolchains.host.search.channel_noise import rows_of
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.outlier_channels import split_channels
 from app.conversion.toolchains.host.search.rewrite import Rewritten
-from app.conversion.toolchains.host.search.smooth_quant import smoothed
+from app.conversion.toolchains.host.search.smooth_quant import smooth
 from app.inference.runtimes.sessions import open_session, run
 from tests.harness.models.host import model_of
 from tests.harness.timed_search import searched
@@ -128,7 +128,7 @@ def rewrites(model: Any, picture: Picture) -> dict[str, Callable[[], Rewritten]]
 
     return {
         "equalization": lambda: equalized(model, limits),
-        "smoothing": lambda: smoothed(model, rows),
+        "smoothing": lambda: smooth(model, rows),
         "channel_splitting": lambda: split_channels(model, rows),
     }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.kit.errors import ModelmillError
 from app.training.model import Workload
 from app.training.spec import ConvertSpec, TaskSpec, read_spec, write_spec
-from app.training.workloads.submissions import argument, written
+from app.training.workloads.submissions import argument, write_value
 from tests.harness.timed_search import searched
 from tests.harness.training.hydra import parsed
 
@@ -172,6 +172,6 @@ def test_whatever_is_sent_is_read_or_refused_and_the_refusal_can_be_sent(body: b
 def test_every_text_is_one_value_for_hydra(text: str) -> None:
     if "${" in text:
         with pytest.raises(ValueError, match="replace"):
-            written(text)
+            write_value(text)
     else:
         assert parsed(argument("a.b", text)) == ("a.b", text)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.video.model.plan import RESOLUTIONS
 from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo
-from app.video.scheduling.plan_validation import validated_plan
+from app.video.scheduling.plan_validation import validate_plan
 from app.video.scheduling.policy_messages import RESET_KEYS
 from app.video.scheduling.policy_process import MAX_STATE_BYTES
 from app.video.scheduling.registry import PRODUCT, policy_of
@@ -145,7 +145,7 @@ def plan_by_plan(name: str, data: st.DataObject) -> None:
             generator_output=source,
             state=state,  # type: ignore[arg-type]
         )
-        plan = validated_plan(*json.loads(json.dumps(answer, allow_nan=False)), dag=dag, resource_info=nodes)
+        plan = validate_plan(*json.loads(json.dumps(answer, allow_nan=False)), dag=dag, resource_info=nodes)
         assert isinstance(state.pop("reason"), str)
         state = json.loads(
             json.dumps({key: value for key, value in state.items() if key not in RESET_KEYS}, allow_nan=False)

@@ -16,7 +16,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.http import form
 from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_form
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 from app.kit.web.templates import render
 
 PAGE = "/ui/account"
@@ -33,7 +33,7 @@ def account(request: Request, problem: str = "") -> Response:
         user=user,
         tokens=accounts.tokens.of(user.name),
         valid_made=accounts.tokens.valid_made(user.name, only_own=not caller.is_admin),
-        left=left_in(request),
+        left=read_left(request),
         scopes=token.scopes if token else scopes_of(user.role),
         mine=caller.token_id,
         problem=problem,
@@ -59,7 +59,7 @@ def issue(request: Request, fields: TokenForm) -> Response:
         text=text,
         back=PAGE,
         is_own=True,
-        url=reached_url(request),
+        url=find_reached_url(request),
     )
 
 
@@ -82,7 +82,7 @@ async def revoked(request: Request, name: str, page: str) -> Response:
     return see_other(f"{page}?note=revoked{left}")
 
 
-def left_in(request: Request) -> int:
+def read_left(request: Request) -> int:
     """How many tokens a revoked one had made that are valid still, as the address of the page says after it."""
     left = request.query_params.get("left", "")
     return int(left) if left.isascii() and left.isdigit() and len(left) < 7 else 0

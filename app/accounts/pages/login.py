@@ -26,7 +26,7 @@ def login_page(request: Request) -> Response:
     try:
         authenticator_of(request).caller(request)
     except ModelmillError:
-        return _page(request, target)
+        return _render_page(request, target)
     return see_other(target or HOME)
 
 
@@ -35,7 +35,7 @@ def sign_in(request: Request, fields: SignIn) -> Response:
     try:
         session = authenticator_of(request).sign_in(request, fields.token.strip())
     except (TokenRefused, TooManyLogins) as error:
-        return _page(request, fields.next, error)
+        return _render_page(request, fields.next, error)
     response = see_other(fields.next or HOME)
     response.set_cookie(
         session_cookie(request),
@@ -58,7 +58,7 @@ def sign_out(request: Request) -> Response:
     return response
 
 
-def _page(request: Request, target: str, error: ModelmillError | None = None) -> Response:
+def _render_page(request: Request, target: str, error: ModelmillError | None = None) -> Response:
     wait_s = error.detail["retry_after_s"] if isinstance(error, TooManyLogins) else 0
     response = render(
         request,

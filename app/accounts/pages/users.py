@@ -12,7 +12,7 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of
 from app.accounts.errors import BadGroupName, BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
 from app.accounts.model import Role, scopes_of
-from app.accounts.pages.account import left_in, revoked
+from app.accounts.pages.account import read_left, revoked
 from app.accounts.schemas import ChangeForm, TokenForm, UserForm
 from app.kit.access import names_in
 from app.kit.errors import ModelmillError
@@ -20,7 +20,7 @@ from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_form
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 from app.kit.web.templates import render
 
 PAGE = "/ui/admin/users"
@@ -83,7 +83,7 @@ def user_page(request: Request, error: ModelmillError | None = None) -> Response
         user=user,
         tokens=accounts.tokens.of(name),
         valid_made=accounts.tokens.valid_made(name),
-        left=left_in(request),
+        left=read_left(request),
         scopes=scopes_of(user.role),
         error=error,
         entries=accounts.audit_log.entries(limit=TAIL, subject=f"user:{name}"),
@@ -129,7 +129,7 @@ def issue(request: Request, fields: TokenForm) -> Response:
         text=text,
         back=f"{PAGE}/{name}",
         is_own=False,
-        url=reached_url(request),
+        url=find_reached_url(request),
     )
 
 

@@ -94,7 +94,7 @@ class Tokens:
         at = to_text(now())
         with self.database.read() as conn:
             tokens = store.list_tokens(conn, name)
-            by_maker = _valid_made(conn, name, [token.token_id for token in tokens], at, only_own=only_own)
+            by_maker = _list_valid_made(conn, name, [token.token_id for token in tokens], at, only_own=only_own)
         return {token_id: len(tokens) for token_id, tokens in by_maker.items()}
 
     def revoke(
@@ -114,14 +114,14 @@ class Tokens:
         with self.database.write() as conn:
             if not store.revoke_token(conn, name, token_id, at):
                 raise TokenNotFound(f"{name} has no valid token {token_id}.", hint="The list of tokens has their ids.")
-            valid = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
+            valid = _list_valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
             while with_made and valid:  # again, because one of them may have created another just before
                 for token in valid:
                     store.revoke_token(conn, token.user_name, token.token_id, at)
                     detail = {"token_id": token.token_id, "made_by": token.made_by}
                     note(conn, by, "token.revoked", f"user:{token.user_name}", detail)
                     also_revoked.append(token.token_id)
-                valid = _valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
+                valid = _list_valid_made(conn, name, [token_id], at, only_own=only_own).get(token_id, [])
             note(conn, by, "token.revoked", f"user:{name}", {"token_id": token_id})
         return Revocation(token_id, tuple(also_revoked), tuple(token.token_id for token in valid))
 
@@ -221,7 +221,7 @@ class KeyCheck:
             )
 
 
-def _valid_made(
+def _list_valid_made(
     conn: Connection, name: str, token_ids: Collection[str], at: str, *, only_own: bool
 ) -> dict[str, list[Token]]:
     by_maker = store.valid_made_by(conn, token_ids, at)

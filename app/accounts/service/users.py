@@ -104,7 +104,7 @@ class Users:
     def get(self, name: str) -> User:
         """Raises UserNotFound."""
         with self.database.read() as conn:
-            return _required(store.get_user(conn, name), name)
+            return _require(store.get_user(conn, name), name)
 
     def member(self, name: str) -> Member:
         """The user as access rules see them. A deleted user is in no group."""
@@ -126,18 +126,18 @@ class Users:
         """fields: role, is_enabled, quota_bytes, quota_files, groups; those that differ are changed, all or none.
         Disabling ends the user's sessions. Raises UserNotFound, LastAdmin, BadGroupName."""
         if "groups" in fields:
-            fields["groups"] = _checked_groups(fields["groups"])
-        with self._guarded(name) as (conn, user):
+            fields["groups"] = _check_groups(fields["groups"])
+        with self._guard(name) as (conn, user):
             fresh = {field: value for field, value in fields.items() if value != getattr(user, field)}
             if not fresh:
                 return user
             store.change_user(conn, name, **fresh)
-            changed = _required(store.get_user(conn, name), name)
+            changed = _require(store.get_user(conn, name), name)
             for field, value in fresh.items():
                 self._note_change(conn, by, user, field, value)
             if fresh.get("is_enabled") is False:
                 store.delete_sessions_of(conn, name)
-            self._tell(conn, _event(fresh), changed)
+            self._tell(conn, _name_event(fresh), changed)
         return changed
 
     def busy(self, name: str) -> dict[str, int]:
@@ -168,17 +168,17 @@ class Users:
             self.change(name, by=by, is_enabled=False)
             for work in self.works:
                 work.cancel(name)
-        with self._guarded(name) as (conn, user):
+        with self._guard(name) as (conn, user):
             store.delete_user(conn, name)
             note(conn, by, "user.deleted", f"user:{name}", {"cancelled": dict(under_way)} if under_way else None)
             self._tell(conn, "deleted", user)
 
     @contextmanager
-    def _guarded(self, name: str) -> Iterator[tuple[Connection, User]]:
+    def _guard(self, name: str) -> Iterator[tuple[Connection, User]]:
         """A transaction that changes a user; rolled back if nobody who can manage users would remain."""
         with self.database.write() as conn:
             store.lock_admins(conn)
-            user = _required(store.lock_user(conn, name), name)
+            user = _require(store.lock_user(conn, name), name)
             yield conn, user
             if user.role is Role.ADMIN and user.is_enabled and store.count_admins(conn) == 0:
                 raise LastAdmin(
@@ -198,7 +198,7 @@ class Users:
         return next(filter(None, secrets), None)
 
 
-def _checked_groups(groups: Collection[str]) -> tuple[str, ...]:
+def _check_groups(groups: Collection[str]) -> tuple[str, ...]:
     wrong = next((group for group in groups if GROUP.fullmatch(group) is None), None)
     if wrong is not None:
         raise BadGroupName(
@@ -207,13 +207,13 @@ def _checked_groups(groups: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(set(groups)))
 
 
-def _event(fresh: dict[str, Any]) -> str:
+def _name_event(fresh: dict[str, Any]) -> str:
     if "is_enabled" in fresh:
         return "enabled" if fresh["is_enabled"] else "disabled"
     return "changed"
 
 
-def _required(user: User | None, name: str) -> User:
+def _require(user: User | None, name: str) -> User:
     if user is None:
         raise UserNotFound(f"There is no user {name}.", hint="Look for the name in the list of users.")
     return user

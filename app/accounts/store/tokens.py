@@ -42,12 +42,12 @@ def add_token(conn: Connection, token: Token, secret_hash: str) -> None:
 def find_token(conn: Connection, token_id: str) -> tuple[Token, User, str] | None:
     """The token, its user and the hash of its secret."""
     row = conn.execute(_BY_TOKEN, {"token_id": token_id}).first()
-    return (_token(row), _owner(row), row.secret_hash) if row else None
+    return (_token_from_row(row), _owner_from_row(row), row.secret_hash) if row else None
 
 
 def list_tokens(conn: Connection, user_name: str) -> list[Token]:
     statement = sa.select(*_TOKEN_COLUMNS).where(api_tokens.c.user_name == user_name).order_by(api_tokens.c.created_at)
-    return [_token(row) for row in conn.execute(statement)]
+    return [_token_from_row(row) for row in conn.execute(statement)]
 
 
 def lock_token(conn: Connection, token_id: str, at: str) -> bool:
@@ -72,7 +72,7 @@ def valid_made_by(conn: Connection, token_ids: Collection[str], at: str) -> dict
     )
     tokens: dict[str, list[Token]] = {}
     for row in conn.execute(valid.order_by(c.created_at, c.token_id)):
-        tokens.setdefault(row.maker, []).append(_token(row))
+        tokens.setdefault(row.maker, []).append(_token_from_row(row))
     return tokens
 
 
@@ -119,7 +119,7 @@ def add_session(conn: Connection, session_hash: str, token_id: str, *, created_a
 def find_session(conn: Connection, session_hash: str) -> tuple[Token, User, str] | None:
     """The token that started it, its user, and when the session ends."""
     row = conn.execute(_BY_SESSION, {"session_hash": session_hash}).first()
-    return (_token(row), _owner(row), row.session_expires_at) if row else None
+    return (_token_from_row(row), _owner_from_row(row), row.session_expires_at) if row else None
 
 
 def delete_session(conn: Connection, session_hash: str) -> None:
@@ -135,12 +135,12 @@ def delete_sessions_before(conn: Connection, at: str) -> int:
     return conn.execute(sa.delete(sessions).where(sessions.c.expires_at < at)).rowcount
 
 
-def _owner(row: Any) -> User:
+def _owner_from_row(row: Any) -> User:
     """Of a token's row: enough of the user to determine the token's permissions."""
     return User(row.user_name, Role(row.role), bool(row.is_enabled), "")
 
 
-def _token(row: Any) -> Token:
+def _token_from_row(row: Any) -> Token:
     return from_row(Token, row, scopes=frozenset(Scope(word) for word in row.scopes.split()))
 
 

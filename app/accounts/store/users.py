@@ -34,7 +34,7 @@ def lock_user(conn: Connection, name: str) -> User | None:
     """Like get_user; until the transaction ends nobody else changes or deletes the user. SQLite has one writer
     anyway."""
     row = conn.execute(sa.select(users).where(users.c.name == name).with_for_update()).first()
-    return _user(row) if row else None
+    return _user_from_row(row) if row else None
 
 
 def lock_admins(conn: Connection) -> None:
@@ -44,7 +44,7 @@ def lock_admins(conn: Connection) -> None:
 
 def get_user(conn: Connection, name: str) -> User | None:
     row = conn.execute(sa.select(users).where(users.c.name == name)).first()
-    return _user(row) if row else None
+    return _user_from_row(row) if row else None
 
 
 def enabled_of(conn: Connection, names: Collection[str]) -> set[str]:
@@ -67,7 +67,7 @@ def list_users(conn: Connection, *, text: str = "", after: str = "", limit: int)
     statement = sa.select(users, last_used.label("last_used_at")).where(users.c.name > after).order_by(users.c.name)
     if text:
         statement = statement.where(users.c.name.contains(text.lower(), autoescape=True))
-    return [(_user(row), row.last_used_at) for row in conn.execute(statement.limit(limit))]
+    return [(_user_from_row(row), row.last_used_at) for row in conn.execute(statement.limit(limit))]
 
 
 def change_user(conn: Connection, name: str, **fields: Any) -> bool:
@@ -99,7 +99,7 @@ def was_deleted(conn: Connection, name: str) -> bool:
     return conn.execute(statement.limit(1)).first() is not None
 
 
-def _user(row: Any) -> User:
+def _user_from_row(row: Any) -> User:
     return from_row(
         User, row, role=Role(row.role), is_enabled=bool(row.is_enabled), groups=tuple(row.group_names.split())
     )

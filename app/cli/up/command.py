@@ -70,7 +70,7 @@ def up(
     try:
         launch = launch_of(plan)
         settings = settings_in(plan.data.root, plan.host)
-        launch = replace(launch, after=tuple(_how_to_sign_in(settings)), token=os.environ.get(TOKEN, "").strip())
+        launch = replace(launch, after=tuple(_explain_sign_in(settings)), token=os.environ.get(TOKEN, "").strip())
     except BaseException:
         lock.release()
         raise
@@ -121,7 +121,7 @@ def _require_token(settings: Settings) -> None:
         )
 
 
-def _how_to_sign_in(settings: Settings) -> Iterator[str]:
+def _explain_sign_in(settings: Settings) -> Iterator[str]:
     """Yields how to sign in. No administrator is created by default, since a password that everybody knows is none. The
     database is prepared here, where the libraries for this are released afterwards; the web reports its problems."""
     from app.bootstrap.accounts import MIGRATIONS, open_accounts

@@ -40,7 +40,7 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._ending.set)
 
 
-def configured(host: str, port: int) -> uvicorn.Config:
+def configure(host: str, port: int) -> uvicorn.Config:
     return uvicorn.Config(
         partial(create_app, is_prepared=True),
         factory=True,
@@ -50,11 +50,11 @@ def configured(host: str, port: int) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         log_config=None,  # the application's logging is used: another set-up before would write to shared memory
-        ws=_websocket,  # type: ignore[arg-type]  # it is called as the class would be
+        ws=_make_websocket,  # type: ignore[arg-type]  # it is called as the class would be
     )
 
 
-def _websocket(**of_server: Any) -> asyncio.Protocol:
+def _make_websocket(**of_server: Any) -> asyncio.Protocol:
     """Loads the library when the first node connects."""
     from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
@@ -70,7 +70,7 @@ def serve(host: str, port: int) -> None:
     _, status = os.waitpid(fork_to_run(prepare), 0)
     if status:
         raise SystemExit(exit_code(status))
-    server = Server(configured(host, port))
+    server = Server(configure(host, port))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     if not server.started:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from app.conversion.cli.service import FileNames, JobId, OutFolder, archive_of, archived_id, download_files
+from app.conversion.cli.service import FileNames, JobId, OutFolder, archive_of, download_files, find_archived_id
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record, print_table
@@ -61,7 +61,7 @@ def list_archive(
 def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
     """Show a completed job."""
     with archive_of(context, url) as client:
-        archived = client.job(archived_id(client, job))
+        archived = client.job(find_archived_id(client, job))
     if as_json:
         typer.echo(json.dumps(archived, indent=2))
         return
@@ -88,7 +88,7 @@ def download(
 ) -> None:
     """Download files of a completed job. Each is checked against its SHA-256."""
     with archive_of(context, url) as client:
-        download_files(client, client.job(archived_id(client, job))["job"], out, names, as_json=as_json)
+        download_files(client, client.job(find_archived_id(client, job))["job"], out, names, as_json=as_json)
 
 
 @commands.command()
@@ -101,7 +101,7 @@ def keep(
 ) -> None:
     """Keep a job permanently."""
     with archive_of(context, url) as client:
-        job_id = archived_id(client, job)
+        job_id = find_archived_id(client, job)
         kept = client.keep(job_id, is_kept=not off)
     print_record(kept, f"Job {job_id} is kept{' no longer' if off else ''}.", as_json=as_json)
 
@@ -116,7 +116,7 @@ def remove(
 ) -> None:
     """Delete a job and all its files permanently."""
     with archive_of(context, url) as client:
-        job_id = archived_id(client, job)
+        job_id = find_archived_id(client, job)
         if not yes:
             if not sys.stdin.isatty():
                 raise BadRequest(f"job {job_id} would be deleted for good", hint="Say --yes if that is what you want.")

@@ -49,10 +49,10 @@ def canary(
 ) -> None:
     """Convert pinned jobs again and show what has changed: SNR, time, size, failures. Exit code 6 if any of them is
     worse."""
-    with client_of(context, url) as client, _other(context, client, against) as target:
-        pinned = _pinned(client, tag)
-        submitted = [(record, _again(client, target, record)) for record in pinned]
-        rows = [_row(target, before, after["job_id"], max_drop, timeout) for before, after in submitted]
+    with client_of(context, url) as client, _open_other(context, client, against) as target:
+        pinned = _list_pinned(client, tag)
+        submitted = [(record, _run_again(client, target, record)) for record in pinned]
+        rows = [_compare_job(target, before, after["job_id"], max_drop, timeout) for before, after in submitted]
     if as_json:
         typer.echo(json.dumps([row.to_json() for row in rows], indent=2))
     else:
@@ -62,7 +62,7 @@ def canary(
 
 
 @contextmanager
-def _other(context: typer.Context, client: ConversionClient, against: str | None) -> Iterator[ConversionClient]:
+def _open_other(context: typer.Context, client: ConversionClient, against: str | None) -> Iterator[ConversionClient]:
     """The service that converts again."""
     if against is None:
         yield client
@@ -71,7 +71,7 @@ def _other(context: typer.Context, client: ConversionClient, against: str | None
         yield target
 
 
-def _pinned(client: ConversionClient, tag: str) -> list[Record]:
+def _list_pinned(client: ConversionClient, tag: str) -> list[Record]:
     """Oldest first, so that the jobs run again in the order in which they once ran."""
     from app.conversion.client import FINISHED
 
@@ -87,7 +87,7 @@ def _pinned(client: ConversionClient, tag: str) -> list[Record]:
     return finished[::-1]
 
 
-def _again(client: ConversionClient, target: ConversionClient, record: Record) -> Record:
+def _run_again(client: ConversionClient, target: ConversionClient, record: Record) -> Record:
     """Submit the inputs of a job with its own options."""
     keys = [record["artifacts"][name]["key"] for name in INPUTS]
     if target is not client:
@@ -101,20 +101,22 @@ def _again(client: ConversionClient, target: ConversionClient, record: Record) -
     return target.submit(keys[0], keys[1], options=record["options"], name=record["name"], tags=(AGAIN,), no_cache=True)
 
 
-def _row(target: ConversionClient, before: Record, job_id: str, max_drop: float, timeout_s: float | None) -> CanaryRow:
-    from app.conversion.canary import compared
+def _compare_job(
+    target: ConversionClient, before: Record, job_id: str, max_drop: float, timeout_s: float | None
+) -> CanaryRow:
+    from app.conversion.canary import compare
 
     after = before
     for record in target.watch(job_id, timeout_s=timeout_s):
         after = record
-    return compared(before, after, drop_db=max_drop)
+    return compare(before, after, drop_db=max_drop)
 
 
 def _show(rows: Sequence[CanaryRow]) -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(_table(rows))
+    console.print(_build_table(rows))
     changed = {tool: pair for row in rows for tool, pair in row.versions.items()}
     if not changed:
         console.print("No version differs: both runs were made by the same tools.", markup=False)
@@ -125,18 +127,22 @@ def _show(rows: Sequence[CanaryRow]) -> None:
             console.print(f"{row.name}: {row.reason}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(rows: Sequence[CanaryRow]) -> Table:
+def _build_table(rows: Sequence[CanaryRow]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table("name", "outcome", "SNR dB", "seconds", "bytes", box=None, header_style="bold")
     for row in rows:
         style = "red" if row.is_worse else "green" if row.outcome in ("better", "recovered") else ""
-        cells = (_delta(row.snr_db, ".1f"), _delta(row.took_s, ".1f"), _delta(row.size_bytes, ",d"))
+        cells = (
+            _format_delta(row.snr_db, ".1f"),
+            _format_delta(row.took_s, ".1f"),
+            _format_delta(row.size_bytes, ",d"),
+        )
         table.add_row(escape(row.name), row.outcome.replace("_", " "), *cells, style=style)
     return table
 
 
-def _delta(pair: tuple[float | None, float | None], form: str) -> str:
+def _format_delta(pair: tuple[float | None, float | None], form: str) -> str:
     """ "17.2 → 18.0"; a dash for what is not known."""
     return " → ".join("–" if value is None else f"{value:{form}}" for value in pair)

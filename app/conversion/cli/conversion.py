@@ -12,7 +12,7 @@ from modelmill_client import errors, inputs
 from rich.console import Console
 
 from app.conversion.cli.progress import ProgressDisplay, make_display
-from app.conversion.cli.sources import fetched_key, is_source, stem_of
+from app.conversion.cli.sources import fetch_key, is_source, stem_of
 from app.conversion.client import ArchiveClient, ConversionClient
 from app.conversion.errors import NoSamples
 from app.kit.cli.api_client import ApiError
@@ -55,9 +55,9 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
     if is_source(order.model):
         with packed(order.images, order.report_images) as samples:
             quant_key = client.upload_pictures(samples)["quant_key"]
-        keys = {"model_key": fetched_key(client, order.model, display), "quant_key": quant_key}
+        keys = {"model_key": fetch_key(client, order.model, display), "quant_key": quant_key}
     else:
-        keys = _uploaded(client, order, display)
+        keys = _upload(client, order, display)
     name = order.name or order.stem
     try:
         return client.submit(
@@ -69,11 +69,11 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
             no_cache=order.no_cache,
         )
     except ApiError as error:
-        error.hint = f"{error.hint} {_flag(error)}".strip()
+        error.hint = f"{error.hint} {_name_flag(error)}".strip()
         raise
 
 
-def _uploaded(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
+def _upload(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
     path = Path(order.model)
     require_file(path, "model")
     with bundled(path) as model, packed(order.images, order.report_images) as samples:
@@ -88,7 +88,7 @@ def _uploaded(client: ConversionClient, order: ConversionOrder, display: Progres
         return client.upload(model, samples, count)
 
 
-def _flag(error: ApiError) -> str:
+def _name_flag(error: ApiError) -> str:
     shapes = [
         f'--shape "{entry["name"]}={",".join(map(str, entry["example"]))}"'
         for entry in error.detail.get("inputs", ())
@@ -190,7 +190,7 @@ def bundled(model: Path) -> Iterator[Path]:
 
     The service tells what is missing, or that it is not a model.
     """
-    beside = [(place, path) for place in _places(model) if (path := model.parent / place).is_file()]
+    beside = [(place, path) for place in _name_places(model) if (path := model.parent / place).is_file()]
     if not beside:
         yield model
         return
@@ -198,7 +198,7 @@ def bundled(model: Path) -> Iterator[Path]:
         yield archive
 
 
-def _places(model: Path) -> list[str]:
+def _name_places(model: Path) -> list[str]:
     from app.conversion.toolchains.graph import external, parse
 
     try:

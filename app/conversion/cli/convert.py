@@ -245,7 +245,7 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
     record = conversion.convert(client, order, console)
     job_report.show_warnings(console, record)
     if record["status"] != "COMPLETED":
-        _failed(client, record, console, as_json)
+        _fail(client, record, console, as_json)
     files = conversion.fetch(client, record, folder)
     report = json.loads(files["bie.json"].read_text(encoding="utf-8")) if "bie.json" in files else {}
     if as_json:
@@ -261,7 +261,7 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
         raise CommandFailed(Exit.BELOW)
 
 
-def _failed(client: Any, record: dict[str, Any], console: Any, as_json: bool) -> None:
+def _fail(client: Any, record: dict[str, Any], console: Any, as_json: bool) -> None:
     from app.conversion.cli.job_report import show_failure
 
     show_failure(client, record, console)

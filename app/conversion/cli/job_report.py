@@ -46,7 +46,7 @@ def action_line(action: Record) -> str:
         f"{value:+{form}} {unit}"
         for value, form, unit in (
             (action["gain_db"], ".1f", "dB"),
-            (_thousands(action["size_delta_bytes"]), ",.1f", "kB"),
+            (_to_thousands(action["size_delta_bytes"]), ",.1f", "kB"),
             (action["latency_delta_ms"], ".2f", "ms"),
         )
         if value is not None
@@ -54,7 +54,7 @@ def action_line(action: Record) -> str:
     return f"{action['text']} {', '.join(price)}".strip()
 
 
-def _thousands(value: int | None) -> float | None:
+def _to_thousands(value: int | None) -> float | None:
     return None if value is None else value / 1000
 
 

@@ -72,7 +72,7 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
     from app.conversion.cli.tables import stage_lines
 
     console = Console()
-    for line in (*_head(record), *stage_lines(record)):
+    for line in (*_format_head(record), *stage_lines(record)):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     show_quality(console, report)
 
@@ -174,7 +174,7 @@ def download(
         download_files(client, job_of(client, job), out, names, as_json=as_json)
 
 
-def _head(record: dict[str, Any]) -> list[str]:
+def _format_head(record: dict[str, Any]) -> list[str]:
     lines = [
         f"job      {record['job_id']}",
         f"name     {record['name']}{'  tags ' + ', '.join(record['tags']) if record['tags'] else ''}",

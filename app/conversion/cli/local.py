@@ -27,7 +27,7 @@ def inspect(
     from app.conversion.cli.tables import plain
     from app.conversion.inspection import damage, inspect_file
 
-    facts = inspect_file(file, _chip(chip))
+    facts = inspect_file(file, _parse_chip(chip))
     for line in [json.dumps(facts, indent=2, default=str)] if as_json else plain(facts):
         typer.echo(line)
     problem = damage(facts)
@@ -55,7 +55,7 @@ def run(
         typer.echo(line)
 
 
-def _chip(text: str | None) -> Any:
+def _parse_chip(text: str | None) -> Any:
     from app.conversion.options import Chip
 
     if text is None:

@@ -78,14 +78,14 @@ def save(results: Sequence[InferenceResult], path: Path) -> None:
 
 
 def to_json(result: InferenceResult) -> dict[str, Any]:
-    return {"sample": result.sample, "outputs": [_described(name, a) for name, a in result.outputs.items()]}
+    return {"sample": result.sample, "outputs": [_describe(name, a) for name, a in result.outputs.items()]}
 
 
 def lines(results: Sequence[InferenceResult]) -> Iterator[str]:
     for result in results[:SHOWN_SAMPLES]:
         yield result.sample
         for name, array in result.outputs.items():
-            facts = _described(name, array)
+            facts = _describe(name, array)
             yield f"  {name}: {facts['dtype']} {facts['shape']}  min {facts['min']:.6g}  max {facts['max']:.6g}"
             for entry in facts.get("top", []):
                 share = f"  {100 * entry['probability']:5.1f} %" if "probability" in entry else ""
@@ -94,7 +94,7 @@ def lines(results: Sequence[InferenceResult]) -> Iterator[str]:
         yield f"and {len(results) - SHOWN_SAMPLES} more samples (all of them with --json or -o)"
 
 
-def _described(name: str, array: Array) -> dict[str, Any]:
+def _describe(name: str, array: Array) -> dict[str, Any]:
     has_values = array.size > 0
     facts: dict[str, Any] = {
         "name": name,
@@ -103,21 +103,21 @@ def _described(name: str, array: Array) -> dict[str, Any]:
         "min": float(array.min()) if has_values else 0.0,
         "max": float(array.max()) if has_values else 0.0,
     }
-    top = _top(array)
+    top = _rank_classes(array)
     return {**facts, "top": top} if top else facts
 
 
-def _top(array: Array) -> list[dict[str, Any]]:
+def _rank_classes(array: Array) -> list[dict[str, Any]]:
     """The best classes, when the array looks like one score per class."""
     scores = np.squeeze(array)
     if scores.ndim != 1 or array.ndim > 4 or not CLASSES_MIN <= scores.size <= CLASSES_MAX or scores.dtype.kind != "f":
         return []
-    probabilities = _probabilities(scores.astype(np.float64))
+    probabilities = _to_probabilities(scores.astype(np.float64))
     best = np.argsort(scores)[::-1][:TOP]
     return [{"class": int(i), "score": float(scores[i]), "probability": float(probabilities[i])} for i in best]
 
 
-def _probabilities(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _to_probabilities(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The scores themselves when they are probabilities, else their softmax."""
     if scores.min() >= 0 and abs(scores.sum() - 1) < SUM_TOLERANCE:
         return scores

@@ -25,7 +25,7 @@ def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str
     for path, value in flags.items():
         _put(chosen, path.split("."), value)
     for text in shapes:
-        name, shape = _shape(text)
+        name, shape = _parse_shape(text)
         chosen.setdefault("input_shapes", {})[name] = shape
     _check(chosen)
     return chosen
@@ -85,7 +85,7 @@ def preprocess_flags(text: str | None) -> dict[str, Any]:
     return {f"preprocess.{name}": value for name, value in values.items()}
 
 
-def _shape(text: str) -> tuple[str, list[int]]:
+def _parse_shape(text: str) -> tuple[str, list[int]]:
     name, _, sizes = text.rpartition("=")
     try:
         shape = [int(size) for size in sizes.replace("x", ",").split(",")]

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, Task, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 
-from app.conversion.cli.tables import reused_text
+from app.conversion.cli.tables import format_reuse
 
 Record = dict[str, Any]
 STEPS = ("onnx", "bie", "nef")
@@ -44,7 +44,7 @@ def stage_text(record: Record, step: str) -> str:
     if state == "FAILED":
         error = record.get("error") or {}
         return "cancelled" if error.get("code") == "CANCELLED" else "failed"
-    return {"WAITING": "", "DONE": reused_text(stage) or "done", "QUEUED": ""}[state]
+    return {"WAITING": "", "DONE": format_reuse(stage) or "done", "QUEUED": ""}[state]
 
 
 class _StillBar(BarColumn):

@@ -44,14 +44,14 @@ def reproduce(
     url: Url = None,
 ) -> None:
     """Convert the inputs of a job again with the same options and without the cache, and compare the results."""
-    from app.conversion.reproduction import changed_versions, compare
+    from app.conversion.reproduction import compare, find_changed_versions
 
     with client_of(context, url) as client, archive_of(context, url) as archive:
         before = _record(client, archive, job)
-        after = _again(client, before, timeout)
+        after = _run_again(client, before, timeout)
         with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
-            outputs = compare(before, after, partial(_fetched, client, archive, Path(folder)))
-        versions = changed_versions(before, after)
+            outputs = compare(before, after, partial(_fetch, client, archive, Path(folder)))
+        versions = find_changed_versions(before, after)
     if as_json:
         _print_json(before, after, outputs, versions)
     else:
@@ -68,7 +68,7 @@ def _record(client: ConversionClient, archive: ArchiveClient, job: str) -> Recor
     return record
 
 
-def _fetched(client: ConversionClient, archive: ArchiveClient, folder: Path, record: Record, name: str) -> Path:
+def _fetch(client: ConversionClient, archive: ArchiveClient, folder: Path, record: Record, name: str) -> Path:
     """A file of a job, downloaded; of one that is forgotten, from the archive."""
     target = folder / record["job_id"]
     target.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def _fetched(client: ConversionClient, archive: ArchiveClient, folder: Path, rec
         return archive.download(record["job_id"], artifact, target)
 
 
-def _again(client: ConversionClient, before: Record, timeout_s: float | None) -> Record:
+def _run_again(client: ConversionClient, before: Record, timeout_s: float | None) -> Record:
     """The new job at its end. Raises CommandFailed when it fails."""
     from rich.console import Console
 

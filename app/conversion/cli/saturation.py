@@ -37,7 +37,7 @@ def saturation(
 
     require_file(model, "model")
     with packed(images) as archive:
-        curve = _curve(model, archive, preprocess, threads)
+        curve = _measure_curve(model, archive, preprocess, threads)
     if as_json:
         typer.echo(json.dumps(curve.to_json(), indent=2))
         return
@@ -56,7 +56,7 @@ def lines(curve: SaturationCurve) -> Sequence[str]:
     return [*rows, f"judged on {curve.judges} other pictures. {verdict}"]
 
 
-def _curve(model: Path, archive: Path, preprocess: str | None, threads: int) -> SaturationCurve:
+def _measure_curve(model: Path, archive: Path, preprocess: str | None, threads: int) -> SaturationCurve:
     import onnx
 
     from app.conversion.intake.archive import extract
@@ -70,20 +70,20 @@ def _curve(model: Path, archive: Path, preprocess: str | None, threads: int) -> 
     from app.conversion.toolchains.host.toolchain import HostToolchain
 
     checked = check_model(model, Options(), max_bytes=model.stat().st_size)
-    options = _options(preprocess, checked.recognition)
+    options = _build_options(preprocess, checked.recognition)
     with tempfile.TemporaryDirectory(prefix="modelmill-") as place:
         folder = Path(place)
         extract(archive, folder / REF_IMAGES, max_files=IMAGES_MOST, max_bytes=UNPACKED_BYTES)
         (folder / "model.onnx").write_bytes(model.read_bytes())
         request = StageRequest(Stage.ONNX, folder, options, threads)
-        with _silent():
-            output = HostToolchain().run(request, _quiet).output
+        with _make_silent_log():
+            output = HostToolchain().run(request, _ignore_progress).output
         optimized = onnx.load(output)
         samples = reference_samples(request, inputs_of(optimized))
         return saturation_curve(optimized, samples, options.quantization, threads=threads, step=_tell)
 
 
-def _options(preprocess: str | None, recognition: Any) -> Options:
+def _build_options(preprocess: str | None, recognition: Any) -> Options:
     from app.conversion.cli.option_flags import options_of
     from app.conversion.options import Options
 
@@ -98,11 +98,11 @@ def _tell(done: int, of: int) -> None:
     typer.echo(f"calibrated {done} of {of} times", err=True)
 
 
-def _quiet(_fraction: float, _text: str) -> None:
+def _ignore_progress(_fraction: float, _text: str) -> None:
     """The one stage that runs here takes a moment."""
 
 
-def _silent() -> Any:
+def _make_silent_log() -> Any:
     """What a stage says is the log of a job, and here is none."""
     import contextlib
     import io

@@ -42,7 +42,7 @@ def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
     """The record of the job whose id begins so. Raises NotFound, or BadRequest when several do."""
     hint = "`modelmill jobs list` shows those there are, `modelmill archive list` also those from before a restart."
     beginning = prefix.lower()
-    return client.job(beginning) if FULL_ID.fullmatch(beginning) else _only(client, beginning, "", hint)
+    return client.job(beginning) if FULL_ID.fullmatch(beginning) else _find_only(client, beginning, "", hint)
 
 
 def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) -> dict[str, Any]:
@@ -53,21 +53,21 @@ def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) ->
         if error.status != NotFound.status:
             raise
         try:
-            record: dict[str, Any] = archive.job(archived_id(archive, prefix))["job"]
+            record: dict[str, Any] = archive.job(find_archived_id(archive, prefix))["job"]
         except ModelmillError as second:
             raise error if second.status == NotFound.status else second from None
         return record
 
 
-def archived_id(client: ArchiveClient, prefix: str) -> str:
+def find_archived_id(client: ArchiveClient, prefix: str) -> str:
     """The id of the job of the archive that begins so. Raises as job_of."""
     hint, beginning = "`modelmill archive list` shows what is there.", prefix.lower()
     if FULL_ID.fullmatch(beginning):
         return beginning
-    return str(_only(client, beginning, " in the archive", hint)["job_id"])
+    return str(_find_only(client, beginning, " in the archive", hint)["job_id"])
 
 
-def _only(client: ConversionClient | ArchiveClient, beginning: str, where: str, hint: str) -> dict[str, Any]:
+def _find_only(client: ConversionClient | ArchiveClient, beginning: str, where: str, hint: str) -> dict[str, Any]:
     """The entry of the one job of the list whose id begins so."""
     listed = client.jobs(limit=SEARCHED_AT_MOST, q=beginning)
     matches = [job for job in listed if job["job_id"].startswith(beginning)]

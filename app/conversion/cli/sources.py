@@ -33,7 +33,7 @@ def stem_of(model: str) -> str:
     return Path(re.split(r"[/:]", model.partition("?")[0].rstrip("/"))[-1]).stem
 
 
-def fetched_key(client: ConversionClient, source: str, display: ProgressDisplay) -> str:
+def fetch_key(client: ConversionClient, source: str, display: ProgressDisplay) -> str:
     """The key of a model that the service has fetched. Raises FetchFailed."""
     transfer = client.fetch_model(source)
     while transfer["state"] not in ("COMPLETED", "FAILED"):

@@ -32,8 +32,8 @@ def quality_table(report: Json) -> Table:
         snr, cosine = output.get("snr_db") or {}, output.get("cosine") or {}
         table.add_row(
             escape(str(output.get("name", ""))),
-            *(_number(snr.get(key), 1) for key in ("mean", "min", "p5")),
-            *(_number(cosine.get(key), 4) for key in ("mean", "min")),
+            *(_format_number(snr.get(key), 1) for key in ("mean", "min", "p5")),
+            *(_format_number(cosine.get(key), 4) for key in ("mean", "min")),
             str(snr.get("n", "")),
         )
     if len(outputs) > SHOWN_AT_MOST:
@@ -50,7 +50,7 @@ def candidates_table(report: Json) -> Table:
     tried = search.candidates if search else ()
     measure: Measure = next(iter(measures_of(tried, goal.get("kind"))), "snr")
     front = {one.id for one in pareto(tried, measure)}
-    losses = {one.id: [_number(one.drop_percent, 1)] for one in tried if "task" in measures_of(tried)}
+    losses = {one.id: [_format_number(one.drop_percent, 1)] for one in tried if "task" in measures_of(tried)}
     outcome = "reached" if goal.get("is_reached") else "not reached"
     names = ("SNR dB", "lowest", *(["task loss %"] if losses else []), "int8 %", "kB", "ms")
     table = Table("candidate", *names, "", title=f"{goal.get('text')}: {outcome}")
@@ -60,12 +60,12 @@ def candidates_table(report: Json) -> Table:
         why = "taken" if one.is_taken else one.verdict_code.replace("_", " ")
         table.add_row(
             escape(one.name),
-            _number(one.snr_db, 1),
-            _number(one.snr_min_db, 1),
+            _format_number(one.snr_db, 1),
+            _format_number(one.snr_min_db, 1),
             *losses.get(one.id, []),
-            _number(None if one.int8_share is None else 100 * one.int8_share, 0),
-            _number(None if one.size_bytes is None else one.size_bytes / 1000, 0),
-            _number(one.latency_ms, 2),
+            _format_number(None if one.int8_share is None else 100 * one.int8_share, 0),
+            _format_number(None if one.size_bytes is None else one.size_bytes / 1000, 0),
+            _format_number(one.latency_ms, 2),
             f"{why} *" if one.id in front else why,
         )
     table.caption = f"*: on the Pareto front of {'task loss' if measure == 'task' else 'SNR'}, latency and size"
@@ -76,14 +76,14 @@ def facts_of_quality(report: Json) -> Iterator[str]:
     """Lines under the table: verdict, size, latency, calibration."""
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
     if verdict:
-        word = _verdict_word(verdict)
-        worst = f"worst output {_number(verdict.get('snr_db'), 1)} dB"
+        word = _format_verdict(verdict)
+        worst = f"worst output {_format_number(verdict.get('snr_db'), 1)} dB"
         if verdict.get("judged_on"):
-            lowest = _number(verdict["snr_min_db"], 1)
+            lowest = _format_number(verdict["snr_min_db"], 1)
             worst += f", lowest of {verdict['judged_on']} pictures that set no range {lowest} dB"
         yield f"verdict: {word} ({worst}; rule: {verdict.get('rule')})"
     if size.get("float_bytes") and size.get("int8_bytes"):
-        yield f"size: {_kilobytes(size['float_bytes'])} float, {_kilobytes(size['int8_bytes'])} int8"
+        yield f"size: {_format_kilobytes(size['float_bytes'])} float, {_format_kilobytes(size['int8_bytes'])} int8"
     if latency.get("float") and latency.get("int8"):
         yield f"latency on this CPU: {latency['float']:g} ms float, {latency['int8']:g} ms int8"
     task = (report.get("judgement") or {}).get("task") or (report.get("quality") or {}).get("task") or {}
@@ -100,7 +100,7 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         yield f"warning: {warning}"
 
 
-def _verdict_word(verdict: Json) -> str:
+def _format_verdict(verdict: Json) -> str:
     word = "passed" if verdict.get("passed") else "NOT passed"
     word += ", for nothing was quantized" if verdict.get("nothing_quantized") else ""
     return word + (", on pictures in which the float model finds nothing" if verdict.get("shows_nothing") else "")
@@ -113,7 +113,7 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
         table.add_row(
             record["job_id"][:8],
             escape(record.get("name") or ""),
-            _status(record),
+            _format_status(record),
             record["stage"],
             f"{record.get('progress', 0)} %",
             escape(" ".join(filter(None, (options.get("toolchain", "host"), options.get("platform"))))),
@@ -130,7 +130,7 @@ def archive_table(rows: Iterable[Json]) -> Table:
             row["job_id"][:8],
             escape(row["name"]),
             row["verdict"] or "–",
-            _number(row["snr_db"], 1),
+            _format_number(row["snr_db"], 1),
             " ".join(filter(None, (row["toolchain"], row["platform"]))),
             row["finished_at"][:19].replace("T", " "),
             "yes" if row["is_kept"] else "",
@@ -138,7 +138,7 @@ def archive_table(rows: Iterable[Json]) -> Table:
     return table
 
 
-def _status(record: Json) -> Text:
+def _format_status(record: Json) -> Text:
     if record["status"] == "COMPLETED" and record.get("verdict") == "BELOW_RULE":
         return Text("COMPLETED, below the rule", style="yellow")
     return Text(record["status"], style=COLORS.get(record["status"], ""))
@@ -147,12 +147,17 @@ def _status(record: Json) -> Text:
 def stage_lines(record: Json) -> Iterator[str]:
     """A line for each stage: state, progress, time, worker."""
     for step, stage in record["stages"].items():
-        facts = [f"{stage['progress']} %", _duration(stage), stage.get("worker") or "", stage.get("message") or ""]
-        facts.append(reused_text(stage))
+        facts = [
+            f"{stage['progress']} %",
+            _format_duration(stage),
+            stage.get("worker") or "",
+            stage.get("message") or "",
+        ]
+        facts.append(format_reuse(stage))
         yield f"{step:<5} {stage['state']:<8} {'  '.join(filter(None, facts))}".rstrip()
 
 
-def reused_text(stage: Json) -> str:
+def format_reuse(stage: Json) -> str:
     """Whose work it is, where another job had done it; else empty."""
     if not stage.get("reused_from"):
         return ""
@@ -167,24 +172,24 @@ def plain(data: Json, indent: str = "") -> Iterator[str]:
             yield from plain(value, indent + "  ")
         elif isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
             yield f"{indent}{key}:"
-            yield from (f"{indent}  {_short(entry)}" for entry in value[:SHOWN_AT_MOST])
+            yield from (f"{indent}  {_shorten(entry)}" for entry in value[:SHOWN_AT_MOST])
             if len(value) > SHOWN_AT_MOST:
                 yield f"{indent}  and {len(value) - SHOWN_AT_MOST} more (all of them with --json)"
         else:
-            yield f"{indent}{key}: {_short(value)}"
+            yield f"{indent}{key}: {_shorten(value)}"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_short(entry)}" for key, entry in value.items()) or "none"
+        return ", ".join(f"{key} {_shorten(entry)}" for key, entry in value.items()) or "none"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_short, value)) + "]"
+        return "[" + ", ".join(map(_shorten, value)) + "]"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else str(value)
 
 
-def _duration(stage: Json) -> str:
+def _format_duration(stage: Json) -> str:
     if not stage.get("started_at"):
         return ""
     end = stage.get("finished_at") or datetime.now(UTC).isoformat()
@@ -192,9 +197,9 @@ def _duration(stage: Json) -> str:
     return f"{max(0.0, seconds):.1f} s"
 
 
-def _number(value: float | None, digits: int) -> str:
+def _format_number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def _kilobytes(size_bytes: int) -> str:
+def _format_kilobytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e3:,.1f} kB" if size_bytes < 1e7 else f"{size_bytes / 1e6:,.1f} MB"

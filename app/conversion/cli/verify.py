@@ -50,23 +50,23 @@ def verify(
 
     path = receipt or receipt_of(files)
     _require(path, "receipt", hint="Download it with the results, or name it with --receipt.")
-    trusted = _key(key) if key else None
+    trusted = _load_key(key) if key else None
     try:
         read = read_receipt(path)
-        checks = [check_file(file, read.statement) for file in _named(files, read)]
+        checks = [check_file(file, read.statement) for file in _expand_folders(files, read)]
     except OSError as error:
         raise BadInput(f"{error.filename or path} cannot be read: {error.strerror}") from error
     seal = read.seal(trusted)
     if as_json:
         typer.echo(json.dumps(_as_json(read, seal, trusted, checks), indent=2))
     else:
-        for line in (_said_of_seal(read, seal, trusted), *map(_said_of_file, checks)):
+        for line in (_describe_seal(read, seal, trusted), *map(_describe_file, checks)):
             typer.echo(line)
     if seal is not Seal.VALID or any(check.outcome is not Outcome.SAME for check in checks):
         raise CommandFailed(Exit.FAILED)
 
 
-def _named(files: list[Path], read: Receipt) -> list[Path]:
+def _expand_folders(files: list[Path], read: Receipt) -> list[Path]:
     """A folder stands for those of its files that the receipt has. Raises NotFound, BadRequest."""
     from app.conversion.receipt_check import files_in
 
@@ -85,12 +85,12 @@ def _require(path: Path, what: str, *, hint: str) -> None:
         raise NotFound(f"there is no {what} {path}", hint=hint)
 
 
-def _key(source: str) -> PublicKey:
+def _load_key(source: str) -> PublicKey:
     """Raises NotFound, BadInput, ReceiptUnreadable, Unreachable."""
     from app.conversion.receipt_check import read_key
 
     if source.startswith(("http://", "https://")):
-        return read_key(_fetched(source), source)
+        return read_key(_fetch(source), source)
     path = Path(source)
     _require(path, "key", hint="A key is a file, or the address of the service that signed.")
     try:
@@ -99,7 +99,7 @@ def _key(source: str) -> PublicKey:
         raise BadInput(f"the key {source} cannot be read: {error.strerror}") from error
 
 
-def _fetched(address: str) -> str:
+def _fetch(address: str) -> str:
     import httpx
 
     url = httpx.URL(address)
@@ -113,7 +113,7 @@ def _fetched(address: str) -> str:
     return answer.text
 
 
-def _said_of_seal(read: Receipt, seal: Seal, trusted: PublicKey | None) -> str:
+def _describe_seal(read: Receipt, seal: Seal, trusted: PublicKey | None) -> str:
     from app.conversion.receipt_check import Seal
 
     job = f"job {read.statement.job_id}, finished {read.statement.finished_at}"
@@ -128,7 +128,7 @@ def _said_of_seal(read: Receipt, seal: Seal, trusted: PublicKey | None) -> str:
     return f"receipt: signed by {trusted.key_id[:16]}, the key given ({job})"
 
 
-def _said_of_file(check: FileCheck) -> str:
+def _describe_file(check: FileCheck) -> str:
     from app.conversion.receipt_check import Outcome
 
     if check.outcome is Outcome.SAME:

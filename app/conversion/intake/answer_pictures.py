@@ -44,13 +44,13 @@ def draw_answers(request: AnswersRequest, progress: Progress) -> AnswersResult:
     options = PredictorOptions(preprocess=request["preprocess"], provider=ExecutionProvider.CPU)
     try:
         models = {
-            "float": _opened(Path(request["float"]), Format.ONNX, options),
-            "int8": _opened(Path(request["int8"]), Format.BIE, options),
+            "float": _open(Path(request["float"]), Format.ONNX, options),
+            "int8": _open(Path(request["int8"]), Format.BIE, options),
         }
     except ModelmillError as error:
         return {"problem": error.message, "decoder": "", "is_sure": False, "labels": [], "pictures": []}
     quantized = models["int8"]
-    pictures = list(_answered(models, folder, into, request["names"], progress))
+    pictures = list(_answer_samples(models, folder, into, request["names"], progress))
     return {
         "problem": "",
         "decoder": quantized.decoder.value,
@@ -60,7 +60,7 @@ def draw_answers(request: AnswersRequest, progress: Progress) -> AnswersResult:
     }
 
 
-def _opened(path: Path, form: Format, options: PredictorOptions) -> Predictor:
+def _open(path: Path, form: Format, options: PredictorOptions) -> Predictor:
     card = ModelCard(path.name, form, sha256="", size_bytes=path.stat().st_size, toolchain="host")
     return open_predictor(card, path, None, options)
 
@@ -73,12 +73,12 @@ def _is_sure(predictor: Predictor) -> bool:
     return True
 
 
-def _answered(
+def _answer_samples(
     models: dict[str, Predictor], folder: Path, into: Path, names: list[str], progress: Progress
 ) -> Iterable[dict[str, Any]]:
     for place, name in enumerate(names):
         progress(place / len(names), name)
-        picture = _picture(folder, name)
+        picture = _load_picture(folder, name)
         if picture is None:
             continue
         shown = picture.copy()
@@ -107,7 +107,7 @@ def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
     }
 
 
-def _picture(folder: Path, name: str) -> Image.Image | None:
+def _load_picture(folder: Path, name: str) -> Image.Image | None:
     """Returns the picture in RGB; None for a sample that is not a picture, or cannot be read."""
     path = folder / name
     if path.parent != folder or not path.is_file() or KINDS.get(path.suffix.lower()) != "image":

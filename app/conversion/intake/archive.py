@@ -18,7 +18,7 @@ from app.conversion.errors import BadArchive, NoSamples, ZipBomb
 from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
 from app.conversion.intake.entry_points import PackedSamples
-from app.conversion.sample_kinds import LABELS, flattened
+from app.conversion.sample_kinds import LABELS, flatten_path
 from app.kit.text.plain_text import reason_of
 
 CHUNK_BYTES = 1 << 20
@@ -86,13 +86,13 @@ def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpa
     """
     with upload.open("rb") as file:
         head = file.read(64)
-    bare = _bare_name(head)
+    bare = _strip_folders(head)
     if bare is not None:
-        return _single(upload, into, bare, max_bytes)
-    directory = _directory(upload, head)
+        return _link_single(upload, into, bare, max_bytes)
+    directory = _read_directory(upload, head)
     if entries.is_npz(directory):
         entries.refuse_bomb(directory, upload.stat().st_size, "the .npz file", max_bytes)
-        return _single(upload, into, "samples.npz", max_bytes)
+        return _link_single(upload, into, "samples.npz", max_bytes)
     chosen = entries.choose(directory, upload.stat().st_size, max_files=max_files, max_bytes=max_bytes)
     if not chosen.samples:
         raise _no_samples(chosen.ignored)
@@ -100,7 +100,7 @@ def extract(upload: Path, into: Path, *, max_files: int, max_bytes: int) -> Unpa
     return Unpacked(names[: len(chosen.samples)], chosen.ignored, "".join(names[len(chosen.samples) :]))
 
 
-def _bare_name(head: bytes) -> str | None:
+def _strip_folders(head: bytes) -> str | None:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "picture.webp"
     if head[4:8] == b"ftyp" and head[8:12] in _BRANDS:
@@ -108,7 +108,7 @@ def _bare_name(head: bytes) -> str | None:
     return next((name for mark, name in _BARE if head.startswith(mark)), None)
 
 
-def _directory(upload: Path, head: bytes) -> list[zipfile.ZipInfo]:
+def _read_directory(upload: Path, head: bytes) -> list[zipfile.ZipInfo]:
     """Returns the archive's table of contents.
 
     Raises:
@@ -132,14 +132,14 @@ def _no_samples(ignored: list[str]) -> NoSamples:
     return NoSamples(f"the zip holds no reference samples: {what}", hint=f"Send {ACCEPTED}.")
 
 
-def _single(upload: Path, into: Path, name: str, max_bytes: int) -> Unpacked:
+def _link_single(upload: Path, into: Path, name: str, max_bytes: int) -> Unpacked:
     """Treats the upload itself as the only sample file; links it if the file system supports that, else copies it."""
     entries.refuse_size(upload.stat().st_size, max_bytes)
-    with _all_or_nothing(into) as written:
+    with _write_all_or_nothing(into) as written:
         try:
             os.link(upload, into / name)
         except OSError:
-            with upload.open("rb") as source, _created(into / name, written) as file:
+            with upload.open("rb") as source, _create(into / name, written) as file:
                 shutil.copyfileobj(source, file, CHUNK_BYTES)
     return Unpacked([name], [])
 
@@ -148,11 +148,11 @@ def _unpack(upload: Path, into: Path, samples: list[ArchiveEntry], max_bytes: in
     names: list[str] = []
     taken: set[str] = set()
     left = max_bytes
-    with _all_or_nothing(into) as written, zipfile.ZipFile(upload) as archive:
+    with _write_all_or_nothing(into) as written, zipfile.ZipFile(upload) as archive:
         for entry in samples:
             own = PurePosixPath(entry.name).name
-            name = own if own in LABELS else _free_name(flat_name(entry.name), taken)
-            with _created(into / name, written) as file:
+            name = own if own in LABELS else _choose_free_name(flat_name(entry.name), taken)
+            with _create(into / name, written) as file:
                 left -= write_entry(archive, entry, file, left)
             if name.endswith(".npz"):
                 _refuse_nested_bomb(into / name, entry.name, max_bytes)
@@ -160,7 +160,7 @@ def _unpack(upload: Path, into: Path, samples: list[ArchiveEntry], max_bytes: in
     return names
 
 
-def _created(path: Path, written: list[Path]) -> BinaryIO:
+def _create(path: Path, written: list[Path]) -> BinaryIO:
     """Creates a file and notes it as ours.
 
     Raises:
@@ -185,7 +185,7 @@ def write_entry(archive: zipfile.ZipFile, entry: ArchiveEntry, file: BinaryIO, l
         ZipBomb: It unpacks to more than it declares, or than the limit.
     """
     written = 0
-    for chunk in _chunks(archive, entry):
+    for chunk in _read_chunks(archive, entry):
         written += len(chunk)
         if written > min(limit, entry.info.file_size):
             raise ZipBomb(f"{entry.name} unpacks to more than the zip declares", hint="Pack the files again.")
@@ -193,7 +193,7 @@ def write_entry(archive: zipfile.ZipFile, entry: ArchiveEntry, file: BinaryIO, l
     return written
 
 
-def _chunks(archive: zipfile.ZipFile, entry: ArchiveEntry) -> Iterator[bytes]:
+def _read_chunks(archive: zipfile.ZipFile, entry: ArchiveEntry) -> Iterator[bytes]:
     """Reads an entry. Separate from writing, so that a full disk is not mistaken for a damaged archive.
 
     Raises:
@@ -222,7 +222,7 @@ def _refuse_nested_bomb(path: Path, name: str, max_bytes: int) -> None:
 
 
 @contextmanager
-def _all_or_nothing(into: Path) -> Iterator[list[Path]]:
+def _write_all_or_nothing(into: Path) -> Iterator[list[Path]]:
     """Collects the files that are written; on an error they are removed, and so is the folder if it was created
     here."""
     is_new = not into.exists()
@@ -243,13 +243,13 @@ def flat_name(name: str) -> str:
 
     It has at most NAME_BYTES_MAX bytes of UTF-8, keeps the ending, and is neither empty nor hidden.
     """
-    stem, dot, ending = flattened(name).rpartition(".")
+    stem, dot, ending = flatten_path(name).rpartition(".")
     room = NAME_BYTES_MAX - len(ending.encode()) - 1
     short = stem.lstrip(".-").encode()[:room].decode("utf-8", "ignore")
     return f"{short or 'sample'}{dot}{ending}"
 
 
-def _free_name(wish: str, taken: set[str]) -> str:
+def _choose_free_name(wish: str, taken: set[str]) -> str:
     """Returns the name, with a number before its ending if it is taken; case is ignored."""
     stem, _, ending = wish.rpartition(".")
     name, number = wish, 1

@@ -52,17 +52,17 @@ def merge(request: MergeRequest, progress: Progress) -> MergeResult:
     progress(0.0, "unpacking")
     files: dict[str, Path] = {}
     for number, packed in enumerate(filter(None, (request["weights"], str(path) if zipfile.is_zipfile(path) else ""))):
-        files |= _unpacked(Path(packed), folder / str(number), max_bytes)
+        files |= _unpack(Path(packed), folder / str(number), max_bytes)
     name = path.name
     if zipfile.is_zipfile(path):
         models = [name for name in files if name.lower().endswith(object_keys.MODEL_ENDING)]
         if not models:
             return {"is_merged": False}
-        name = _only(models)
+        name = _require_only(models)
         path = files[name]
     progress(0.4, "taking in the weights")
     model = graph.parse(path)
-    beside = _beside(name, external.places(name, model), files)
+    beside = _map_weights(name, external.places(name, model), files)
     external.take_in(name, model, beside, max_bytes=max_bytes - path.stat().st_size)
     progress(0.8, "writing the model")
     if model.ByteSize() > min(max_bytes, graph.PROTOBUF_BYTES_MAX):
@@ -71,7 +71,7 @@ def merge(request: MergeRequest, progress: Progress) -> MergeResult:
     return {"is_merged": True}
 
 
-def _only(models: list[str]) -> str:
+def _require_only(models: list[str]) -> str:
     if len(models) > 1:
         raise BadModelArchive(
             f"the zip holds {len(models)} models: {', '.join(models[:5])}",
@@ -81,7 +81,7 @@ def _only(models: list[str]) -> str:
     return models[0]
 
 
-def _beside(name: str, places: list[str], files: Mapping[str, Path]) -> dict[str, Path]:
+def _map_weights(name: str, places: list[str], files: Mapping[str, Path]) -> dict[str, Path]:
     """Maps these paths, as the model has them, to files; files that came without folders match by name alone."""
     parent = PurePosixPath(name).parent
     plain = {PurePosixPath(other).name: path for other, path in files.items()}
@@ -89,17 +89,17 @@ def _beside(name: str, places: list[str], files: Mapping[str, Path]) -> dict[str
     return {place: path for place, path in paths.items() if path is not None}
 
 
-def _unpacked(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
+def _unpack(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
     """Unpacks a zip and returns the path of each file by its name; other information of the archive is not used."""
     try:
-        return _written(archive, into, max_bytes)
+        return _write_members(archive, into, max_bytes)
     except (BadArchive, ZipBomb) as error:  # archive.extract would report errors about reference pictures
         raise BadModelArchive(error.message, hint=error.hint, detail=error.detail) from error
 
 
-def _written(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
+def _write_members(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
     into.mkdir(parents=True)
-    with _opened(archive) as opened:
+    with _open(archive) as opened:
         directory = opened.infolist()
         if len(directory) > FILES_MAX:
             raise BadArchive(f"the zip has {len(directory)} entries", hint=f"At most {FILES_MAX} are taken.")
@@ -117,7 +117,7 @@ def _written(archive: Path, into: Path, max_bytes: int) -> dict[str, Path]:
         return unpacked
 
 
-def _opened(archive: Path) -> zipfile.ZipFile:
+def _open(archive: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(archive)
     except entries.READ_ERRORS as error:

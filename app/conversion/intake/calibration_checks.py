@@ -85,12 +85,12 @@ def diagnose(
     """
     findings = [
         *_count(measured),
-        *_files(measured, allow_damaged),
-        *_duplicates(measured),
-        *_content(measured.pictures),
-        *_sizes(measured.pictures, target, preprocess),
-        *_colors(measured.pictures, target, preprocess),
-        *_arrays(measured.arrays, target),
+        *_check_files(measured, allow_damaged),
+        *_find_duplicates(measured),
+        *_check_content(measured.pictures),
+        *_check_sizes(measured.pictures, target, preprocess),
+        *_check_colors(measured.pictures, target, preprocess),
+        *_check_arrays(measured.arrays, target),
     ]
     order = {BLOCKS: 0, WARNS: 1, INFORMS: 2}
     return sorted(findings, key=lambda finding: order[finding.severity])
@@ -123,7 +123,7 @@ def _count(measured: SampleStats) -> Iterator[Finding]:
         )
 
 
-def _files(measured: SampleStats, allow_damaged: bool) -> Iterator[Finding]:
+def _check_files(measured: SampleStats, allow_damaged: bool) -> Iterator[Finding]:
     names = tuple(entry.name for entry in measured.unreadable)
     is_all = bool(names) and not measured.pictures and not measured.arrays
     if names:
@@ -157,9 +157,9 @@ def _files(measured: SampleStats, allow_damaged: bool) -> Iterator[Finding]:
         )
 
 
-def _duplicates(measured: SampleStats) -> Iterator[Finding]:
+def _find_duplicates(measured: SampleStats) -> Iterator[Finding]:
     items: list[PictureStats | ArrayStats] = [*measured.pictures, *measured.arrays]
-    copies = _copies(items)
+    copies = _find_copies(items)
     kinds = len({item.sha256 for item in items})
     if len(items) > 1 and kinds == 1:
         yield Finding(
@@ -181,7 +181,7 @@ def _duplicates(measured: SampleStats) -> Iterator[Finding]:
             copies,
             detail={"count": len(copies)},
         )
-    near = _near_copies(measured.pictures, set(copies))
+    near = _find_near_copies(measured.pictures, set(copies))
     if near:
         yield Finding(
             "NEAR_DUPLICATES",
@@ -194,12 +194,12 @@ def _duplicates(measured: SampleStats) -> Iterator[Finding]:
         )
 
 
-def _copies(items: Sequence[PictureStats | ArrayStats]) -> tuple[str, ...]:
+def _find_copies(items: Sequence[PictureStats | ArrayStats]) -> tuple[str, ...]:
     seen: dict[str, str] = {}
     return tuple(item.name for item in items if seen.setdefault(item.sha256, item.name) != item.name)
 
 
-def _near_copies(pictures: Sequence[PictureStats], copies: set[str]) -> tuple[str, ...]:
+def _find_near_copies(pictures: Sequence[PictureStats], copies: set[str]) -> tuple[str, ...]:
     """Finds nearly equal pictures. Flat pictures have no gradients to compare; another finding reports them."""
     hashes: list[int] = []
     near = []
@@ -213,7 +213,7 @@ def _near_copies(pictures: Sequence[PictureStats], copies: set[str]) -> tuple[st
     return tuple(near)
 
 
-def _content(pictures: Sequence[PictureStats]) -> Iterator[Finding]:
+def _check_content(pictures: Sequence[PictureStats]) -> Iterator[Finding]:
     flat = tuple(p.name for p in pictures if p.deviation < FLAT_DEVIATION)
     dark = tuple(p.name for p in pictures if p.mean < DARK_MEAN and p.name not in flat)
     bright = tuple(p.name for p in pictures if p.mean > BRIGHT_MEAN and p.name not in flat)
@@ -228,7 +228,9 @@ def _content(pictures: Sequence[PictureStats]) -> Iterator[Finding]:
             yield Finding(code, severity, message, advice, FIELD, names, detail={"count": len(names)})
 
 
-def _sizes(pictures: Sequence[PictureStats], target: CalibrationTarget, preprocess: Preprocess) -> Iterator[Finding]:
+def _check_sizes(
+    pictures: Sequence[PictureStats], target: CalibrationTarget, preprocess: Preprocess
+) -> Iterator[Finding]:
     if target.size is None:
         return
     width, height = target.size
@@ -243,7 +245,7 @@ def _sizes(pictures: Sequence[PictureStats], target: CalibrationTarget, preproce
             small,
             detail={"count": len(small), "width": width, "height": height},
         )
-    stretched = {p.name: _stretch(p, width / height) for p in pictures}
+    stretched = {p.name: _measure_stretch(p, width / height) for p in pictures}
     odd = tuple(name for name, factor in stretched.items() if factor > STRETCH)
     if odd and preprocess.resize == "stretch":
         yield Finding(
@@ -257,12 +259,14 @@ def _sizes(pictures: Sequence[PictureStats], target: CalibrationTarget, preproce
         )
 
 
-def _stretch(picture: PictureStats, aspect: float) -> float:
+def _measure_stretch(picture: PictureStats, aspect: float) -> float:
     ratio = picture.width / picture.height / aspect
     return max(ratio, 1 / ratio)
 
 
-def _colors(pictures: Sequence[PictureStats], target: CalibrationTarget, preprocess: Preprocess) -> Iterator[Finding]:
+def _check_colors(
+    pictures: Sequence[PictureStats], target: CalibrationTarget, preprocess: Preprocess
+) -> Iterator[Finding]:
     if not pictures:
         return
     gray = tuple(p.name for p in pictures if p.is_gray)
@@ -287,7 +291,7 @@ def _is_certain(preprocess: Preprocess, trained_with: Preprocess | None) -> bool
     return trained_with is not None and numbers == (trained_with.scale, trained_with.mean, trained_with.std)
 
 
-def _arrays(arrays: Sequence[ArrayStats], target: CalibrationTarget) -> Iterator[Finding]:
+def _check_arrays(arrays: Sequence[ArrayStats], target: CalibrationTarget) -> Iterator[Finding]:
     constant = tuple(a.name for a in arrays if a.low == a.high)
     if constant:
         detail: dict[str, Any] = {"count": len(constant)}

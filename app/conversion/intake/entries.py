@@ -156,7 +156,7 @@ def _refuse_ratio(what: str, unpacked: int, packed: int) -> None:
 
 
 def _refuse_hostile(info: zipfile.ZipInfo) -> None:
-    reason = _hostility(info)
+    reason = _find_hostility(info)
     if reason:
         raise BadArchive(
             f"the zip has an entry {info.orig_filename!r} {reason}",
@@ -165,7 +165,7 @@ def _refuse_hostile(info: zipfile.ZipInfo) -> None:
         )
 
 
-def _hostility(info: zipfile.ZipInfo) -> str:
+def _find_hostility(info: zipfile.ZipInfo) -> str:
     """Returns why an entry must not be unpacked; empty if it may."""
     name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
     reasons = {

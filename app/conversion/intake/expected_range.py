@@ -42,7 +42,7 @@ def expectation_of(model: onnx.ModelProto) -> ExpectedRange:
     return ExpectedRange()
 
 
-def _operand(view: GraphView, node: onnx.NodeProto) -> Array | None:
+def _find_operand(view: GraphView, node: onnx.NodeProto) -> Array | None:
     return next((numbers for name in node.input if (numbers := view.numbers(name)) is not None), None)
 
 
@@ -51,8 +51,8 @@ def _from_constants(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
     the range."""
     scale, offset = 1.0, 0.0
     order = ""
-    for step in _chain(view, node):
-        values = _operand(view, step)
+    for step in _follow_chain(view, node):
+        values = _find_operand(view, step)
         if values is None or not values.size:
             break
         value = float(values.mean())
@@ -72,7 +72,7 @@ def _from_constants(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
     return ExpectedRange(mean=-offset / scale, deviation=0.6 / abs(scale), order=order, why="constants")
 
 
-def _chain(view: GraphView, node: onnx.NodeProto | None) -> Iterator[onnx.NodeProto]:
+def _follow_chain(view: GraphView, node: onnx.NodeProto | None) -> Iterator[onnx.NodeProto]:
     for _ in range(4):
         if node is None or node.op_type not in NORMALIZING:
             return
@@ -101,10 +101,10 @@ def _from_convolution(view: GraphView, node: onnx.NodeProto) -> ExpectedRange:
     bias = view.numbers(node.input[2]) if len(node.input) > 2 else np.zeros(len(weights))
     if bias is None or not len(weights) == len(mean) == len(variance) == len(bias) or (variance < 0).any():
         return ExpectedRange()
-    return _fitted(weights, mean - bias, np.sqrt(variance))
+    return _fit(weights, mean - bias, np.sqrt(variance))
 
 
-def _fitted(weights: Array, mean: Array, deviation: Array) -> ExpectedRange:
+def _fit(weights: Array, mean: Array, deviation: Array) -> ExpectedRange:
     sums = weights.sum(axis=(1, 2, 3))
     energy = float((sums * sums).sum())
     total = float((deviation * deviation).sum())

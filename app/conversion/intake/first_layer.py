@@ -116,37 +116,37 @@ class _Trace:
         for node in islice(reading, NODES_MOST):
             sources = [source for source in node.input if source in self._known]
             if node.op_type == "BatchNormalization":
-                return self._normalized(node)
-            answer = self._step(node)
+                return self._read_normalization(node)
+            answer = self._follow_node(node)
             if answer is None:
-                return self._folded(node, self._known[sources[0]])
+                return self._read_folded(node, self._known[sources[0]])
             for output, response in zip(node.output, answer, strict=False):
                 self._known[output] = response
         return NOTHING
 
-    def _step(self, node: onnx.NodeProto) -> list[_Response] | None:
+    def _follow_node(self, node: onnx.NodeProto) -> list[_Response] | None:
         """Returns the response after a linear operator; None for an operator that is not linear, or not known."""
         if node.op_type in ARITHMETIC:
-            return self._arithmetic(node)
+            return self._convert_arithmetic(node)
         if node.op_type == "Concat":
-            return self._concatenated(node)
+            return self._convert_concat(node)
         response = self._known.get(node.input[0])
-        return None if response is None else self._step_of_one(node, response)
+        return None if response is None else self._follow_single(node, response)
 
-    def _step_of_one(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+    def _follow_single(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
         if node.op_type in SPATIAL:
             return [response]
         if node.op_type == "Conv":
-            return self._convolved(node, response)
+            return self._convert_convolution(node, response)
         if node.op_type == "Transpose":
-            axes = list(_attribute(node, "perm", []))
+            axes = list(_get_attribute(node, "perm", []))
             return [_Response(response.matrix, axes.index(response.axis))] if axes else None
         if node.op_type == "SpaceToDepth":
-            block = min(_attribute(node, "blocksize", 1), BLOCK_MOST)
+            block = min(_get_attribute(node, "blocksize", 1), BLOCK_MOST)
             return [_Response(np.tile(response.matrix, (block * block, 1)), response.axis)]
-        return self._picked(node, response)
+        return self._convert_selection(node, response)
 
-    def _arithmetic(self, node: onnx.NodeProto) -> list[_Response] | None:
+    def _convert_arithmetic(self, node: onnx.NodeProto) -> list[_Response] | None:
         values = [self._view.numbers(name) for name in node.input]
         place = next((index for index, name in enumerate(node.input) if name in self._known), 0)
         constant = values[1 - place] if len(values) == 2 else None
@@ -166,28 +166,30 @@ class _Trace:
                 matrix = -matrix if place == 1 and node.op_type == "Sub" else matrix
         return [_Response(matrix, response.axis)]
 
-    def _concatenated(self, node: onnx.NodeProto) -> list[_Response] | None:
+    def _convert_concat(self, node: onnx.NodeProto) -> list[_Response] | None:
         parts = [self._known[name] for name in node.input if name in self._known]
         axis = parts[0].axis
-        if len(parts) != len(node.input) or _attribute(node, "axis", -9) % 4 != axis:
+        if len(parts) != len(node.input) or _get_attribute(node, "axis", -9) % 4 != axis:
             return None
         return [_Response(np.vstack([part.matrix for part in parts]), axis)]
 
-    def _picked(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+    def _convert_selection(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
         """Handles Slice, Gather and Split: along the picture's sides they change nothing, along its channels they
         select some."""
-        if node.op_type == "Gather" and _attribute(node, "axis", 0) % 4 == response.axis:
+        if node.op_type == "Gather" and _get_attribute(node, "axis", 0) % 4 == response.axis:
             indexes = self._view.numbers(node.input[1])
-            return None if indexes is None else [_rows(response, indexes.astype(int).reshape(-1))]
-        if node.op_type == "Split" and _attribute(node, "axis", 0) % 4 == response.axis:
+            return None if indexes is None else [_select_rows(response, indexes.astype(int).reshape(-1))]
+        if node.op_type == "Split" and _get_attribute(node, "axis", 0) % 4 == response.axis:
             if len(response.matrix) % len(node.output):
                 return None
             parts = np.split(np.arange(len(response.matrix)), len(node.output))
-            return [_rows(response, part) for part in parts]
-        return self._sliced(node, response) if node.op_type == "Slice" else None
+            return [_select_rows(response, part) for part in parts]
+        return self._convert_slice(node, response) if node.op_type == "Slice" else None
 
-    def _sliced(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
-        parts = [self._slice_part(node, place, name) for place, name in enumerate(("starts", "ends", "axes", "steps"))]
+    def _convert_slice(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+        parts = [
+            self._read_slice_part(node, place, name) for place, name in enumerate(("starts", "ends", "axes", "steps"))
+        ]
         starts, ends, axes, steps = parts
         if starts is None or ends is None:
             return None
@@ -196,24 +198,24 @@ class _Trace:
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
             if axis % 4 == response.axis:
                 stop = None if step < 0 and end < -len(response.matrix) else end
-                response = _rows(response, np.arange(len(response.matrix))[start:stop:step])
+                response = _select_rows(response, np.arange(len(response.matrix))[start:stop:step])
         return [response]
 
-    def _slice_part(self, node: onnx.NodeProto, place: int, name: str) -> Array | None:
+    def _read_slice_part(self, node: onnx.NodeProto, place: int, name: str) -> Array | None:
         if len(node.input) > place + 1:
             numbers = self._view.numbers(node.input[place + 1])
             return None if numbers is None else np.clip(numbers, -(1 << 31), 1 << 31).astype(int)
-        listed = _attribute(node, name, None)
+        listed = _get_attribute(node, name, None)
         return None if listed is None else np.clip(np.asarray(listed, dtype=float), -(1 << 31), 1 << 31).astype(int)
 
-    def _convolved(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
+    def _convert_convolution(self, node: onnx.NodeProto, response: _Response) -> list[_Response] | None:
         weights = self._view.numbers(node.input[1])
         bias = self._view.numbers(node.input[2]) if len(node.input) > 2 else None
         if weights is None or weights.ndim != 4 or response.axis != 1 or (len(node.input) > 2 and bias is None):
             return None
         if self._entry is None:
             self._entry = response.matrix
-        sums, groups = weights.sum(axis=(2, 3)), _attribute(node, "group", 1)
+        sums, groups = weights.sum(axis=(2, 3)), _get_attribute(node, "group", 1)
         self._is_blind |= bool(np.abs(sums).sum() < BLUR_LEAST * np.abs(weights).sum())
         if len(response.matrix) != sums.shape[1] * groups or len(sums) % groups:
             return None
@@ -223,7 +225,7 @@ class _Trace:
             matrix[:, -1] += bias
         return [_Response(matrix, 1)]
 
-    def _normalized(self, node: onnx.NodeProto) -> FirstLayer:
+    def _read_normalization(self, node: onnx.NodeProto) -> FirstLayer:
         """Reads the first batch normalization, which has stored the mean of the linear responses."""
         mean, variance = (self._view.numbers(name) for name in node.input[3:5])
         if mean is None or variance is None or node.input[0] not in self._known:
@@ -232,12 +234,12 @@ class _Trace:
         if len(mean) != len(response.matrix) or (variance < 0).any():
             return NOTHING
         if self._entry is None:
-            return self._input_norm(response, mean, variance)
+            return self._read_input_norm(response, mean, variance)
         deviation = np.sqrt(variance)
-        spread = _spread(response.matrix[:, :-1], deviation)
-        return self._fitted("batchnorm", response.matrix, mean, spread, 1 / np.maximum(deviation, 1e-9))
+        spread = _estimate_spread(response.matrix[:, :-1], deviation)
+        return self._fit_picture("batchnorm", response.matrix, mean, spread, 1 / np.maximum(deviation, 1e-9))
 
-    def _input_norm(self, response: _Response, mean: Array, variance: Array) -> FirstLayer:
+    def _read_input_norm(self, response: _Response, mean: Array, variance: Array) -> FirstLayer:
         """Reads a normalization of the input itself: its mean and variance are those of the pixels."""
         gains = np.abs(response.matrix[:, :-1]).sum(axis=1)
         if len(mean) != self._channels or not gains.all():
@@ -247,39 +249,39 @@ class _Trace:
         covariance = np.eye(self._channels) * (0.05 * spread) ** 2
         return FirstLayer("input_norm", solved, covariance, spread)
 
-    def _folded(self, node: onnx.NodeProto, response: _Response) -> FirstLayer:
+    def _read_folded(self, node: onnx.NodeProto, response: _Response) -> FirstLayer:
         """Reads a convolution right before an activation: if it had a normalization, its weights contain it."""
         if self._entry is None:
             return NOTHING
         if node.op_type not in ACTIVATIONS and not self._is_gate(node):
-            return self._fixed(NOTHING)
+            return self._add_fixed_steps(NOTHING)
         sums = response.matrix[:, :-1].sum(axis=1)
         life = float(np.sqrt((sums * sums).mean()))
-        return self._fitted("folded", response.matrix, np.zeros(len(response.matrix)), life or None, None)
+        return self._fit_picture("folded", response.matrix, np.zeros(len(response.matrix)), life or None, None)
 
     def _is_gate(self, node: onnx.NodeProto) -> bool:
         """Recognizes SiLU and similar functions: x · sigmoid(x)."""
         return node.op_type == "Mul" and any(name not in self._known for name in node.input)
 
-    def _fitted(
+    def _fit_picture(
         self, kind: Kind, matrix: Array, answer: Array, spread: float | None, weights: Array | None
     ) -> FirstLayer:
         """Returns the picture, by least squares, to which the layer gives this mean response."""
         sums, rest = matrix[:, :-1], answer - matrix[:, -1]
         is_short = len(sums) < max(CHANNELS_LEAST, 2 * self._channels)
         if is_short or self._is_blind or not np.isfinite(matrix).all():
-            return self._fixed(NOTHING)
+            return self._add_fixed_steps(NOTHING)
         if weights is not None:
             sums, rest = sums * weights[:, None], rest * weights
         normal = sums.T @ sums
         if np.linalg.cond(normal) > 1e8:
-            return self._fixed(NOTHING)
+            return self._add_fixed_steps(NOTHING)
         mean = np.linalg.solve(normal, sums.T @ rest)
         error = rest - sums @ mean
         variance = float(error @ error) / max(len(sums) - self._channels, 1)
-        return self._fixed(FirstLayer(kind, mean, variance * np.linalg.inv(normal), spread))
+        return self._add_fixed_steps(FirstLayer(kind, mean, variance * np.linalg.inv(normal), spread))
 
-    def _fixed(self, layer: FirstLayer) -> FirstLayer:
+    def _add_fixed_steps(self, layer: FirstLayer) -> FirstLayer:
         """Adds what the graph itself does to the channels before its first convolution."""
         entry = self._entry
         if entry is None or len(entry) != self._channels:
@@ -290,11 +292,11 @@ class _Trace:
         return FirstLayer(layer.kind, layer.mean, layer.covariance, layer.spread, factor, offset)
 
 
-def _rows(response: _Response, indexes: Array) -> _Response:
+def _select_rows(response: _Response, indexes: Array) -> _Response:
     return _Response(response.matrix[indexes], response.axis)
 
 
-def _spread(sums: Array, deviation: Array) -> float | None:
+def _estimate_spread(sums: Array, deviation: Array) -> float | None:
     """Returns the deviation of the pixels: smooth pictures change a filter's response by about the sum of its
     weights."""
     total = np.abs(sums.sum(axis=1))
@@ -305,5 +307,5 @@ def _spread(sums: Array, deviation: Array) -> float | None:
     return spread if spread * spread * energy / power >= AGREEMENT_LEAST else None
 
 
-def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+def _get_attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
     return next((helper.get_attribute_value(entry) for entry in node.attribute if entry.name == name), default)

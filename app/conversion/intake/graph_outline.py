@@ -37,11 +37,11 @@ def outline_graphs(request: OutlinesRequest, progress: Progress) -> dict[str, di
     outlines = {}
     for index, (name, path) in enumerate(request["graphs"].items()):
         progress(index / len(request["graphs"]), name)
-        outlines[name] = _outline(Path(path))
+        outlines[name] = _read_outline(Path(path))
     return outlines
 
 
-def _outline(path: Path) -> dict[str, Any]:
+def _read_outline(path: Path) -> dict[str, Any]:
     try:
         graph = onnx.load(str(path), load_external_data=False).graph
     except Exception as error:  # protobuf's errors have no public base class
@@ -49,12 +49,14 @@ def _outline(path: Path) -> dict[str, Any]:
     kept = [node for node in graph.node if node.op_type not in FOLDED and node.op_type != "Constant"]
     if len(kept) > NODES_MOST:
         return {"nodes": [], "total": len(kept)}
-    aliases, bits = _quantized(graph)
+    aliases, bits = _map_quantized(graph)
     makers = {output: index for index, node in enumerate(kept) for output in node.output if output}
-    return {"nodes": [_node(node, aliases, bits, makers) for node in kept], "total": len(kept)}
+    return {"nodes": [_outline_node(node, aliases, bits, makers) for node in kept], "total": len(kept)}
 
 
-def _node(node: Any, aliases: Mapping[str, str], bits: Mapping[str, str], makers: Mapping[str, int]) -> dict[str, Any]:
+def _outline_node(
+    node: Any, aliases: Mapping[str, str], bits: Mapping[str, str], makers: Mapping[str, int]
+) -> dict[str, Any]:
     sources = {makers[root] for name in node.input if (root := aliases.get(name, name)) in makers}
     widths = [bits[name] for name in node.input if name in bits]
     return {
@@ -66,7 +68,7 @@ def _node(node: Any, aliases: Mapping[str, str], bits: Mapping[str, str], makers
     }
 
 
-def _quantized(graph: Any) -> tuple[dict[str, str], dict[str, str]]:
+def _map_quantized(graph: Any) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the original tensor of each quantized or dequantized one, and the bit width of those that were
     dequantized."""
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}

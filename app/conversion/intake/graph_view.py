@@ -23,7 +23,7 @@ class GraphView:
         self._readers: dict[str, list[onnx.NodeProto]] = {}
         for node in model.graph.node:
             if node.op_type == "Constant":
-                self._tensors.update(_constant(node))
+                self._tensors.update(_read_constant(node))
             for name in node.input:
                 self._readers.setdefault(name, []).append(node)
 
@@ -54,6 +54,6 @@ class GraphView:
             return None
 
 
-def _constant(node: onnx.NodeProto) -> Mapping[str, onnx.TensorProto]:
+def _read_constant(node: onnx.NodeProto) -> Mapping[str, onnx.TensorProto]:
     values = [attribute.t for attribute in node.attribute if attribute.HasField("t")]
     return {node.output[0]: values[0]} if values else {}

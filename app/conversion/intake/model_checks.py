@@ -97,7 +97,7 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     if options.toolchain is ToolchainName.KNERON:
         _refuse_batch(inputs)
     facts = {**graph.facts(model), "size_bytes": size}
-    warnings = _chip_warnings(options, model)
+    warnings = _collect_chip_warnings(options, model)
     return CheckedModel(facts, inputs, expectation_of(model), recognize(model), changes, warnings)
 
 
@@ -174,7 +174,7 @@ def _refuse_batch(inputs: Sequence[TensorSpec]) -> None:
         )
 
 
-def _chip_warnings(options: Options, model: onnx.ModelProto) -> list[dict[str, Any]]:
+def _collect_chip_warnings(options: Options, model: onnx.ModelProto) -> list[dict[str, Any]]:
     if options.platform is None:
         return []
     from app.conversion.toolchains.kneron.operators import probably_missing
@@ -203,11 +203,11 @@ def refuse_unknown_operators(model: onnx.ModelProto, *, allowed: Collection[str]
     Raises:
         UnsupportedOperator, InvalidModel: An operator, or its operator set, is not known.
     """
-    versions = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
-    local = {(_domain(function.domain), function.name) for function in model.functions}
+    versions = {_name_domain(entry.domain): int(entry.version) for entry in model.opset_import}
+    local = {(_name_domain(function.domain), function.name) for function in model.functions}
     unknown: dict[tuple[str, str], list[str]] = {}
     for node in graph.nodes(model):
-        domain = _domain(node.domain)
+        domain = _name_domain(node.domain)
         if (domain, node.op_type) in local or domain in allowed:
             continue
         if domain in ONNX_DOMAINS and domain not in versions:
@@ -218,7 +218,7 @@ def refuse_unknown_operators(model: onnx.ModelProto, *, allowed: Collection[str]
         if not _exists(node.op_type, domain, versions):
             unknown.setdefault((domain, node.op_type), []).append(_name(node))
     if unknown:
-        raise _unsupported(unknown, versions)
+        raise _make_unsupported(unknown, versions)
 
 
 def _exists(operator: str, domain: str, versions: dict[str, int]) -> bool:
@@ -230,7 +230,7 @@ def _exists(operator: str, domain: str, versions: dict[str, int]) -> bool:
         return False
 
 
-def _unsupported(unknown: dict[tuple[str, str], list[str]], versions: dict[str, int]) -> UnsupportedOperator:
+def _make_unsupported(unknown: dict[tuple[str, str], list[str]], versions: dict[str, int]) -> UnsupportedOperator:
     (domain, operator), names = next(iter(unknown.items()))
     where = f"of domain {domain}" if domain not in ONNX_DOMAINS else f"in opset {versions[domain]}"
     others = f"; {len(unknown) - 1} more unknown operators" if len(unknown) > 1 else ""
@@ -245,7 +245,7 @@ def _unsupported(unknown: dict[tuple[str, str], list[str]], versions: dict[str, 
     )
 
 
-def _domain(name: str) -> str:
+def _name_domain(name: str) -> str:
     return "" if name in DEFAULT_DOMAINS else name
 
 

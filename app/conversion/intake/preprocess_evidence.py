@@ -48,7 +48,7 @@ class Fed:
         return float(np.abs(self.span).mean()) * DEVIATION
 
 
-def fed_by(preprocess: Preprocess, channels: int) -> Fed:
+def compute_fed(preprocess: Preprocess, channels: int) -> Fed:
     """Standard deviation of the values, for natural pictures."""
     natural = np.array(RGB_MEAN if channels == 3 else [GRAY_MEAN] * channels)
     if preprocess.color == "BGR" and channels == 3:
@@ -64,7 +64,7 @@ def log_likelihood(layer: FirstLayer, preprocess: Preprocess, channels: int) -> 
     statistics."""
     if layer.mean is None or layer.covariance is None:
         return 0.0
-    fed = fed_by(preprocess, channels)
+    fed = compute_fed(preprocess, channels)
     with np.errstate(all="ignore"):
         value = _of_mean(layer, fed) + _of_spread(layer, fed)
     return value if math.isfinite(value) else 0.0
@@ -74,11 +74,11 @@ def distance(layer: FirstLayer, preprocess: Preprocess, channels: int) -> float:
     """Returns by how many deviations the layer differs from this preprocessing, in the worse of its two statistics."""
     if layer.mean is None or layer.covariance is None:
         return 0.0
-    fed = fed_by(preprocess, channels)
+    fed = compute_fed(preprocess, channels)
     with np.errstate(all="ignore"):
-        quadratic, _ = _quadratic(layer, fed)
+        quadratic, _ = _measure_quadratic(layer, fed)
     mean = math.sqrt(max(quadratic, 0.0) / channels)
-    return max(mean, abs(_spread_score(layer, fed)))
+    return max(mean, abs(_score_spread(layer, fed)))
 
 
 def has_clear_mean(layer: FirstLayer) -> bool:
@@ -93,7 +93,7 @@ def has_clear_mean(layer: FirstLayer) -> bool:
 
 
 def _of_mean(layer: FirstLayer, fed: Fed) -> float:
-    quadratic, determinant = _quadratic(layer, fed)
+    quadratic, determinant = _measure_quadratic(layer, fed)
     count = len(fed.mean)
     value = -(FREEDOM + count) / 2 * math.log1p(quadratic / FREEDOM) - determinant / 2
     if layer.kind != "folded" or has_clear_mean(layer):
@@ -102,7 +102,7 @@ def _of_mean(layer: FirstLayer, fed: Fed) -> float:
     return best + max(value - best, -WEAK)
 
 
-def _quadratic(layer: FirstLayer, fed: Fed) -> tuple[float, float]:
+def _measure_quadratic(layer: FirstLayer, fed: Fed) -> tuple[float, float]:
     """Returns the squared distance of the means and the logarithm of the determinant by which it is normalized."""
     assert layer.mean is not None  # both callers have checked
     assert layer.covariance is not None
@@ -114,11 +114,11 @@ def _quadratic(layer: FirstLayer, fed: Fed) -> tuple[float, float]:
 
 
 def _of_spread(layer: FirstLayer, fed: Fed) -> float:
-    score = _spread_score(layer, fed)
+    score = _score_spread(layer, fed)
     return -(FREEDOM + 1) / 2 * math.log1p(score * score / FREEDOM)
 
 
-def _spread_score(layer: FirstLayer, fed: Fed) -> float:
+def _score_spread(layer: FirstLayer, fed: Fed) -> float:
     if not layer.spread:
         return 0.0
     if layer.kind == "folded":

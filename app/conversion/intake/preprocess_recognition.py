@@ -102,14 +102,14 @@ def summary_of(preprocess: Preprocess) -> str:
     scale, mean, std = preprocess.scale, preprocess.mean, preprocess.std
     scaled = "x" if scale == 1 else f"x / {1 / scale:.4g}"
     if any(mean):
-        scaled = f"{scaled} − {_listed(mean)}"
+        scaled = f"{scaled} − {_join_values(mean)}"
     if set(std) != {1.0}:
-        scaled = f"({scaled}) / {_listed(std)}" if " " in scaled else f"{scaled} / {_listed(std)}"
+        scaled = f"({scaled}) / {_join_values(std)}" if " " in scaled else f"{scaled} / {_join_values(std)}"
     fit = f", letterbox {preprocess.pad_value}" if preprocess.resize == "letterbox" else ""
     return f"{preprocess.color}, {'0 … 255' if scaled == 'x' else scaled}{fit}"
 
 
-def _listed(values: tuple[float, ...]) -> str:
+def _join_values(values: tuple[float, ...]) -> str:
     return f"{values[0]:g}" if len(values) == 1 else f"[{', '.join(f'{value:g}' for value in values)}]"
 
 
@@ -124,7 +124,7 @@ def recognize(model: onnx.ModelProto) -> Recognition | None:
     stated = _of_metadata(signature, family) or _of_type(spec, family, channels)
     if stated is None:
         layer = first_layer_of(model, spec.name, channels, order)
-        stated = _weighed(family_table(), family, layer, channels)
+        stated = _weigh_presets(family_table(), family, layer, channels)
     return _with_family(stated, family, order)
 
 
@@ -133,7 +133,7 @@ def _with_family(recognition: Recognition, family: FamilyRule | None, order: Axi
     return Recognition(**{**vars(recognition), **known, "layout": order})
 
 
-def _fitted(preprocess: Preprocess, family: FamilyRule | None) -> Preprocess:
+def _fit_family(preprocess: Preprocess, family: FamilyRule | None) -> Preprocess:
     """Returns the preprocessing with the family's way of fitting pictures into the input."""
     if family is None:
         return preprocess
@@ -145,7 +145,7 @@ def _of_metadata(signature: GraphSignature, family: FamilyRule | None) -> Recogn
     color = PIXEL_FORMATS.get(signature.metadata.get("Image.BitmapPixelFormat", ""))
     if values is None or color is None or (color == "GRAY") != (signature.channels == 1):
         return None
-    return Recognition(_fitted(Preprocess(color=color, **values), family), 0.99, "metadata")
+    return Recognition(_fit_family(Preprocess(color=color, **values), family), 0.99, "metadata")
 
 
 def _of_type(spec: TensorSpec, family: FamilyRule | None, channels: int) -> Recognition | None:
@@ -153,20 +153,20 @@ def _of_type(spec: TensorSpec, family: FamilyRule | None, channels: int) -> Reco
         return None
     color: Color = "GRAY" if channels == 1 else "RGB"
     share = 0.97 if channels == 1 else 0.92
-    return Recognition(_fitted(Preprocess(color=color, scale=1.0), family), share, "bytes")
+    return Recognition(_fit_family(Preprocess(color=color, scale=1.0), family), share, "bytes")
 
 
-def _weighed(table: FamilyTable, family: FamilyRule | None, layer: FirstLayer, channels: int) -> Recognition:
+def _weigh_presets(table: FamilyTable, family: FamilyRule | None, layer: FirstLayer, channels: int) -> Recognition:
     usual = table.usual.get(channels)
     if usual is None:
         return Recognition(Preprocess(), 0.0, "unknown")
-    before = _prior(family.prepared if family else {}, usual)
+    before = _weigh_family(family.prepared if family else {}, usual)
     if layer.factor is not None:
-        before = _inside(table, before, layer, channels)
+        before = _weigh_inside(table, before, layer, channels)
     log = {
         name: math.log(share) + log_likelihood(layer, table.presets[name], channels) for name, share in before.items()
     }
-    shares = _merged(table, _normalized(log), channels)
+    shares = _merge(table, _normalize(log), channels)
     ranked = sorted(shares, key=lambda name: -shares[name])
     best = table.presets[ranked[0]]
     confidence = shares[ranked[0]]
@@ -174,14 +174,14 @@ def _weighed(table: FamilyTable, family: FamilyRule | None, layer: FirstLayer, c
     is_far = away > FAR
     if family is None and (layer.kind == "folded" or layer.spread is None or away > NEAR):
         confidence = min(confidence, ALONE)
-    code, params = _reason(table, family, layer, ranked[0], is_far=is_far)
-    others = tuple((_fitted(table.presets[name], family), shares[name]) for name in ranked[1 : NAMED_AT_MOST + 1])
+    code, params = _describe_reason(table, family, layer, ranked[0], is_far=is_far)
+    others = tuple((_fit_family(table.presets[name], family), shares[name]) for name in ranked[1 : NAMED_AT_MOST + 1])
     return Recognition(
-        _fitted(best, family), min(confidence, 0.5) if is_far else confidence, code, params, alternatives=others
+        _fit_family(best, family), min(confidence, 0.5) if is_far else confidence, code, params, alternatives=others
     )
 
 
-def _prior(prepared: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, float]:
+def _weigh_family(prepared: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, float]:
     """Returns the family's probabilities, and a rest for all other presets."""
     rest = max(1 - sum(prepared.values()), DOUBT)
     total = sum(usual.values())
@@ -189,47 +189,50 @@ def _prior(prepared: Mapping[str, float], usual: Mapping[str, float]) -> dict[st
     return {name: prepared.get(name, 0.0) + rest * usual.get(name, 0.0) / total for name in names}
 
 
-def _inside(table: FamilyTable, before: Mapping[str, float], layer: FirstLayer, channels: int) -> dict[str, float]:
+def _weigh_inside(
+    table: FamilyTable, before: Mapping[str, float], layer: FirstLayer, channels: int
+) -> dict[str, float]:
     """For a graph that normalizes its input itself: returns what has to be fed so that a usual preprocessing
     results."""
     weights = {}
     for name in before:
         preset = table.presets[name]
-        inner = _composed(preset, layer, channels)
+        inner = _compose(preset, layer, channels)
         close = (
-            share * math.exp(-_apart(inner, _line(table.presets[other], channels))) for other, share in before.items()
+            share * math.exp(-_measure_distance(inner, _map_black_and_white(table.presets[other], channels)))
+            for other, share in before.items()
         )
         is_plain = not any(preset.mean) and set(preset.std) == {1.0}
         weights[name] = sum(close) * (1.0 if is_plain else 0.01) + 1e-9
     return weights
 
 
-def _line(preset: Preprocess, channels: int) -> Array:
+def _map_black_and_white(preset: Preprocess, channels: int) -> Array:
     """Returns the values of black and white by channel: 2 × channels numbers."""
     mean = np.broadcast_to(np.array(preset.mean), (channels,))
     std = np.broadcast_to(np.array(preset.std), (channels,))
     return np.stack([-mean / std, (255 * preset.scale - mean) / std])
 
 
-def _composed(preset: Preprocess, layer: FirstLayer, channels: int) -> Array:
-    line: Array = _line(preset, channels) * layer.factor + layer.offset
+def _compose(preset: Preprocess, layer: FirstLayer, channels: int) -> Array:
+    line: Array = _map_black_and_white(preset, channels) * layer.factor + layer.offset
     return line
 
 
-def _apart(one: Array, other: Array) -> float:
+def _measure_distance(one: Array, other: Array) -> float:
     """Returns the distance of two lines: 0 if equal; it grows fast beyond a few percent of their span."""
     span = np.abs(other[1] - other[0])
     return float((np.abs(one - other) / (0.05 * span)).mean())
 
 
-def _normalized(log: Mapping[str, float]) -> dict[str, float]:
+def _normalize(log: Mapping[str, float]) -> dict[str, float]:
     top = max(log.values())
     raised = {name: math.exp(value - top) for name, value in log.items()}
     total = sum(raised.values())
     return {name: value / total for name, value in raised.items()}
 
 
-def _merged(table: FamilyTable, shares: Mapping[str, float], channels: int) -> dict[str, float]:
+def _merge(table: FamilyTable, shares: Mapping[str, float], channels: int) -> dict[str, float]:
     """Merges equal presets, such as (x - 127) / 128 and (x - 127.5) / 127.5, into the likelier one."""
     merged: dict[str, float] = {}
     for name in sorted(shares, key=lambda each: -shares[each]):
@@ -239,28 +242,32 @@ def _merged(table: FamilyTable, shares: Mapping[str, float], channels: int) -> d
 
 
 def _is_same(one: Preprocess, other: Preprocess, channels: int) -> bool:
-    lines = _line(one, channels), _line(other, channels)
+    lines = _map_black_and_white(one, channels), _map_black_and_white(other, channels)
     span = np.abs(lines[1][1] - lines[1][0])
     return one.color == other.color and bool((np.abs(lines[0] - lines[1]) <= SAME * span).all())
 
 
-def _reason(
+def _describe_reason(
     table: FamilyTable, family: FamilyRule | None, layer: FirstLayer, best: str, *, is_far: bool
 ) -> tuple[str, dict[str, Any]]:
     title = {"title": family.title} if family else {}
     usual = max(family.prepared, key=lambda name: family.prepared[name]) if family and family.prepared else ""
-    if family and usual and (is_far or not _is_same(table.presets[usual], table.presets[best], _channels(layer, best))):
+    if (
+        family
+        and usual
+        and (is_far or not _is_same(table.presets[usual], table.presets[best], _count_channels(layer, best)))
+    ):
         return ("inside", {}) if layer.factor is not None and not is_far else ("contradiction", title)
     if layer.factor is not None:
         return "inside", {}
     if layer.mean is None:
         return ("family", title) if usual else ("unknown", {})
-    return ("family_and_layer", title) if usual else ("layer", {"mean": _means(layer.mean)})
+    return ("family_and_layer", title) if usual else ("layer", {"mean": _format_means(layer.mean)})
 
 
-def _channels(layer: FirstLayer, best: str) -> int:
+def _count_channels(layer: FirstLayer, best: str) -> int:
     return len(layer.mean) if layer.mean is not None else 1 if best.startswith("gray") else 3
 
 
-def _means(values: Iterable[float]) -> str:
+def _format_means(values: Iterable[float]) -> str:
     return ", ".join(f"{value:.2g}" for value in values)

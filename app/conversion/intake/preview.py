@@ -63,7 +63,7 @@ def preview_model(request: ModelPreviewRequest, progress: Progress) -> ModelPrev
     recognition = recognize(model)
     del model
     progress(0.4, "checking it")
-    problems = {name.value: problem for name in offered if (problem := _problem(path, name, request["max_bytes"]))}
+    problems = {name.value: problem for name in offered if (problem := _find_problem(path, name, request["max_bytes"]))}
     return {
         "facts": facts,
         "open_inputs": open_inputs,
@@ -83,7 +83,7 @@ def _open_inputs(model: onnx.ModelProto) -> list[OpenInput]:
     return []
 
 
-def _problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, Any] | None:
+def _find_problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, Any] | None:
     """Returns why this toolchain cannot use the model. Unknown shapes are a question to the user, not a problem."""
     chip = Chip.KL720 if toolchain is ToolchainName.KNERON else None
     try:
@@ -128,12 +128,12 @@ def preview_pictures(request: PicturesPreviewRequest, progress: Progress) -> Pic
         "looked_at": len(measured.pictures) + len(measured.unreadable) + len(measured.arrays),
         "pictures": pictures,
         "arrays": [asdict(array) for array in measured.arrays],
-        "thumbnails": _thumbnails(folder, [picture["name"] for picture in pictures], Path(request["thumbs"])),
+        "thumbnails": _make_thumbnails(folder, [picture["name"] for picture in pictures], Path(request["thumbs"])),
         "problem": problem.to_dict() if problem else None,
     }
 
 
-def _thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[Thumbnail]:
+def _make_thumbnails(folder: Path, names: Sequence[str], into: Path) -> list[Thumbnail]:
     into.mkdir(parents=True, exist_ok=True)
     thumbnails = list[Thumbnail]()
     for number, name in enumerate(sample_measurement.spread(names, THUMBNAILS)):

@@ -19,8 +19,8 @@ OFF_CENTRE = 2.5
 BYTES_HIGH, TINY_SPAN = 16.0, 0.05
 USUAL_HIGH = 16.0
 FAR, NEAR = 1.2, 0.6
-"""Distances (see _distance) beyond which a preprocessing was hardly the one of the training, and up to which it may
-have been."""
+"""Distances (see _measure_distance) beyond which a preprocessing was hardly the one of the training, and up to which it
+may have been."""
 LABELS = {
     "unit": "0 … 1",
     "signed": "−1 … 1",
@@ -50,15 +50,15 @@ def judge_pictures(
     preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
 ) -> Iterator[Finding]:
     """Compares the values of prepared pictures with the expected ones."""
-    low, high = _span(preprocess)
-    mean, deviation = _prepared(preprocess, pictures)
-    findings = list(_against_model(mean, deviation, low, high, expectation))
+    low, high = _find_span(preprocess)
+    mean, deviation = _measure_prepared(preprocess, pictures)
+    findings = list(_check_against_model(mean, deviation, low, high, expectation))
     if findings:
         yield from findings
     elif expectation.deviation is not None:
-        yield from _against_presets(preprocess, pictures, expectation)
+        yield from _check_against_presets(preprocess, pictures, expectation)
     else:
-        yield from _against_custom(low, high, expectation)
+        yield from _check_against_custom(low, high, expectation)
 
 
 def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, are_pictures: bool) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, ar
     low, high = min(a.low for a in arrays), max(a.high for a in arrays)
     mean = sum(a.mean for a in arrays) / len(arrays)
     deviation = sum(a.deviation for a in arrays) / len(arrays)
-    findings = list(_against_model(mean, deviation, low, high, expectation))
+    findings = list(_check_against_model(mean, deviation, low, high, expectation))
     if findings or expectation.deviation is not None:
         yield from findings
     elif are_pictures and high > USUAL_HIGH and low >= 0 and high <= 255:
@@ -82,7 +82,7 @@ def judge_arrays(arrays: Sequence[ArrayStats], expectation: ExpectedRange, *, ar
             "The arrays hold values of %(low)s…%(high)s, as raw pixels do.",
             "Arrays are not preprocessed: scale and normalize them as in training.",
             FIELD,
-            detail={"low": _text(low), "high": _text(high)},
+            detail={"low": _format_number(low), "high": _format_number(high)},
         )
 
 
@@ -125,7 +125,7 @@ def order_of(means: Sequence[float]) -> str:
     return ""
 
 
-def _against_model(
+def _check_against_model(
     mean: float, deviation: float, low: float, high: float, expectation: ExpectedRange
 ) -> Iterator[Finding]:
     if expectation.deviation is None or expectation.mean is None or deviation <= 0:
@@ -133,10 +133,10 @@ def _against_model(
     factor = deviation / expectation.deviation
     offset = abs(mean - expectation.mean) / expectation.deviation
     detail = {
-        "low": _text(low),
-        "high": _text(high),
-        "mean": _text(expectation.mean),
-        "deviation": _text(expectation.deviation),
+        "low": _format_number(low),
+        "high": _format_number(high),
+        "mean": _format_number(expectation.mean),
+        "deviation": _format_number(expectation.deviation),
     }
     if factor > APART or factor < 1 / APART:
         yield Finding(
@@ -158,15 +158,15 @@ def _against_model(
         )
 
 
-def _against_presets(
+def _check_against_presets(
     preprocess: Preprocess, pictures: Sequence[PictureStats], expectation: ExpectedRange
 ) -> Iterator[Finding]:
     """Reports a plausible scale if another preprocessing fits the model's first layers clearly better."""
-    mean, deviation = _prepared(preprocess, pictures)
-    if _distance(mean, deviation, expectation) < FAR:
+    mean, deviation = _measure_prepared(preprocess, pictures)
+    if _measure_distance(mean, deviation, expectation) < FAR:
         return
     others = {
-        name: _distance(*_prepared(read_preprocess(values), pictures), expectation)
+        name: _measure_distance(*_measure_prepared(read_preprocess(values), pictures), expectation)
         for name, values in PREPROCESS.items()
     }
     best = min(others, key=lambda name: others[name])
@@ -180,24 +180,26 @@ def _against_presets(
         "The preprocessing %(preset)s would fit.",
         MODEL,
         detail={
-            "own_mean": _text(mean),
-            "own_deviation": _text(deviation),
+            "own_mean": _format_number(mean),
+            "own_deviation": _format_number(deviation),
             "preset": LABELS[best],
-            "mean": _text(expectation.mean or 0.0),
-            "deviation": _text(expectation.deviation or 0.0),
+            "mean": _format_number(expectation.mean or 0.0),
+            "deviation": _format_number(expectation.deviation or 0.0),
         },
     )
 
 
-def _prepared(preprocess: Preprocess, pictures: Sequence[PictureStats]) -> tuple[float, float]:
+def _measure_prepared(preprocess: Preprocess, pictures: Sequence[PictureStats]) -> tuple[float, float]:
     """Returns mean and deviation of the values after the preprocessing."""
     gray = sum(p.mean for p in pictures) / len(pictures)
     spread = sum(p.deviation for p in pictures) / len(pictures)
-    mean = sum(_value(preprocess, gray, c) for c in range(_channels(preprocess))) / _channels(preprocess)
+    mean = sum(_prepare_pixel(preprocess, gray, c) for c in range(_count_channels(preprocess))) / _count_channels(
+        preprocess
+    )
     return mean, spread * abs(preprocess.scale) * sum(1 / s for s in preprocess.std) / len(preprocess.std)
 
 
-def _distance(mean: float, deviation: float, expectation: ExpectedRange) -> float:
+def _measure_distance(mean: float, deviation: float, expectation: ExpectedRange) -> float:
     """Returns the distance of these values from the expected ones: 0 if equal, 1 for about one deviation or a factor of
     e."""
     if not expectation.deviation or expectation.mean is None or deviation <= 0:
@@ -205,10 +207,10 @@ def _distance(mean: float, deviation: float, expectation: ExpectedRange) -> floa
     return abs(math.log(deviation / expectation.deviation)) + abs(mean - expectation.mean) / expectation.deviation
 
 
-def _against_custom(low: float, high: float, expectation: ExpectedRange) -> Iterator[Finding]:
+def _check_against_custom(low: float, high: float, expectation: ExpectedRange) -> Iterator[Finding]:
     if expectation.deviation is not None:
         return
-    detail = {"low": _text(low), "high": _text(high)}
+    detail = {"low": _format_number(low), "high": _format_number(high)}
     if high - low > 2 * BYTES_HIGH:
         yield Finding(
             "BYTES_RANGE",
@@ -229,20 +231,20 @@ def _against_custom(low: float, high: float, expectation: ExpectedRange) -> Iter
         )
 
 
-def _span(preprocess: Preprocess) -> tuple[float, float]:
+def _find_span(preprocess: Preprocess) -> tuple[float, float]:
     """Returns the lowest and highest value that a pixel can become."""
-    ends = [_value(preprocess, pixel, c) for pixel in (0, 255) for c in range(_channels(preprocess))]
+    ends = [_prepare_pixel(preprocess, pixel, c) for pixel in (0, 255) for c in range(_count_channels(preprocess))]
     return min(ends), max(ends)
 
 
-def _channels(preprocess: Preprocess) -> int:
+def _count_channels(preprocess: Preprocess) -> int:
     return max(len(preprocess.mean), len(preprocess.std))
 
 
-def _value(preprocess: Preprocess, pixel: float, channel: int) -> float:
+def _prepare_pixel(preprocess: Preprocess, pixel: float, channel: int) -> float:
     mean = preprocess.mean[channel % len(preprocess.mean)]
     return (pixel * preprocess.scale - mean) / preprocess.std[channel % len(preprocess.std)]
 
 
-def _text(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 1e-6 else "0"

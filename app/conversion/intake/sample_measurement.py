@@ -85,7 +85,7 @@ def _measure_arrays(
         samples = SampleSet(folder, inputs, Preprocess(), skip_damaged=True)
         measured = [
             measure_array(sample.name, name, array)
-            for sample, _ in zip(_arrays_only(samples), range(limit), strict=False)
+            for sample, _ in zip(_select_arrays(samples), range(limit), strict=False)
             for name, array in sample.arrays.items()
             if array.size and array.dtype.kind in "fiu"
         ]
@@ -94,7 +94,7 @@ def _measure_arrays(
         return files, [], error
 
 
-def _arrays_only(samples: SampleSet) -> Iterator[Sample]:
+def _select_arrays(samples: SampleSet) -> Iterator[Sample]:
     return (s for s in samples if not any(s.name.lower().endswith(end) for end in KINDS if KINDS[end] == "image"))
 
 
@@ -113,7 +113,7 @@ def measure_picture(path: Path) -> PictureStats:
     """
     with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
         size, form, has_color = picture.size, str(picture.format), picture.mode not in ("1", "L", "I", "F", "LA")
-        small = _small(picture)
+        small = _shrink(picture)
     colors = np.asarray(small.convert("RGB"), dtype=np.float64)
     gray = np.asarray(small.convert("L"), dtype=np.float64)
     is_gray = not has_color or float(np.ptp(colors, axis=2).mean()) < GRAY_SPREAD
@@ -165,27 +165,27 @@ def thumbnail(path: Path, target: Path, side: int) -> None:
         Exception: One of DECODER_ERRORS.
     """
     with warnings.catch_warnings(action="ignore"), Image.open(path, formats=FORMATS) as picture:
-        small = _small(picture, side)
+        small = _shrink(picture, side)
     if max(small.size) < side // 2:  # tiny pictures are enlarged without smoothing
         factor = max(1, side // max(small.size))
         small = small.resize((small.width * factor, small.height * factor), Image.Resampling.NEAREST)
     small.convert("RGB").save(target, "JPEG", quality=82)
 
 
-def _small(picture: Image.Image, side: int = LOOK_SIDE) -> Image.Image:
+def _shrink(picture: Image.Image, side: int = LOOK_SIDE) -> Image.Image:
     """Returns the picture upright, with 8 bits per channel and at most side × side pixels; transparent pixels do not
     count as black."""
     if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"{picture.width} x {picture.height} pixels are more than {MAX_PIXELS:,}")
     picture.draft(None, (side, side))
     picture.load()
-    upright = ImageOps.exif_transpose(_eight_bits(picture))
+    upright = ImageOps.exif_transpose(_to_eight_bits(picture))
     upright = upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")
     upright.thumbnail((side, side), Image.Resampling.BILINEAR)
     return upright
 
 
-def _eight_bits(picture: Image.Image) -> Image.Image:
+def _to_eight_bits(picture: Image.Image) -> Image.Image:
     if picture.mode != "I" and not picture.mode.startswith("I;"):
         return picture
     return Image.fromarray(np.clip(np.asarray(picture).astype(np.int64) >> 8, 0, 255).astype(np.uint8))

@@ -65,22 +65,25 @@ def check_submission(request: SubmissionRequest, progress: Progress) -> Submissi
     samples = SampleSet(folder, checked.inputs, options.preprocess, skip_damaged=options.allow_damaged_images)
     _refuse_many(len(samples), request["limits"]["max_images"])
     facts = samples.check(lambda fraction: progress(0.5 + fraction * 0.45, "reading the reference samples"))
-    labels = _checked_labels(folder, samples)
-    findings = _diagnosis(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
+    labels = _count_labels(folder, samples)
+    findings = _diagnose(measure_samples(folder, unpacked, checked.inputs, MEASURED_AT_MOST)[0], checked, options)
     digests = {path.name: sha256_of(path) for path in (model, packed)}
     progress(1.0, "checked")
     return {
         "model": checked.facts,
         "samples": {**facts, "ignored": unpacked.ignored[:100], "labeled": labels},
-        "warnings": checked.warnings + _doubts(recognition) + _sample_warnings(facts, unpacked) + findings,
+        "warnings": checked.warnings
+        + _warn_of_doubts(recognition)
+        + _collect_sample_warnings(facts, unpacked)
+        + findings,
         "changes": checked.changes,
         "recognition": {**checked.recognition.to_json(), "is_taken": is_taken} if checked.recognition else None,
         "sha256": digests,
-        CALIBRATION: _manifest_digest(folder, [*unpacked.files, *filter(None, [unpacked.labels])]),
+        CALIBRATION: _digest_samples(folder, [*unpacked.files, *filter(None, [unpacked.labels])]),
     }
 
 
-def _checked_labels(folder: Path, samples: SampleSet) -> int:
+def _count_labels(folder: Path, samples: SampleSet) -> int:
     """Returns how many samples have labels.
 
     Raises:
@@ -98,7 +101,7 @@ def _checked_labels(folder: Path, samples: SampleSet) -> int:
     return count
 
 
-def _manifest_digest(folder: Path, names: Iterable[str]) -> str:
+def _digest_samples(folder: Path, names: Iterable[str]) -> str:
     """Returns a digest of the samples by name and content, sorted by name, regardless of their packing."""
     manifest = [[name, sha256_of(folder / name)] for name in sorted(names)]
     return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
@@ -109,7 +112,7 @@ def _has_pictures(unpacked: Unpacked) -> bool:
     return "image" in {KINDS.get(PurePosixPath(name).suffix.lower()) for name in unpacked.files}
 
 
-def _doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
+def _warn_of_doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
     """Warns if no preprocessing was named, none is certain, and the most likely one is not the default."""
     if recognition is None or recognition.is_sure or recognition.is_default:
         return []
@@ -139,22 +142,22 @@ def _refuse_many(count: int, max_count: int) -> None:
         )
 
 
-def _sample_warnings(facts: dict[str, Any], unpacked: Unpacked) -> list[dict[str, Any]]:
+def _collect_sample_warnings(facts: dict[str, Any], unpacked: Unpacked) -> list[dict[str, Any]]:
     warnings = []
     count, skipped, ignored = facts["samples"], [entry["name"] for entry in facts["skipped"]], unpacked.ignored
     if count < FEW_SAMPLES:
         text = f"{count} reference samples are few for calibration; about {GOOD_SAMPLES} give better ranges"
         warnings.append({"code": "FEW_SAMPLES", "message": text, "detail": {"samples": count}})
     if skipped:
-        text = f"{len(skipped)} reference samples cannot be read and are left out: {_listed(skipped)}"
+        text = f"{len(skipped)} reference samples cannot be read and are left out: {_join_names(skipped)}"
         warnings.append({"code": "SAMPLES_SKIPPED", "message": text, "detail": {"skipped": facts["skipped"]}})
     if ignored:
-        text = f"{len(ignored)} files of the zip are no samples and are ignored: {_listed(ignored)}"
+        text = f"{len(ignored)} files of the zip are no samples and are ignored: {_join_names(ignored)}"
         warnings.append({"code": "FILES_IGNORED", "message": text, "detail": {"ignored": ignored[:100]}})
     return warnings
 
 
-def _diagnosis(measured: SampleStats, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
+def _diagnose(measured: SampleStats, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
     """Returns the warnings of the calibration checks, except those that are reported here already."""
     recognition = checked.recognition
     trained_with = recognition.preprocess if recognition and recognition.is_sure else None
@@ -173,5 +176,5 @@ def _diagnosis(measured: SampleStats, checked: CheckedModel, options: Options) -
     ]
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(names[:NAMED_AT_MOST]) + (", …" if len(names) > NAMED_AT_MOST else "")

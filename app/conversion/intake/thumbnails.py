@@ -41,9 +41,9 @@ def make_thumbnails(request: ThumbnailsRequest, progress: Progress) -> Thumbnail
     places = []
     for place, name in enumerate(request["names"]):
         progress(place / len(request["names"]), name)
-        picture = _picture(folder, name)
+        picture = _load_picture(folder, name)
         if picture is not None:
-            _fitted(picture).save(into / f"{place}.webp", "WEBP", quality=85)
+            _fit_size(picture).save(into / f"{place}.webp", "WEBP", quality=85)
             places.append(place)
     return {"made": places}
 
@@ -60,7 +60,7 @@ def make_picture(request: PictureRequest, _: Progress) -> dict[str, Any]:
     return {}
 
 
-def _picture(folder: Path, name: str) -> Image.Image | None:
+def _load_picture(folder: Path, name: str) -> Image.Image | None:
     """Returns a picture of a sample; None if it does not exist, is damaged, or is not a picture."""
     stacked = _IN_STACK.fullmatch(name)
     path, index = (folder / stacked["file"], int(stacked["index"])) if stacked else (folder / name, 0)
@@ -69,14 +69,14 @@ def _picture(folder: Path, name: str) -> Image.Image | None:
     if path.parent != folder or not path.is_file():
         return None
     if KINDS.get(path.suffix.lower()) == "image":
-        return _decoded(path)
+        return _decode(path)
     try:
-        return next((drawn for array in _arrays(path) if (drawn := _drawn(array, index)) is not None), None)
+        return next((drawn for array in _iterate_arrays(path) if (drawn := _draw(array, index)) is not None), None)
     except ARRAY_ERRORS:
         return None
 
 
-def _decoded(path: Path) -> Image.Image | None:
+def _decode(path: Path) -> Image.Image | None:
     try:
         with Image.open(path, formats=FORMATS) as picture:
             if picture.width * picture.height > MAX_PIXELS:
@@ -87,7 +87,7 @@ def _decoded(path: Path) -> Image.Image | None:
         return None
 
 
-def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
+def _iterate_arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
     if path.suffix.lower() == ".npy":
         yield np.load(path, mmap_mode="r", allow_pickle=False)
         return
@@ -96,7 +96,7 @@ def _arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
             yield archive[name]
 
 
-def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
+def _draw(array: npt.NDArray[Any], index: int) -> Image.Image | None:
     """Makes a picture of numbers with rank 2, or rank 3 with 1 or 3 channels first or last; the values are stretched to
     0..255.
 
@@ -119,7 +119,7 @@ def _drawn(array: npt.NDArray[Any], index: int) -> Image.Image | None:
     return Image.fromarray(((values - low) * (255 / max(high - low, 1e-12))).astype(np.uint8)).convert("RGB")
 
 
-def _fitted(picture: Image.Image) -> Image.Image:
+def _fit_size(picture: Image.Image) -> Image.Image:
     longest = max(picture.size)
     if longest < SMALL:
         factor = SIDE // longest

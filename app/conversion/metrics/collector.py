@@ -66,9 +66,9 @@ class ConversionCollector(Collector):
             reading = self._read()
         except redis.RedisError:
             reading = None
-        yield _gauge("modelmill_redis_up", "1 when Redis answers.", {(): reading is not None})
-        yield _gauge("modelmill_build_info", "The release that runs.", {(version("modelmill"),): 1}, "version")
-        yield _gauge("modelmill_sse_viewers", "Open event streams of this web process.", {(): self._viewers()})
+        yield _make_gauge("modelmill_redis_up", "1 when Redis answers.", {(): reading is not None})
+        yield _make_gauge("modelmill_build_info", "The release that runs.", {(version("modelmill"),): 1}, "version")
+        yield _make_gauge("modelmill_sse_viewers", "Open event streams of this web process.", {(): self._viewers()})
         if reading is not None:
             yield from families(reading)
 
@@ -86,13 +86,13 @@ class ConversionCollector(Collector):
                 pipe.lindex(self._list_key(queue), 0)
             answers = pipe.execute()
         waiting, heads = answers[: len(QUEUES)], answers[len(QUEUES) :]
-        texts, since = self._details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
+        texts, since = self._read_details(worker_keys, dict(zip(QUEUES, heads, strict=True)))
         now = time.time()
         oldest_s = {queue: max(0.0, now - since[queue]) if since.get(queue) else 0.0 for queue in QUEUES}
         waiting_by_queue = dict(zip(QUEUES, waiting, strict=True))
-        return QueueReading(waiting_by_queue, oldest_s, _states(texts), active_jobs, totals, use_of(cache))
+        return QueueReading(waiting_by_queue, oldest_s, _count_states(texts), active_jobs, totals, use_of(cache))
 
-    def _details(
+    def _read_details(
         self, worker_keys: list[bytes], heads: dict[str, bytes | None]
     ) -> tuple[list[bytes | None], dict[str, float]]:
         """What each worker says, and since when the head of each queue waits, in seconds of the epoch.
@@ -117,14 +117,14 @@ class ConversionCollector(Collector):
 def families(reading: QueueReading) -> Iterable[Metric]:
     """Each metric with its samples; each busy worker counts as a running job."""
     by_queue = {(queue,): float(count) for queue, count in reading.waiting.items()}
-    yield _gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
-    yield _gauge(
+    yield _make_gauge("modelmill_queue_length", "Messages that wait, by queue.", by_queue, "queue")
+    yield _make_gauge(
         "modelmill_queue_oldest_age_seconds",
         "How long the first message of the queue waits already; 0 without one.",
         {(queue,): age_s for queue, age_s in reading.oldest_s.items()},
         "queue",
     )
-    yield _gauge(
+    yield _make_gauge(
         "modelmill_workers",
         "Living workers, by queue and whether they work.",
         {(queue, state): reading.workers[queue, state] for queue in QUEUES for state in STATES},
@@ -135,8 +135,8 @@ def families(reading: QueueReading) -> Iterable[Metric]:
     for stage in Stage:
         jobs[stage.value, "queued"] = reading.waiting[stage.step]
         jobs[stage.value, "running"] = reading.workers[stage.step, "busy"]
-    yield _gauge("modelmill_jobs", "Jobs that have not ended, by status.", jobs, "status", "state")
-    yield _gauge("modelmill_jobs_active", "All jobs that have not ended.", {(): reading.active_jobs})
+    yield _make_gauge("modelmill_jobs", "Jobs that have not ended, by status.", jobs, "status", "state")
+    yield _make_gauge("modelmill_jobs_active", "All jobs that have not ended.", {(): reading.active_jobs})
     yield from _of_cache(reading.cache)
     yield from SharedMetrics(reading.totals).collect()
 
@@ -151,18 +151,20 @@ def _of_cache(use: CacheUse) -> Iterable[Metric]:
     yield lookups
     saved = "Original duration of the stages found in the cache, in seconds."
     yield CounterMetricFamily("modelmill_stage_cache_saved_seconds", saved, value=use.saved_s)
-    yield _gauge(
+    yield _make_gauge(
         "modelmill_stage_cache_bytes", "Size of the cache of stages in bytes at its last sweep.", {(): use.size_bytes}
     )
-    yield _gauge("modelmill_stage_cache_entries", "Stages in the cache of stages at its last sweep.", {(): use.entries})
+    yield _make_gauge(
+        "modelmill_stage_cache_entries", "Stages in the cache of stages at its last sweep.", {(): use.entries}
+    )
 
 
-def _states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:
+def _count_states(texts: Iterable[bytes | None]) -> Counter[tuple[str, str]]:
     workers = [json.loads(text) for text in texts if text is not None]
     return Counter((worker["queue"], "busy" if worker.get("job_id") else "idle") for worker in workers)
 
 
-def _gauge(name: str, text: str, values: dict[Any, float], *labels: str) -> Metric:
+def _make_gauge(name: str, text: str, values: dict[Any, float], *labels: str) -> Metric:
     family = GaugeMetricFamily(name, text, labels=labels)
     for key, value in values.items():
         family.add_metric(list(key), value)

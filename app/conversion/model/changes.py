@@ -53,12 +53,12 @@ def claimed(stage: Stage, *, worker: str, token: str = "") -> Change:
     Args:
         token: Distinguishes this claim from every other, also from one of an earlier worker with the same name.
     """
-    return _change(stage, Event.CLAIM, "", {"worker": worker}, {"claim": f"{worker}#{stage.step}#{token}"})
+    return _make_change(stage, Event.CLAIM, "", {"worker": worker}, {"claim": f"{worker}#{stage.step}#{token}"})
 
 
 def given_back(stage: Stage, *, claim: str) -> Change:
     """The claimed work has not started, and another worker may do it."""
-    return replace(_change(stage, Event.GIVE_BACK, "", {"worker": ""}, {}), claim=claim)
+    return replace(_make_change(stage, Event.GIVE_BACK, "", {"worker": ""}, {}), claim=claim)
 
 
 def succeeded(
@@ -93,7 +93,7 @@ def succeeded(
     }
     whole = (stage.place + 1) * 100 // len(Stage)
     output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
-    return _change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
+    return _make_change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
 
 
 def failed(
@@ -110,7 +110,7 @@ def failed(
         times: As in succeeded, if known.
     """
     own = {"finished_at": now, **(times or {})}
-    return _change(stage, Event.FAIL, now, own, {"error": json.dumps(asdict(error))}, artifacts)
+    return _make_change(stage, Event.FAIL, now, own, {"error": json.dumps(asdict(error))}, artifacts)
 
 
 CANCELLED = "CANCELLED"
@@ -119,10 +119,10 @@ CANCELLED = "CANCELLED"
 def cancelled(stage: Stage, *, now: str) -> Change:
     """The requirement knows five statuses, so a cancelled job is FAILED with the reason CANCELLED."""
     error = JobError(step=stage.step, reason=CANCELLED, code=CANCELLED, hint="Submit it again when you need it.")
-    return _change(stage, Event.CANCEL, now, {"finished_at": now}, {"error": json.dumps(asdict(error))})
+    return _make_change(stage, Event.CANCEL, now, {"finished_at": now}, {"error": json.dumps(asdict(error))})
 
 
-def _change(
+def _make_change(
     stage: Stage,
     event: Event,
     now: str,
@@ -137,7 +137,7 @@ def _change(
         own: Fields of this stage.
         whole: Fields of the job.
     """
-    here, states, status, state = _transition(stage, event)
+    here, states, status, state = _find_transition(stage, event)
     is_next = status is not here and status not in TERMINAL
     fields = {"claim": "", **whole, "status": status} | ({"updated_at": now} if now else {})
     fields |= {f"{stage.step}.{name}": value for name, value in own.items()}
@@ -151,7 +151,7 @@ def _change(
 
 
 @cache
-def _transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, ...], Status, StageState]:
+def _find_transition(stage: Stage, event: Event) -> tuple[Status, tuple[StageState, ...], Status, StageState]:
     """Status of a job in this stage; states of the stage in which the event may come; status and state after it."""
     here = STATUS_OF[stage]
     states = tuple(state for status, state, possible in TRANSITIONS if status is here and possible is event)

@@ -57,7 +57,7 @@ def to_fields(record: JobRecord) -> dict[str, str]:
         if stage.state is StageState.WAITING:
             fields[f"{step}.state"] = stage.state
         else:
-            fields |= {f"{step}.{name}": text for name, text in _stage_fields(stage).items() if text}
+            fields |= {f"{step}.{name}": text for name, text in _write_stage(stage).items() if text}
     return fields | artifact_fields(record.artifacts)
 
 
@@ -69,17 +69,17 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
         finished_at=fields.get("finished_at") or None,
         status=_STATUSES[fields["status"]],
         stage=_STAGES[fields["stage"]],
-        output=_parts(fields["output"]),
+        output=_parse_parts(fields["output"]),
         error=JobError(**json.loads(error)) if error else None,
-        tags=tuple(_parts(fields["tags"])),
-        options=_options(fields["options"]),
-        stages={step: _stage(fields, step) for step in STEPS},
+        tags=tuple(_parse_parts(fields["tags"])),
+        options=_parse_options(fields["options"]),
+        stages={step: _read_stage(fields, step) for step in STEPS},
         artifacts={
             name.removeprefix(ARTIFACT): Artifact(**json.loads(text))
             for name, text in fields.items()
             if name.startswith(ARTIFACT)
         },
-        intake=_parts(fields["intake"]),
+        intake=_parse_parts(fields["intake"]),
         origin=fields.get("origin", ""),  # which older records do not have
         forecast_s=float(fields["forecast_s"]) if "forecast_s" in fields else None,
         notes=fields.get("notes", ""),
@@ -99,17 +99,17 @@ def edit_fields(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _options(text: str) -> Options:
+def _parse_options(text: str) -> Options:
     """Jobs have much the same options, and these cannot be changed."""
     return Options.model_validate_json(text)
 
 
-def _parts(text: str | None) -> Any:
+def _parse_parts(text: str | None) -> Any:
     """Of JSON text; most of them are empty."""
     return from_json(text)[0] if text and text not in _EMPTY else {}
 
 
-def _stage_fields(stage: StageRecord) -> dict[str, str]:
+def _write_stage(stage: StageRecord) -> dict[str, str]:
     return {
         "state": stage.state,
         "progress": str(stage.progress) if stage.progress else "",
@@ -129,7 +129,7 @@ def reuse_fields(reused_from: str | None, saved_s: float | None) -> dict[str, st
     return {"reused_from": reused_from, "saved_s": f"{saved_s or 0.0:.3f}"} if reused_from else {}
 
 
-def _stage(fields: dict[str, str], step: str) -> StageRecord:
+def _read_stage(fields: dict[str, str], step: str) -> StageRecord:
     state = _STATES[fields[f"{step}.state"]]
     if state is StageState.WAITING:
         return NOT_YET
@@ -143,8 +143,8 @@ def _stage(fields: dict[str, str], step: str) -> StageRecord:
         started_at=text(f"{step}.started_at") or None,
         finished_at=text(f"{step}.finished_at") or None,
         worker=text(f"{step}.worker") or None,
-        summary=_parts(text(f"{step}.summary")),
-        versions=_parts(text(f"{step}.versions")),
+        summary=_parse_parts(text(f"{step}.summary")),
+        versions=_parse_parts(text(f"{step}.versions")),
         reused_from=text(f"{step}.reused_from") or None,
         saved_s=float(saved_s) if saved_s else None,
     )

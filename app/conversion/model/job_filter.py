@@ -119,13 +119,13 @@ def parse(text: str, *, now: datetime) -> FilterExpression:
 
     Raises BadFilter, which names the term and its problem, and shows a valid one.
     """
-    terms = tuple(_term(key, value, now) for key, value in _tokens(text))
+    terms = tuple(_parse_term(key, value, now) for key, value in _split_tokens(text))
     if len(terms) > MAX_TERMS:
         raise BadFilter(f"The filter has {len(terms)} terms.", hint=f"{MAX_TERMS} are the most.")
     return FilterExpression(" ".join(text.split()), terms)
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
     if text.count('"') % 2:
         raise BadFilter("A quotation mark is not closed.", hint='Write name:"my model" with one at each end.')
     for match in _TOKEN.finditer(text):
@@ -139,9 +139,9 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield key, value.strip().lower()
 
 
-def _term(key: str, value: str, now: datetime) -> Term:
+def _parse_term(key: str, value: str, now: datetime) -> Term:
     if key in NUMBERS:
-        return _number_term(key, value, now)
+        return _parse_number_term(key, value, now)
     values = tuple(part for part in value.split(",") if part) if key else (value,)
     if not values:
         raise BadFilter(f"{key}: has no value.", hint=f"Write for example {key}:something.")
@@ -154,35 +154,35 @@ def _term(key: str, value: str, now: datetime) -> Term:
     return Term(key, values)
 
 
-def _number_term(key: str, value: str, now: datetime) -> Term:
+def _parse_number_term(key: str, value: str, now: datetime) -> Term:
     low, dots, high = value.partition("..")
     if dots:
-        lower = _bound(key, f">={low}", now) if low else Term(key)
-        upper = _bound(key, f"<={high}", now) if high else Term(key)
+        lower = _parse_bound(key, f">={low}", now) if low else Term(key)
+        upper = _parse_bound(key, f"<={high}", now) if high else Term(key)
         if key == "created":  # of two ages, the greater one is the earlier time
             lower, upper = sorted((lower, upper), key=lambda term: max(term.low, -term.high))
             ends = sorted(end for term in (lower, upper) for end in (term.low, term.high) if abs(end) != inf)
             return Term(key, (), ends[0] if len(ends) == 2 else lower.low, ends[-1])
         return Term(key, (), lower.low, upper.high)
-    return _bound(key, value, now)
+    return _parse_bound(key, value, now)
 
 
-def _bound(key: str, text: str, now: datetime) -> Term:
+def _parse_bound(key: str, text: str, now: datetime) -> Term:
     day = _DAY.fullmatch(text)
     if key == "created" and day:
-        return _day_term(day["how"], day["day"])
+        return _parse_day_term(day["how"], day["day"])
     match = _BOUND.fullmatch(text)
     if match is None or match["unit"].lower() not in UNITS[key]:
         raise BadFilter(f"{key}: {text!r} is no value of it.", hint=f"Write for example {EXAMPLES[key]}.")
     number, how = float(match["number"]) * UNITS[key][match["unit"].lower()], match["how"]
     if key != "created":
-        return _compared(key, how, number)
+        return _make_comparison(key, how, number)
     then = now.timestamp() - number
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "": ">=", "=": ">="}  # younger is later
-    return _compared(key, mirrored[how], then)
+    return _make_comparison(key, mirrored[how], then)
 
 
-def _day_term(how: str, text: str) -> Term:
+def _parse_day_term(how: str, text: str) -> Term:
     """By days of UTC."""
     try:
         begin = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
@@ -201,7 +201,7 @@ def _day_term(how: str, text: str) -> Term:
     return Term("created", (), first, next_day, is_high_open=True)
 
 
-def _compared(key: str, how: str, number: float) -> Term:
+def _make_comparison(key: str, how: str, number: float) -> Term:
     match how:
         case "<":
             return Term(key, (), -inf, number, is_high_open=True)

@@ -52,15 +52,15 @@ def statement(record: JobRecord, builder: Builder) -> dict[str, Any]:
     made = {name: artifact for name, artifact in record.artifacts.items() if name not in (*INPUTS, NAME)}
     return {
         "_type": STATEMENT_TYPE,
-        "subject": [_resource(name, artifact) for name, artifact in sorted(made.items())],
+        "subject": [_describe_artifact(name, artifact) for name, artifact in sorted(made.items())],
         "predicateType": PREDICATE_TYPE,
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
                 "externalParameters": {"options": record.options.model_dump(mode="json")},
-                "internalParameters": {"stages": {stage.step: _stage(record, stage) for stage in Stage}},
+                "internalParameters": {"stages": {stage.step: _describe_stage(record, stage) for stage in Stage}},
                 "resolvedDependencies": [
-                    _resource(name, record.artifacts[name]) for name in INPUTS if name in record.artifacts
+                    _describe_artifact(name, record.artifacts[name]) for name in INPUTS if name in record.artifacts
                 ],
             },
             "runDetails": {
@@ -86,8 +86,8 @@ def read_statement(payload: bytes) -> Statement:
             raise NoStatement("it is a statement about something else than a conversion")
         metadata = predicate["runDetails"]["metadata"]
         return Statement(
-            _digests(document["subject"]),
-            _digests(predicate["buildDefinition"]["resolvedDependencies"]),
+            _collect_digests(document["subject"]),
+            _collect_digests(predicate["buildDefinition"]["resolvedDependencies"]),
             str(metadata["invocationId"]),
             str(metadata["finishedOn"]),
             str(predicate["modelmill_public_key"]),
@@ -98,38 +98,38 @@ def read_statement(payload: bytes) -> Statement:
         raise NoStatement("it is no statement about a conversion (in-toto)") from error
 
 
-def _stage(record: JobRecord, stage: Stage) -> dict[str, Any]:
+def _describe_stage(record: JobRecord, stage: Stage) -> dict[str, Any]:
     """What it read and made, how well, by which versions and when."""
     own = record.stages[stage.step]
     return {
         "toolchain": record.options.toolchain.value,
         "versions": own.versions,
-        "materials": _named(record, _materials(stage)),
-        "products": _named(record, (f"out.{stage.step}", f"{stage.step}.json")),
+        "materials": _describe_artifacts(record, _list_materials(stage)),
+        "products": _describe_artifacts(record, (f"out.{stage.step}", f"{stage.step}.json")),
         "metrics": own.summary,
-        **_times(own),
+        **_read_times(own),
     }
 
 
-def _times(own: StageRecord) -> dict[str, Any]:
+def _read_times(own: StageRecord) -> dict[str, Any]:
     """A stage that another job had done says which: that job's times are in its own receipt."""
     reused = {"reused_from": own.reused_from} if own.reused_from else {}
     return {"started_on": own.started_at, "finished_on": own.finished_at, **reused}
 
 
-def _materials(stage: Stage) -> tuple[str, ...]:
+def _list_materials(stage: Stage) -> tuple[str, ...]:
     before = stage.before
     model = f"out.{before.step}" if before else INPUTS[0]
     return (model,) if stage is Stage.NEF else (model, INPUTS[1])
 
 
-def _named(record: JobRecord, names: Iterable[str]) -> list[dict[str, Any]]:
-    return [_resource(name, record.artifacts[name]) for name in names if name in record.artifacts]
+def _describe_artifacts(record: JobRecord, names: Iterable[str]) -> list[dict[str, Any]]:
+    return [_describe_artifact(name, record.artifacts[name]) for name in names if name in record.artifacts]
 
 
-def _resource(name: str, artifact: Artifact) -> dict[str, Any]:
+def _describe_artifact(name: str, artifact: Artifact) -> dict[str, Any]:
     return {"name": name, "digest": {"sha256": artifact.sha256}}
 
 
-def _digests(resources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def _collect_digests(resources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {str(resource["name"]): str(resource["digest"]["sha256"]) for resource in resources}

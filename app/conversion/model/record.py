@@ -75,7 +75,7 @@ class Event(StrEnum):
     CANCEL = "CANCEL"
 
 
-def _transitions() -> dict[tuple[Status, StageState, Event], tuple[Status, StageState]]:
+def _build_transitions() -> dict[tuple[Status, StageState, Event], tuple[Status, StageState]]:
     table = {}
     for stage in Stage:
         here = Status(stage.value)
@@ -89,7 +89,7 @@ def _transitions() -> dict[tuple[Status, StageState, Event], tuple[Status, Stage
     return table
 
 
-TRANSITIONS = _transitions()
+TRANSITIONS = _build_transitions()
 """(status, state of its stage, event) → (status, state of that status's stage). Anything else is refused."""
 
 OUTPUT_KEYS = tuple(f"{stage.step}_key" for stage in Stage)

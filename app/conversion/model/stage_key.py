@@ -45,7 +45,7 @@ def stage_key(record: JobRecord, *, versions: Mapping[str, str], machine: str) -
     Returns:
         None if not everything that determines the result is known.
     """
-    inputs = _inputs(record)
+    inputs = _collect_input_digests(record)
     if not versions or not all(versions.values()) or not all(inputs.values()):
         return None
     decides = {
@@ -76,7 +76,7 @@ def _is_read(name: str, stage: Stage) -> bool:
     return name not in (_NOT_FIRST if stage is Stage.ONNX else {*_FIRST_ALONE, "weight_compress"})
 
 
-def _inputs(record: JobRecord) -> dict[str, str]:
+def _collect_input_digests(record: JobRecord) -> dict[str, str]:
     """Digests of the stage's inputs; empty if one is unknown."""
 
     def digest(name: str) -> str:

@@ -26,7 +26,7 @@ def answers_context(request: Request, record: JobRecord, quality: Quality, *, ma
     """
     conversion = conversion_of(request)
     can = service.may_answer(record, quality)
-    matching = service.answers(conversion, record, quality) if make else service.stored_answers(conversion, record)
+    matching = service.answers(conversion, record, quality) if make else service.load_answers(conversion, record)
     by_place = {one.place: one for one in matching.pictures} if matching else {}
     return {"answers": matching, "answered": by_place, "can_answer": can}
 

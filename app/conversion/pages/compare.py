@@ -15,7 +15,7 @@ from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
 from app.conversion.pages.pareto import ParetoView, view_of
 from app.conversion.service import Conversion
-from app.conversion.service.answers import AnsweredPicture, Answers, stored_answers
+from app.conversion.service.answers import AnsweredPicture, Answers, load_answers
 from app.conversion.service.comparison import JobsComparison, LayerPair, compare
 from app.conversion.service.quality.candidates import Candidate
 from app.conversion.service.quality.views import EXACT_DB
@@ -55,7 +55,7 @@ class ComparedJob:
 def page(request: Request) -> Response:
     """Renders the comparison; with fewer than two jobs, the form that chooses them."""
     conversion, user = conversion_of(request), user_of(request)
-    sides = _sides(conversion, request, user)
+    sides = _load_sides(conversion, request, user)
     recent, _ = conversion.jobs.page(JobFilter(), user, limit=RECENT, cursor=None)
     chosen = [side for side in sides if side.job is not None]
     jobs = [side.job for side in chosen if side.job is not None]
@@ -68,8 +68,8 @@ def page(request: Request) -> Response:
         letters=[side.letter.upper() for side in chosen],
         recent=recent,
         comparison=comparison,
-        pareto=_pareto(comparison, [side.letter for side in chosen]) if comparison else None,
-        pictures=_pictures(conversion, comparison) if comparison else [],
+        pareto=_plot_pareto(comparison, [side.letter for side in chosen]) if comparison else None,
+        pictures=_pair_pictures(conversion, comparison) if comparison else [],
         charts=charts,
         points=points,
         layers_shown=LAYERS_SHOWN,
@@ -86,7 +86,7 @@ def page(request: Request) -> Response:
 def as_csv(request: Request) -> Response:
     """Sends the comparison as CSV, with a line for each number and a column for each job."""
     conversion, user = conversion_of(request), user_of(request)
-    jobs = [side.job for side in _sides(conversion, request, user) if side.job is not None]
+    jobs = [side.job for side in _load_sides(conversion, request, user) if side.job is not None]
     if len(jobs) < 2:
         raise BadRequest("Two jobs or more can be compared.", hint="Name them as a=…&b=….")
     return text_file(csv_text(lines(compare(conversion, jobs))), "compare.csv", CSV)
@@ -103,14 +103,14 @@ def lines(comparison: JobsComparison) -> Iterator[Sequence[object]]:
     yield ["size", "int8_bytes", *(size.int8 if size else None for size, _ in pairs)]
     yield ["latency", "int8_ms", *(latency.int8 if latency else None for _, latency in pairs)]
     yield from (["seconds", row.name, *row.values] for row in comparison.times)
-    yield from (["option", row.name, *map(_option, row.values)] for row in comparison.options)
+    yield from (["option", row.name, *map(_parse_option, row.values)] for row in comparison.options)
     yield from (["output", row.name, *row.snr_db] for row in comparison.outputs)
     if len(comparison.jobs) == 2:
         pairs_of_layers = [(p.a.name, p.a.snr_db.shown, p.b.snr_db.shown) for p in comparison.layers]
         yield from (["layer", *pair] for pair in pairs_of_layers)
 
 
-def _option(value: object) -> object:
+def _parse_option(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
@@ -136,7 +136,7 @@ def candidates(comparison: JobsComparison, letters: Sequence[str]) -> list[Candi
     return matching
 
 
-def _pareto(comparison: JobsComparison, letters: Sequence[str]) -> ParetoView:
+def _plot_pareto(comparison: JobsComparison, letters: Sequence[str]) -> ParetoView:
     """Plots the jobs. If they have different models, no front is drawn, since their quality cannot be compared."""
     front = None if comparison.is_same_model else frozenset[int]()
     return view_of(candidates(comparison, letters), SNR_DB_MIN, front=front)
@@ -173,23 +173,25 @@ def picture_pairs(comparison: JobsComparison, first: Answers, second: Answers) -
     return [PicturePair(name, one, places[1][name]) for name, one in places[0].items() if name in places[1]]
 
 
-def _pictures(conversion: Conversion, comparison: JobsComparison) -> list[PicturePair]:
+def _pair_pictures(conversion: Conversion, comparison: JobsComparison) -> list[PicturePair]:
     """Returns pairs only if the answers of both jobs exist already; a comparison runs no model."""
     if len(comparison.jobs) != 2 or not (comparison.is_same_model and comparison.is_same_pictures):
         return []
-    first, second = (stored_answers(conversion, job) for job in comparison.jobs)
+    first, second = (load_answers(conversion, job) for job in comparison.jobs)
     return picture_pairs(comparison, first, second)[:PICTURES_SHOWN] if first and second else []
 
 
-def _sides(conversion: Conversion, request: Request, user: str) -> list[ComparedJob]:
+def _load_sides(conversion: Conversion, request: Request, user: str) -> list[ComparedJob]:
     """Returns at least two sides, even if nothing is chosen for them, and every further job that the URL names."""
     criteria = {letter: request.query_params.get(letter, "").strip() for letter in LETTERS}
     return [
-        _side(conversion, letter, criteria[letter], user) for letter in LETTERS if letter in "ab" or criteria[letter]
+        _load_side(conversion, letter, criteria[letter], user)
+        for letter in LETTERS
+        if letter in "ab" or criteria[letter]
     ]
 
 
-def _side(conversion: Conversion, letter: str, job_id: str, user: str) -> ComparedJob:
+def _load_side(conversion: Conversion, letter: str, job_id: str, user: str) -> ComparedJob:
     try:
         return ComparedJob(letter, job_id, conversion.jobs.known(job_id, user) if job_id else None)
     except JobNotFound:

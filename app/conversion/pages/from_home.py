@@ -55,10 +55,10 @@ class PictureQuery(BaseModel):
 
 
 def choose(request: Request) -> Response:
-    return _page(request, query(request, FolderQuery))
+    return _render_page(request, query(request, FolderQuery))
 
 
-def _page(request: Request, choice: FolderQuery, error: ModelmillError | None = None) -> Response:
+def _render_page(request: Request, choice: FolderQuery, error: ModelmillError | None = None) -> Response:
     home = home_of(request)
     model, location = home.locate(choice.model, field="model"), home.locate(choice.folder, field="folder")
     tree = home.tree(location)
@@ -77,15 +77,20 @@ def _page(request: Request, choice: FolderQuery, error: ModelmillError | None = 
         folder_name=names[-1] if names else "",
         samples=samples,
         may_have_more=page.next_cursor is not None,
-        ways=[(way.inner.rpartition("/")[2], _url(home, model, way)) for way in ways],
+        ways=[(way.inner.rpartition("/")[2], _build_url(home, model, way)) for way in ways],
         is_common=location.is_common,
-        folders=[(e.name, _url(home, model, location.below(e.name))) for e in page.entries if e.kind is Kind.FOLDER],
+        folders=[
+            (e.name, _build_url(home, model, location.below(e.name))) for e in page.entries if e.kind is Kind.FOLDER
+        ],
         archives=[(e.name, home.path_of(location.below(e.name)), e.size_bytes) for e in page.entries if is_archive(e)],
-        tops=((False, _url(home, model, HomePath(""))), (True, _url(home, model, HomePath("", is_common=True)))),
+        tops=(
+            (False, _build_url(home, model, HomePath(""))),
+            (True, _build_url(home, model, HomePath("", is_common=True))),
+        ),
     )
 
 
-def _url(home: Home, model: HomePath, folder: HomePath) -> str:
+def _build_url(home: Home, model: HomePath, folder: HomePath) -> str:
     return f"{PAGE}?{urlencode({'model': home.path_of(model), 'folder': home.path_of(folder)})}"
 
 
@@ -105,7 +110,7 @@ def convert(request: Request, choice: HomeSelection) -> Response:
     except ModelmillError as error:
         if error.status >= 500:
             raise
-        return _page(request, FolderQuery(model=choice.model), error)
+        return _render_page(request, FolderQuery(model=choice.model), error)
     name = taken.model_name.rpartition(".")[0]
     return see_other(f"/ui/jobs/new?{urlencode({**vars(taken), 'name': name})}")
 

@@ -107,7 +107,7 @@ def draw(outlines: Sequence[GraphOutline], quality: Quality, colour: GraphColour
     steps = [None if before is None else difference(before, after) for before, after in pairs]
     following = [*steps[1:], None]
     return [
-        _drawn(outline, _NodeRenderer(quality, layers, times, colour, step, after), step)
+        _draw(outline, _NodeRenderer(quality, layers, times, colour, step, after), step)
         for outline, step, after in zip(outlines, steps, following, strict=True)
     ]
 
@@ -118,7 +118,7 @@ def node_times(quality: Quality) -> dict[str, float]:
     return {node.origin or node.node: node.runtime_ms for node in slowest if node.runtime_ms is not None}
 
 
-def _drawn(outline: GraphOutline, renderer: _NodeRenderer, step: GraphDifference | None) -> DrawnGraph:
+def _draw(outline: GraphOutline, renderer: _NodeRenderer, step: GraphDifference | None) -> DrawnGraph:
     placed = layout([node.sources for node in outline.nodes])
     nodes = tuple(
         renderer.node(index, node.op, node.key, node.outputs, node.bits, place.x, place.y)
@@ -142,14 +142,14 @@ class _NodeRenderer:
 
     def node(self, index: int, op: str, key: str, outputs: tuple[str, ...], bits: str, x: float, y: float) -> DrawnNode:
         layer = next((self.layers[name] for name in (key, *outputs) if name in self.layers), None)
-        value, kind = self._value(layer, key, bits)
+        value, kind = self._get_value(layer, key, bits)
         mark, remark = self._mark(index)
         tip = " · ".join(part for part in (f"{op} {key}", bits, value, remark) if part)
         short = key if len(key) <= NAME_LETTERS else f"…{key[1 - NAME_LETTERS :]}"
         classes = f"{kind} {mark}".strip()
         return DrawnNode(x, y, op, short, tip, classes, layer.position if layer else None, value)
 
-    def _value(self, layer: LayerQuality | None, key: str, bits: str) -> tuple[str, str]:
+    def _get_value(self, layer: LayerQuality | None, key: str, bits: str) -> tuple[str, str]:
         """Returns the number and the CSS class of its color."""
         if self.colour == "bits":
             return bits, f"bits-{bits}"
@@ -157,7 +157,9 @@ class _NodeRenderer:
             spent = self.times.get(key)
             slowest = max(self.times.values(), default=0.0)
             return (
-                ("", "unknown") if spent is None else (f"{spent:.3g} ms", f"heat-{_step(spent / slowest, STEPS_TIME)}")
+                ("", "unknown")
+                if spent is None
+                else (f"{spent:.3g} ms", f"heat-{_find_step(spent / slowest, STEPS_TIME)}")
             )
         if self.colour == "alone":
             snr_db = self.quality.sensitivity.get(layer.name if layer else key)
@@ -166,7 +168,7 @@ class _NodeRenderer:
         if snr_db is None:
             return "", "unknown"
         shown = f"≥ {EXACT_DB:g} dB" if snr_db >= EXACT_DB else f"{snr_db:.1f} dB"
-        return shown, f"heat-{len(STEPS_DB) - _step(snr_db, STEPS_DB)}"
+        return shown, f"heat-{len(STEPS_DB) - _find_step(snr_db, STEPS_DB)}"
 
     def _mark(self, index: int) -> tuple[str, str]:
         if self.after and index in self.after.merged:
@@ -178,6 +180,6 @@ class _NodeRenderer:
         return "", ""
 
 
-def _step(value: float, steps: Sequence[float]) -> int:
+def _find_step(value: float, steps: Sequence[float]) -> int:
     """Returns how many of the steps the value reaches."""
     return sum(value >= step for step in steps)

@@ -17,11 +17,11 @@ from app.conversion.access import conversion_of
 from app.conversion.errors import JobFinished
 from app.conversion.model import CANCELLED, JobRecord, Stage, StageState
 from app.conversion.pages import view_models
-from app.conversion.pages.job_actions import action_context, applied
+from app.conversion.pages.job_actions import action_context, apply_action
 from app.conversion.pages.job_tabs import JobTabQuery, log_text, panel, tab_links
-from app.conversion.pages.job_view import facts_beyond_reason, new_lines, stage_spans, state_icon, waited_s
-from app.conversion.pages.quality import measured_context
-from app.conversion.pages.results import gone_page
+from app.conversion.pages.job_view import facts_beyond_reason, measure_wait_s, new_lines, stage_spans, state_icon
+from app.conversion.pages.quality import build_quality_context
+from app.conversion.pages.results import render_gone
 from app.conversion.service.estimates import Outlook
 from app.conversion.service.failures import blame_of, earlier_failures
 from app.conversion.service.quality import Reports, reports_of
@@ -49,9 +49,9 @@ def job(request: Request) -> Response:
     try:
         record = _record(request)
     except NotFound:
-        return gone_page(request)
+        return render_gone(request)
     criteria = query(request, JobTabQuery)
-    return render(request, "conversion/job.html", **_context(request, record, criteria), note=criteria.note)
+    return render(request, "conversion/job.html", **_build_context(request, record, criteria), note=criteria.note)
 
 
 def live(request: Request) -> Response:
@@ -62,10 +62,10 @@ def live(request: Request) -> Response:
         return reload_page()  # the page then says what happened
     criteria = query(request, JobTabQuery)
     seen = request.query_params.get("seen", "")
-    if seen == _version(record, conversion_of(request).estimates.outlook(record, now())):
+    if seen == _digest_version(record, conversion_of(request).estimates.outlook(record, now())):
         return Response(status_code=204)
-    is_measured_anew = seen.rpartition("-")[2] != _measured(record)
-    context = _context(request, record, criteria, has_panel=is_measured_anew)
+    is_measured_anew = seen.rpartition("-")[2] != _digest_measured(record)
+    context = _build_context(request, record, criteria, has_panel=is_measured_anew)
     return render(request, "conversion/_job_update.html", **context, is_measured_anew=is_measured_anew)
 
 
@@ -73,33 +73,35 @@ def _record(request: Request) -> JobRecord:
     return conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
 
 
-def _context(request: Request, record: JobRecord, criteria: JobTabQuery, *, has_panel: bool = True) -> dict[str, Any]:
+def _build_context(
+    request: Request, record: JobRecord, criteria: JobTabQuery, *, has_panel: bool = True
+) -> dict[str, Any]:
     """Returns the context of the page, or of the answer to its poll.
 
     Args:
         has_panel: include the content of the open tab.
     """
-    reports, is_unread = _reports(request, record)
+    reports, is_unread = _load_reports(request, record)
     quality = reports.quality(record.options.toolchain.value)
     parameters = view_models.parameters(record.options)
     changed = [one for one in parameters if not one.is_default]
-    measured = measured_context(quality)
+    measured = build_quality_context(quality)
     return {
         "area": "jobs",
-        **_live_context(request, record),
+        **_build_live_context(request, record),
         **measured,
         **action_context(record, quality, reports.bie),
         "is_unread": is_unread,
         "parameters": parameters,
         "changed": changed,
-        "trained_by": view_models.trained_by(record),
+        "trained_by": view_models.find_training_task(record),
         "tab": criteria.tab.value,
         "tabs": tab_links(record, quality, len(changed)),
         **(panel(request, record, quality, criteria) if has_panel else {}),
     }
 
 
-def _reports(request: Request, record: JobRecord) -> tuple[Reports, bool]:
+def _load_reports(request: Request, record: JobRecord) -> tuple[Reports, bool]:
     """Returns the reports, and whether they could not be read: the page is useful without them."""
     try:
         return reports_of(conversion_of(request), record), False
@@ -107,44 +109,44 @@ def _reports(request: Request, record: JobRecord) -> tuple[Reports, bool]:
         return Reports(), True
 
 
-def _live_context(request: Request, record: JobRecord) -> dict[str, Any]:
+def _build_live_context(request: Request, record: JobRecord) -> dict[str, Any]:
     outlook = conversion_of(request).estimates.outlook(record, now())
     reason = record.error.reason if record.error else ""
     return {
         "job": record,
         "outlook": outlook,
-        "seen": _version(record, outlook),
+        "seen": _digest_version(record, outlook),
         "stages": [(stage, record.stages[stage.step], view_models.ran_s(record.stages[stage.step])) for stage in Stage],
         "spans": stage_spans(record),
         "icon_state": state_icon(record),
         "took": view_models.took_s(record),
-        "waited": waited_s(record),
+        "waited": measure_wait_s(record),
         "files": view_models.files(record.artifacts),
         "expires_at": view_models.expires_at(record, settings_of(request).record_ttl_s),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
         "facts": facts_beyond_reason(reason, view_models.facts(record.error.detail)) if record.error else [],
-        "last_lines": new_lines([reason, record.error.hint if record.error else ""], _last_lines(request, record)),
+        "last_lines": new_lines([reason, record.error.hint if record.error else ""], _read_last_lines(request, record)),
         "blame": blame_of(record.error).value if record.error else "",
         "earlier": earlier_failures(conversion_of(request), record),
     }
 
 
-def _version(record: JobRecord, outlook: Outlook | None) -> str:
+def _digest_version(record: JobRecord, outlook: Outlook | None) -> str:
     """Returns an identifier of what is shown, which is equal as long as the page would look the same. Its last part
     counts the measured stages."""
     what = f"{record.status} {record.updated_at}"
     if outlook is not None:
         what += f" {outlook.ahead} {outlook.workers} {int(now().timestamp() // REDRAWN_S)}"
-    return f"{sha256(what.encode()).hexdigest()[:12]}-{_measured(record)}"
+    return f"{sha256(what.encode()).hexdigest()[:12]}-{_digest_measured(record)}"
 
 
-def _measured(record: JobRecord) -> str:
+def _digest_measured(record: JobRecord) -> str:
     """Changes when the tabs have something new to show: a stage has reported, or the job has ended."""
     done = sum(stage.state is StageState.DONE for stage in record.stages.values())
     return f"{done}{'e' if record.is_terminal else ''}"
 
 
-def _last_lines(request: Request, record: JobRecord) -> list[str]:
+def _read_last_lines(request: Request, record: JobRecord) -> list[str]:
     """Returns the last lines of the log of the failed or running stage."""
     is_running = not record.is_terminal and record.current.state is StageState.RUNNING
     if not is_running and (record.error is None or record.error.code == CANCELLED):
@@ -179,7 +181,7 @@ def all_files(request: Request) -> Response:
 @with_fields(1024, "An action")
 def apply(request: Request, fields: dict[str, str]) -> Response:
     """Carries out a recommended action: converts again with the changed options."""
-    made = applied(request, fields.get("action", ""))
+    made = apply_action(request, fields.get("action", ""))
     return see_other(f"/ui/jobs/{made.job_id}?note=applied")
 
 

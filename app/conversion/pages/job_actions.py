@@ -15,7 +15,7 @@ from app.conversion.service.predictions import prediction_of
 from app.conversion.service.quality import Quality, reports_of
 from app.conversion.service.quality.actions import Action, actions_of, candidate_actions
 from app.conversion.service.quality.candidates import read_search
-from app.conversion.service.reconversion import convert_again, patched
+from app.conversion.service.reconversion import convert_again, patch_options
 from app.kit.web.auth import user_of
 
 SATURATION = "saturation"
@@ -57,7 +57,7 @@ def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | No
     }
 
 
-def applied(request: Request, name: str) -> JobRecord:
+def apply_action(request: Request, name: str) -> JobRecord:
     """Carries out an action and returns the new job.
 
     Raises:
@@ -77,4 +77,4 @@ def applied(request: Request, name: str) -> JobRecord:
 
 
 def _can_apply(record: JobRecord, action: Action) -> bool:
-    return bool(action.options_patch) and patched(record.options, action.options_patch) is not None
+    return bool(action.options_patch) and patch_options(record.options, action.options_patch) is not None

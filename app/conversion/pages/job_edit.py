@@ -38,16 +38,16 @@ def edit(request: Request, words: WordsForm) -> Response:
     """Replaces the name, tags and notes by those of the form."""
     tags, notes = tags_of({"tags": words.tags}), words.notes.replace("\r\n", "\n")
     change = checked(lambda: JobChange.model_validate({"name": words.name, "tags": tags, "notes": notes}))
-    return _changed(request, change, "?note=edited")
+    return _apply(request, change, "?note=edited")
 
 
 @with_form(KeepJobForm)
 def keep(request: Request, chosen: KeepJobForm) -> Response:
     """Keeps the job's files permanently, or lets them expire."""
-    return _changed(request, JobChange(keep=chosen.keep), "")
+    return _apply(request, JobChange(keep=chosen.keep), "")
 
 
-def _changed(request: Request, change: JobChange, query: str) -> Response:
+def _apply(request: Request, change: JobChange, query: str) -> Response:
     conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
     values: dict[str, Any] = change.model_dump(exclude_none=True)
     conversion.edits.change(job_id, user, **values)

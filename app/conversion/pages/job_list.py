@@ -95,15 +95,15 @@ class JobListQuery(FilterForm):
         return self.sort is Sort.CREATED and self.is_descending
 
     def url(self, *, page: int = 1, seen: str = "") -> str:
-        return self._url(self.sort, self.order, page, seen)
+        return self._build_url(self.sort, self.order, page, seen)
 
     def sorted_by(self, sort: Sort) -> str:
         """Returns the URL behind a column's heading: sorts by it, or reverses its order."""
         if sort is not self.sort:
-            return self._url(sort, None, 1)
-        return self._url(sort, "asc" if self.is_descending else "desc", 1)
+            return self._build_url(sort, None, 1)
+        return self._build_url(sort, "asc" if self.is_descending else "desc", 1)
 
-    def _url(self, sort: Sort, order: str | None, page: int, seen: str = "") -> str:
+    def _build_url(self, sort: Sort, order: str | None, page: int, seen: str = "") -> str:
         fields = {
             "q": self.text,
             "sort": "" if sort is Sort.CREATED and not order else sort.value,
@@ -127,7 +127,7 @@ class SavedView:
     text: str
 
 
-def saved_views(request: Request) -> list[SavedView]:
+def read_saved_views(request: Request) -> list[SavedView]:
     """Returns the saved views of this browser; none if the cookie is not valid."""
     try:
         pairs = read_json(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")) or b"[]")

@@ -21,7 +21,7 @@ from app.conversion.service.graphs import graph_files
 from app.conversion.service.quality import Quality
 from app.conversion.service.quality.actions import candidate_actions
 from app.conversion.service.quality.candidates import Measure
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 
 TAIL_BYTES = 32 << 10
 SATURATION_SAMPLES = 8
@@ -94,18 +94,18 @@ def panel(request: Request, record: JobRecord, quality: Quality, criteria: JobTa
         quality: of the job.
         criteria: which tab, and how it is sorted and filtered.
     """
-    return PANELS.get(criteria.tab, _nothing)(request, record, quality, criteria)
+    return PANELS.get(criteria.tab, _build_nothing)(request, record, quality, criteria)
 
 
 def log_text(request: Request, record: JobRecord, stage: Stage) -> str:
     return conversion_of(request).jobs.log_tail(record, stage, TAIL_BYTES).decode("utf-8", "replace")
 
 
-def _nothing(_request: Request, _record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
+def _build_nothing(_request: Request, _record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
     return {}
 
 
-def _overview(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_overview(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
     search = quality.search
     return {
         **answers_context(request, record, quality),
@@ -114,11 +114,11 @@ def _overview(request: Request, record: JobRecord, quality: Quality, criteria: J
     }
 
 
-def _layers(_request: Request, _record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_layers(_request: Request, _record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
     return layers_context(quality, criteria.order, criteria.precision, criteria.rows)
 
 
-def _pictures(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_pictures(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
     context = answers_context(request, record, quality, make=criteria.draw)
     at = criteria.picture if criteria.picture is not None and criteria.picture < len(quality.worst_samples) else None
     can_measure = record.status is Status.COMPLETED and quality.toolchain == "host"
@@ -126,7 +126,7 @@ def _pictures(request: Request, record: JobRecord, quality: Quality, criteria: J
     return {**context, "picture": at, "zoom": criteria.zoom, "can_measure_saturation": can_measure and has_enough}
 
 
-def _graph(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_graph(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
     return graph_context(request, record, quality, file=criteria.file, colour=criteria.colour, beside=criteria.beside)
 
 
@@ -135,15 +135,18 @@ def _log(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQ
     return {"log_stage": stage, "log_text": log_text(request, record, stage)}
 
 
-def _api(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
-    return {"base_url": reached_url(request), "options_json": record.options.model_dump_json(exclude_defaults=True)}
+def _build_api(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
+    return {
+        "base_url": find_reached_url(request),
+        "options_json": record.options.model_dump_json(exclude_defaults=True),
+    }
 
 
 PANELS: Mapping[Tab, Callable[[Request, JobRecord, Quality, JobTabQuery], dict[str, Any]]] = {
-    Tab.OVERVIEW: _overview,
-    Tab.LAYERS: _layers,
-    Tab.PICTURES: _pictures,
-    Tab.GRAPH: _graph,
+    Tab.OVERVIEW: _build_overview,
+    Tab.LAYERS: _build_layers,
+    Tab.PICTURES: _build_pictures,
+    Tab.GRAPH: _build_graph,
     Tab.LOG: _log,
-    Tab.API: _api,
+    Tab.API: _build_api,
 }

@@ -123,13 +123,13 @@ def stage_spans(record: JobRecord) -> list[StageSpan]:
             record.stages[stage.step],
             ran,
             LEAST_PARTS if ran is None else max(LEAST_PARTS, round(BAR_PARTS * ran / total)),
-            _kind(record, record.stages[stage.step]),
+            _choose_kind(record, record.stages[stage.step]),
         )
         for stage, ran in times.items()
     ]
 
 
-def _kind(record: JobRecord, own: StageRecord) -> str:
+def _choose_kind(record: JobRecord, own: StageRecord) -> str:
     if own.state is StageState.DONE:
         return "done"
     if own.state is StageState.RUNNING:
@@ -138,7 +138,7 @@ def _kind(record: JobRecord, own: StageRecord) -> str:
     return "failed" if own.state is StageState.FAILED and not is_cancelled else "wait"
 
 
-def waited_s(record: JobRecord) -> float:
+def measure_wait_s(record: JobRecord) -> float:
     """Returns the seconds between submission and end in which no stage ran."""
     ran = sum(ran_s(own) or 0.0 for own in record.stages.values())
     return max(0.0, (took_s(record) or 0.0) - ran)

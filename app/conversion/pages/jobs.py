@@ -27,7 +27,7 @@ from app.conversion.pages.job_list import (
     SavedView,
     cookie_text,
     list_url,
-    saved_views,
+    read_saved_views,
 )
 from app.conversion.pages.results import reset_view
 from app.conversion.service import Conversion
@@ -57,7 +57,7 @@ class ViewForm(BaseModel):
 def jobs(request: Request) -> Response:
     """Renders the list of jobs."""
     params, conversion, user = query(request, JobListQuery), conversion_of(request), user_of(request)
-    matching, problem = _found(conversion, user, params)
+    matching, problem = _find_page(conversion, user, params)
     records = conversion.jobs.several(matching.job_ids, user)
     counts = conversion.index.counts(user, [text for _, text in TABS if text])
     return render(
@@ -70,18 +70,18 @@ def jobs(request: Request) -> Response:
         last_page=max(1, -(-matching.total // PAGE_JOBS)),
         tabs=[(name, list_url(q=text), counts.get(text)) for name, text in TABS],
         all_jobs=conversion.index.search(FilterExpression(), user, limit=1).total,
-        views=saved_views(request),
-        samples=[sample.name for sample in samples.installed()],
+        views=read_saved_views(request),
+        samples=[sample.name for sample in samples.list_installed()],
         sorts=Sort,
-        newest=_newest(params, records),
+        newest=_find_newest(params, records),
         page_tags=sorted({tag for job in records for tag in job.tags}),
-        **_rows(conversion, records),
+        **_build_rows(conversion, records),
         **reset_view(request),
         status_code=422 if problem else 200,
     )
 
 
-def _found(conversion: Conversion, user: str, params: JobListQuery) -> tuple[Found, BadFilter | None]:
+def _find_page(conversion: Conversion, user: str, params: JobListQuery) -> tuple[Found, BadFilter | None]:
     """Returns the page of jobs, and what is wrong with the filter if it is not valid."""
     try:
         required = parse(params.text, now=now())
@@ -95,7 +95,7 @@ def _found(conversion: Conversion, user: str, params: JobListQuery) -> tuple[Fou
     return matching, None
 
 
-def _newest(params: JobListQuery, records: Sequence[JobRecord]) -> str:
+def _find_newest(params: JobListQuery, records: Sequence[JobRecord]) -> str:
     """Returns when the newest job was created if this is the first page of the newest jobs; empty otherwise."""
     return records[0].created_at if params.is_newest_first and params.page == 1 and records else ""
 
@@ -108,7 +108,7 @@ def live(request: Request) -> Response:
     if request.query_params.get("began", began) != began:  # the open page lists jobs that no longer exist
         return Response(headers={"HX-Redirect": "/ui/jobs?note=restarted"})
     ids = request.query_params.get("ids", "").split(",")[:PAGE_JOBS]
-    rows = _rows(conversion, conversion.jobs.several(ids, user))
+    rows = _build_rows(conversion, conversion.jobs.several(ids, user))
     newest, text = request.query_params.get("newest", ""), request.query_params.get("q", "")[:TEXT_MAX]
     params = JobListQuery(q=text)
     news = _count_newer(conversion, user, text, newest)
@@ -154,7 +154,7 @@ def completions(request: Request) -> Response:
 @with_form(ViewForm)
 def view(request: Request, given: ViewForm) -> Response:
     """Saves the filter under a name, or deletes a saved one, in a cookie of this browser."""
-    others = [saved for saved in saved_views(request) if saved.name != given.name]
+    others = [saved for saved in read_saved_views(request) if saved.name != given.name]
     kept = [*others, SavedView(given.name, given.q)] if given.action == "save" else others
     if len(kept) > VIEWS_MAX:
         raise BadRequest(f"{VIEWS_MAX} views are the most.", hint="Remove one that you no longer need.")
@@ -163,7 +163,7 @@ def view(request: Request, given: ViewForm) -> Response:
     return response
 
 
-def _rows(conversion: Conversion, records: Sequence[JobRecord]) -> dict[str, Any]:
+def _build_rows(conversion: Conversion, records: Sequence[JobRecord]) -> dict[str, Any]:
     return {
         "jobs": records,
         "digests": {job.job_id: digest(job) for job in records},

@@ -29,10 +29,10 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.objects import ObjectMissing
 from app.kit.web import charts
 from app.kit.web.auth import user_of
-from app.kit.web.forms import SentFile, SentForm, sent_form
+from app.kit.web.forms import SentFile, SentForm, receive_form
 from app.kit.web.http import retry_after
 from app.kit.web.idempotency import form_once
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 from app.kit.web.templates import render
 from app.settings import settings_of
 
@@ -51,15 +51,15 @@ def previews_of(request: Request) -> Previews:
 async def new_job(request: Request) -> Response:
     """Renders the form: empty; with ?from={job} as that job was submitted; with keys for these uploads."""
     earlier = request.query_params.get("from", "")
-    values, errors = await run_in_threadpool(_first_values, request, earlier)
+    values, errors = await run_in_threadpool(_read_first_values, request, earlier)
     if not earlier:
         values |= {name: request.query_params.get(name, "")[:FILLED_IN_MAX] for name in FILLED_IN}
         values = await run_in_threadpool(_with_recognized, request, values)
-    return await _page(request, values, errors)
+    return await _render_page(request, values, errors)
 
 
-def _first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
-    values = new_form.values_of(_first_options(settings_of(request).toolchains))
+def _read_first_values(request: Request, earlier: str) -> tuple[Values, Errors]:
+    values = new_form.values_of(_choose_first_options(settings_of(request).toolchains))
     if not earlier:
         return values, {}
     gone = FormProblem("The inputs of this job are no longer stored.", hint="Send the model and the pictures again.")
@@ -89,60 +89,60 @@ def _with_shapes(request: Request, values: Values, options: Options) -> Values:
     return {**values, **new_form.shape_values(options.input_shapes, open_inputs)}
 
 
-def _first_options(toolchains: Sequence[ToolchainName]) -> Options:
+def _choose_first_options(toolchains: Sequence[ToolchainName]) -> Options:
     if ToolchainName.HOST in toolchains:
         return Options()
     return Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
 
 
-def _unserved(request: Request) -> list[ToolchainName]:
+def _list_unserved(request: Request) -> list[ToolchainName]:
     estimates = conversion_of(request).estimates
     return [name for name in settings_of(request).toolchains if estimates.unserved(name.value)]
 
 
-async def _page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
+async def _render_page(request: Request, values: Values, errors: Errors, *, status: int = 422) -> Response:
     """Renders the form.
 
     Args:
         status: of the response, if there are errors.
     """
-    view = await run_in_threadpool(_foot_view, request, values, errors)
+    view = await run_in_threadpool(_build_foot, request, values, errors)
     view |= {"has_sample": SAMPLE_MODEL.exists(), "has_cache": conversion_of(request).cache.is_on}
     return render(request, "conversion/new.html", status if errors else 200, area="new", **view)
 
 
-async def _full(request: Request, values: Values, error: TooManyJobs) -> Response:
+async def _render_full(request: Request, values: Values, error: TooManyJobs) -> Response:
     """Renders the form as it was sent, with the message that no more jobs are accepted now."""
-    response = await _page(request, values, {"form": problem_of(error)}, status=error.status)
+    response = await _render_page(request, values, {"form": problem_of(error)}, status=error.status)
     response.headers.update(retry_after(error))
     return response
 
 
 async def create(request: Request) -> Response:
     """Submits the form. Errors are shown beside their fields, and uploaded files are kept."""
-    values, errors, _ = await _received(request)
+    values, errors, _ = await _receive_form(request)
     try:
         address = "" if errors else await run_in_threadpool(_submit, request, values, errors)
     except TooManyJobs as error:
-        return await _full(request, values, error)
+        return await _render_full(request, values, error)
     if errors:
-        return await _page(request, values, errors)
+        return await _render_page(request, values, errors)
     return RedirectResponse(address, status_code=303)
 
 
-async def _received(request: Request) -> tuple[Values, Errors, SentForm]:
+async def _receive_form(request: Request) -> tuple[Values, Errors, SentForm]:
     """Returns the form after storing its files, and the errors of these."""
     settings, uploads, user = settings_of(request), conversion_of(request).uploads, user_of(request)
     max_bytes = settings.max_model_bytes + settings.max_images_bytes + FORM_BYTES
-    async with sent_form(request, settings.work, max_bytes=max_bytes) as sent:
-        values = _values(request, sent)
+    async with receive_form(request, settings.work, max_bytes=max_bytes) as sent:
+        values = _read_values(request, sent)
         errors = await run_in_threadpool(new_submission.store_files, uploads, user, sent, values)
         return await run_in_threadpool(_with_recognized, request, values), errors, sent
 
 
-def _values(request: Request, sent: SentForm) -> Values:
-    base = new_form.values_of(_first_options(settings_of(request).toolchains))
-    return new_form.settled(new_form.merged(base, sent.fields))
+def _read_values(request: Request, sent: SentForm) -> Values:
+    base = new_form.values_of(_choose_first_options(settings_of(request).toolchains))
+    return new_form.settle(new_form.merge_values(base, sent.fields))
 
 
 def _with_recognized(request: Request, values: Values) -> Values:
@@ -152,10 +152,10 @@ def _with_recognized(request: Request, values: Values) -> Values:
 def _submit(request: Request, values: Values, errors: Errors) -> str:
     """Submits the job or the sweep and returns the URL of its page; empty if errors were added."""
     user = user_of(request)
-    open_inputs = _checked_inputs(previews_of(request), user, values, errors)
+    open_inputs = _check_inputs(previews_of(request), user, values, errors)
     options, wrong = new_form.options_of(values, open_inputs)
     errors |= wrong
-    job = None if errors or options is None else _new_job(values, options, errors)
+    job = None if errors or options is None else _build_new_job(values, options, errors)
     if job is None:
         return ""
     try:
@@ -194,7 +194,7 @@ def _begin_sweep(request: Request, job: schemas.NewJob, values: Values, errors: 
     return f"/ui/sweeps/{sweep_id}"
 
 
-def _checked_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
+def _check_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
     """Checks that both inputs exist.
 
     Returns:
@@ -213,7 +213,7 @@ def _checked_inputs(previews: Previews, user: str, values: Values, errors: Error
     return previews.model(values["model_key"], user).open_inputs if values["model_key"] else ()
 
 
-def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
+def _build_new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
     try:
         return schemas.NewJob(
             model_key=values["model_key"],
@@ -232,57 +232,57 @@ def _new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob
 
 async def apply(request: Request) -> Response:
     """Renders the form with the suggestion of one of its buttons filled in, for browsers without JavaScript."""
-    values, errors, sent = await _received(request)
+    values, errors, sent = await _receive_form(request)
     patch = sent.fields.get("apply", [""])[-1]
-    return await _page(request, suggestions.patched(values, patch), errors)
+    return await _render_page(request, suggestions.patch_values(values, patch), errors)
 
 
 async def foot_part(request: Request) -> Response:
-    values = await _sent_values(request)
-    view = await run_in_threadpool(_foot_view, request, values)
+    values = await _read_sent_values(request)
+    view = await run_in_threadpool(_build_foot, request, values)
     return render(request, "conversion/_new_foot.html", **view)
 
 
-def _foot_view(request: Request, values: Values, errors: Errors | None = None) -> dict[str, Any]:
+def _build_foot(request: Request, values: Values, errors: Errors | None = None) -> dict[str, Any]:
     user, toolchains = user_of(request), settings_of(request).toolchains
-    view = new_view.page_view(previews_of(request), values, errors or {}, user, toolchains, _unserved(request))
-    foot = summary_of(conversion_of(request), user, view, reached_url(request))
-    return {**view, "foot": foot, **_sets_view(request)}
+    view = new_view.page_view(previews_of(request), values, errors or {}, user, toolchains, _list_unserved(request))
+    foot = summary_of(conversion_of(request), user, view, find_reached_url(request))
+    return {**view, "foot": foot, **_build_sets(request)}
 
 
-def _sets_view(request: Request) -> dict[str, Any]:
+def _build_sets(request: Request) -> dict[str, Any]:
     """Returns the pictures of earlier jobs, and the data of their saturation curves."""
     sets = calibration_sets(conversion_of(request).jobs, user_of(request))
     return {"sets": sets, "charts": charts, "saturation_columns": saturation_columns, "rule_db": SNR_DB_MIN}
 
 
 async def model_part(request: Request) -> Response:
-    values = await _sent_values(request)
+    values = await _read_sent_values(request)
     user = user_of(request)
     view = await run_in_threadpool(new_view.model_view, previews_of(request), values, {}, user)
     return render(request, "conversion/_model.html", **view)
 
 
 async def pictures_part(request: Request) -> Response:
-    values = await _sent_values(request)
+    values = await _read_sent_values(request)
     user = user_of(request)
     view = await run_in_threadpool(new_view.pictures_view, previews_of(request), values, {}, user)
-    sets = await run_in_threadpool(_sets_view, request)
+    sets = await run_in_threadpool(_build_sets, request)
     return render(request, "conversion/_pictures.html", **view, **sets)
 
 
 async def options_part(request: Request) -> Response:
-    values = await _sent_values(request)
+    values = await _read_sent_values(request)
     _, errors = new_form.options_of(values)
     errors.pop("platform", None)  # it is required at submission, not while options are being chosen
-    unserved = await run_in_threadpool(_unserved, request)
+    unserved = await run_in_threadpool(_list_unserved, request)
     view = new_view.options_view(values, errors, settings_of(request).toolchains, unserved)
     return render(request, "conversion/_options.html", **view)
 
 
-async def _sent_values(request: Request) -> Values:
-    async with sent_form(request, settings_of(request).work, max_bytes=FORM_BYTES) as sent:
-        return await run_in_threadpool(_with_recognized, request, _values(request, sent))
+async def _read_sent_values(request: Request) -> Values:
+    async with receive_form(request, settings_of(request).work, max_bytes=FORM_BYTES) as sent:
+        return await run_in_threadpool(_with_recognized, request, _read_values(request, sent))
 
 
 def thumbnail(request: Request) -> Response:
@@ -305,7 +305,9 @@ async def convert_sample(request: Request) -> Response:
     try:
         job_id = await run_in_threadpool(_submit_sample, request)
     except TooManyJobs as error:
-        return await _full(request, new_form.values_of(_first_options(settings_of(request).toolchains)), error)
+        return await _render_full(
+            request, new_form.values_of(_choose_first_options(settings_of(request).toolchains)), error
+        )
     return RedirectResponse(f"/ui/jobs/{job_id}", status_code=303)
 
 
@@ -313,7 +315,7 @@ def _submit_sample(request: Request) -> str:
     sample = samples.sample_of(request.path_params.get("name", samples.ALL[0].name))
     conversion, user = conversion_of(request), user_of(request)
     keys = {
-        part: new_submission.stored(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
+        part: new_submission.store_upload(conversion.uploads, user, part, [SentFile(path.name, path)])[0]
         for part, path in (("model", sample.model), ("images", sample.pictures))
     }
     record = conversion.submissions.submit(
@@ -323,7 +325,7 @@ def _submit_sample(request: Request) -> str:
             owner=user,
             name=sample.name,
             tags=("sample",),
-            options=_first_options(settings_of(request).toolchains),
+            options=_choose_first_options(settings_of(request).toolchains),
         )
     )
     return record.job_id

@@ -69,13 +69,13 @@ def values_of(options: Options) -> Values:
     return {**dict.fromkeys(PLAIN, ""), **values}
 
 
-def merged(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
+def merge_values(base: Mapping[str, str], sent: Mapping[str, Sequence[str]]) -> Values:
     """Returns the fields of the page, replaced by those that were sent; unknown names are omitted."""
     fields = {name: texts[-1][:TEXT_MAX] for name, texts in sent.items() if texts and _is_field(name)}
     return {**base, **fields}
 
 
-def settled(values: Mapping[str, str]) -> Values:
+def settle(values: Mapping[str, str]) -> Values:
     """Applies a change: a newly chosen set fills in its values; values that differ from their set make it "custom"."""
     fields = dict(values)
     toolchain, chip = target_of(values)
@@ -86,11 +86,11 @@ def settled(values: Mapping[str, str]) -> Values:
     if fields["preset"] in offered and fields["preset"] != fields["preset_was"]:
         _fill(fields, group, offered[fields["preset"]])
     else:
-        fields["preset"] = presets.quantization_preset_of(toolchain, chip, _typed(fields, group))
+        fields["preset"] = presets.quantization_preset_of(toolchain, chip, _convert_values(fields, group))
     if fields["pre"] in presets.PREPROCESS and fields["pre"] != fields["pre_was"]:
         _fill(fields, "preprocess", presets.PREPROCESS[fields["pre"]])
     elif fields["pre"] != presets.CUSTOM:
-        fields["pre"] = _preprocess_preset(fields)
+        fields["pre"] = _choose_preprocess_preset(fields)
     return {**fields, "preset_was": fields["preset"], "pre_was": fields["pre"]}
 
 
@@ -99,7 +99,7 @@ def variants_of(values: Values) -> dict[str, Values]:
     variants = {values["preset"]: values}
     for name in quantization_presets_of(values):
         if values.get(f"{ALSO}{name}") == "1" and name not in variants:
-            variants[name] = settled({**values, "preset": name, "preset_was": ""})
+            variants[name] = settle({**values, "preset": name, "preset_was": ""})
     return variants
 
 
@@ -133,7 +133,7 @@ def options_of(
         "platform": chip,
         "input_shapes": shapes_of(values, open_inputs),
         "allow_damaged_images": values["allow_damaged_images"] == "1",
-        **{group: _typed(values, group) for group in groups},
+        **{group: _convert_values(values, group) for group in groups},
     }
     if toolchain is ToolchainName.KNERON and chip is None:
         return None, {"platform": FormProblem("Choose the chip.")}
@@ -146,7 +146,7 @@ def options_of(
 def preprocess_of(values: Mapping[str, str]) -> Preprocess | None:
     """Returns the preprocessing of the form; None if its fields are not valid."""
     try:
-        return read_preprocess(_typed(values, "preprocess"))
+        return read_preprocess(_convert_values(values, "preprocess"))
     except FormError:
         return None
 
@@ -155,7 +155,7 @@ def shapes_of(values: Mapping[str, str], open_inputs: OpenInputs) -> dict[str, t
     """Returns the shapes of those open inputs for which every axis is a number above 0."""
     shapes = {}
     for index, entry in enumerate(open_inputs):
-        texts = _axes(values, index, entry["shape"])
+        texts = _read_axes(values, index, entry["shape"])
         numbers = [int(text) for text in texts if re.fullmatch(r"[0-9]{1,9}", text)]
         if texts and len(numbers) == len(texts) and min(numbers) > 0:
             shapes[str(entry["name"])] = tuple(numbers)
@@ -189,14 +189,14 @@ def as_text(value: Any) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, float):
-        return _number_text(value)
+        return _format_number(value)
     if isinstance(value, tuple | list):
         separator = "\n" if value and isinstance(value[0], str) else ", "
         return separator.join(as_text(part) for part in value)
     return str(value)
 
 
-def _number_text(value: float) -> str:
+def _format_number(value: float) -> str:
     """Writes 1/255 and 1/127.5 as people do."""
     inverse = 1 / value if value else 0.0
     if 2 < inverse < 1000 and abs(2 * inverse - round(2 * inverse)) < 1e-6 and f"{value:.6g}" != f"{value:.4g}":
@@ -209,7 +209,7 @@ def _is_field(name: str) -> bool:
     return name in PLAIN or name in OPTION_FIELDS or is_preset or SHAPE_FIELD.fullmatch(name) is not None
 
 
-def _axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> list[str]:
+def _read_axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> list[str]:
     if not is_rank_known(shape):
         return [part for part in re.split(r"[,x× ]+", values.get(f"shape.{index}", "").strip()) if part]
     return [
@@ -218,7 +218,7 @@ def _axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> list[s
     ]
 
 
-def _typed(values: Mapping[str, str], group: str) -> dict[str, Any]:
+def _convert_values(values: Mapping[str, str], group: str) -> dict[str, Any]:
     """Returns the values of a group, converted to the types of their fields where possible."""
     return {name: _read(values.get(f"{group}.{name}"), default) for name, default in DEFAULTS[group].items()}
 
@@ -232,7 +232,7 @@ def _read(text: str | None, default: Any) -> Any:
     if isinstance(default, tuple):
         return _read_several(text, are_numbers=bool(default))
     if isinstance(default, float):
-        return _number(text)
+        return _parse_number(text)
     if isinstance(default, int):
         return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else text
     return text if text or default is not None else None
@@ -240,11 +240,11 @@ def _read(text: str | None, default: Any) -> Any:
 
 def _read_several(text: str, *, are_numbers: bool) -> tuple[float | str, ...]:
     if are_numbers:
-        return tuple(_number(part) for part in re.split(r"[,，;\s]+", text) if part)
+        return tuple(_parse_number(part) for part in re.split(r"[,，;\s]+", text) if part)
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
-def _number(text: str) -> float | str:
+def _parse_number(text: str) -> float | str:
     """Reads a decimal number or a quotient such as 1/255."""
     try:
         above, _, below = text.partition("/")
@@ -258,6 +258,6 @@ def _fill(values: Values, group: str, chosen: Mapping[str, Any]) -> None:
     values.update({f"{group}.{name}": as_text(value) for name, value in chosen.items()})
 
 
-def _preprocess_preset(values: Mapping[str, str]) -> str:
+def _choose_preprocess_preset(values: Mapping[str, str]) -> str:
     preprocess = preprocess_of(values)
     return presets.preprocess_preset_of(preprocess) if preprocess else presets.CUSTOM

@@ -48,20 +48,20 @@ def store_files(uploads: Uploads, user: str, sent: SentForm, values: Values) -> 
             continue
         if not files:
             continue
-        first, *further = grouped_models(files) if part == "model" else [_with(files, reporting)]
+        first, *further = group_models(files) if part == "model" else [_with(files, reporting)]
         try:
-            values[key_field], values[name_field] = stored(uploads, user, part, first)
+            values[key_field], values[name_field] = store_upload(uploads, user, part, first)
             if reporting:
                 values["quantization.report_images"] = REPORT_FOLDER
             if part == "model":
-                keys = dict(stored(uploads, user, part, each) for each in further)
+                keys = dict(store_upload(uploads, user, part, each) for each in further)
                 values["more_models"] = further_lines(keys)
         except ModelmillError as error:
             errors[part] = problem_of(error)
     return errors
 
 
-def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
+def store_upload(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) -> tuple[str, str]:
     """Stores one upload; on an error nothing is kept.
 
     Args:
@@ -77,11 +77,11 @@ def stored(uploads: Uploads, user: str, part: str, files: Sequence[SentFile]) ->
     """
     with uploads.new(user) as upload_id:
         if part == "model":
-            return _model(uploads, upload_id, files)
+            return _store_model(uploads, upload_id, files)
         return uploads.store_pictures(upload_id, parts_of(files)).key, files[0].name if len(files) == 1 else ""
 
 
-def _model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
+def _store_model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) -> tuple[str, str]:
     """Stores a model and returns its key and name.
 
     Args:
@@ -141,7 +141,7 @@ def further_lines(names: Mapping[str, str]) -> str:
     return "\n".join(f"{key}\t{name}" for key, name in names.items())
 
 
-def grouped_models(files: Sequence[SentFile]) -> list[list[SentFile]]:
+def group_models(files: Sequence[SentFile]) -> list[list[SentFile]]:
     """Groups the files by model: weights whose name begins like a model's belong to it, others to the first model."""
     models = [[file] for file in files if file.name.lower().endswith((*MODEL_ENDINGS, ".zip"))]
     if len(models) < 2:
@@ -165,7 +165,7 @@ def further_models(previews: Previews, values: Values, user: str) -> list[Furthe
     names = further_keys(values)
     shown = []
     for key, name in names.items():
-        preview, problem = _preview(previews, key, user, toolchain)
+        preview, problem = _preview_model(previews, key, user, toolchain)
         known = preview.recognition if preview else None
         summary = known["summary"] if known and _has_own(values, known) else ""
         rest = further_lines({other: names[other] for other in names if other != key})
@@ -187,7 +187,7 @@ def batch_of(previews: Previews, values: Values, user: str, errors: dict[str, Fo
     models: list[BatchModel] = []
     variants: list[Variant] = []
     for place, (key, name) in enumerate(names.items(), 1):
-        options = _options_by_preset(previews, values, user, key, name, errors)
+        options = _build_options_by_preset(previews, values, user, key, name, errors)
         if errors:
             return None
         first = next(iter(options.values())).model_dump(mode="json", exclude_defaults=True)
@@ -199,7 +199,7 @@ def batch_of(previews: Previews, values: Values, user: str, errors: dict[str, Fo
     return Batch(models, variants)
 
 
-def _options_by_preset(
+def _build_options_by_preset(
     previews: Previews, values: Values, user: str, key: str, name: str, errors: dict[str, FormProblem]
 ) -> dict[str, Options]:
     """Returns the options of one model, by preset.
@@ -208,7 +208,7 @@ def _options_by_preset(
         errors: by field; problems are added.
     """
     toolchain, _ = new_form.target_of(values)
-    preview, problem = _preview(previews, key, user, toolchain)
+    preview, problem = _preview_model(previews, key, user, toolchain)
     if preview is None or problem:
         reason = f"{name}: {problem.english or problem.text}" if problem else ""
         errors.setdefault("model", FormProblem("%(name)s cannot be converted.", reason, detail={"name": name}))
@@ -238,7 +238,7 @@ def _has_own(values: Mapping[str, str], recognition: Mapping[str, Any]) -> bool:
     return values["each_pre"] != "0" and bool(recognition["is_sure"])
 
 
-def _preview(
+def _preview_model(
     previews: Previews, key: str, user: str, toolchain: ToolchainName
 ) -> tuple[ModelPreview | None, FormProblem | None]:
     try:

@@ -13,7 +13,7 @@ from app.conversion.options import Chip, Preprocess, ToolchainName
 from app.conversion.pages import new_form, new_submission, suggestions
 from app.conversion.pages.form_problems import FormProblem, problem_of
 from app.conversion.pages.new_form import Values
-from app.conversion.pages.option_fields import advanced_fields
+from app.conversion.pages.option_fields import list_advanced_fields
 from app.conversion.service.previews import ModelPreview, PicturesPreview, Previews
 from app.conversion.toolchains.base import GOOD_SAMPLES
 from app.conversion.toolchains.kneron.operators import source
@@ -53,8 +53,8 @@ def with_recognized(previews: Previews, values: Values, user: str) -> Values:
     """Returns the fields with the preprocessing recognized for a model that has just been chosen."""
     if not suggestions.has_new_model(values):
         return values
-    known = [_recognition(previews, values[field], user) for field in ("model_key", "pre_for")]
-    return suggestions.selected(values, *known)
+    known = [_recognize(previews, values[field], user) for field in ("model_key", "pre_for")]
+    return suggestions.select_preprocess(values, *known)
 
 
 def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
         values: of the form, by field.
         errors: by field.
     """
-    chosen, preview, problem = _model(previews, values, user)
+    chosen, preview, problem = _preview_model(previews, values, user)
     toolchain, chip = new_form.target_of(values)
     model_problem = preview.problem(toolchain) if preview else None
     facts = preview.facts if preview else None
@@ -80,7 +80,7 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
         "missing_source": source(),
         "operators": operators,
         "compact": compact,
-        "recognized": _recognized(preview, values),
+        "recognized": _suggest(preview, values),
         "further": new_submission.further_models(previews, values, user),
     }
 
@@ -92,13 +92,13 @@ def pictures_view(previews: Previews, values: Values, errors: Errors, user: str)
         values: of the form, by field.
         errors: by field.
     """
-    _, model, _ = _model(previews, values, user)
+    _, model, _ = _preview_model(previews, values, user)
     open_inputs = model.open_inputs if model else ()
-    chosen, problem = _chosen(previews, values["quant_key"], values["quant_name"], user)
+    chosen, problem = _choose_input(previews, values["quant_key"], values["quant_name"], user)
     preview: PicturesPreview | None = None
     if chosen:
         preview = previews.pictures(chosen.key, user, model, new_form.shapes_of(values, open_inputs))
-    options, _ = new_form.options_of(_for_checks(values), open_inputs)
+    options, _ = new_form.options_of(_complete_for_checks(values), open_inputs)
     findings = previews.findings(preview, model, options) if preview and options and preview.measured.count else []
     failure = problem_of(preview.failure) if preview and preview.failure else None
     known = model.recognition if model else None
@@ -109,7 +109,7 @@ def pictures_view(previews: Previews, values: Values, errors: Errors, user: str)
         "look": preview,
         "findings": findings,
         "suggestions": {finding.code: suggestions.of_finding(finding, known, values) for finding in findings},
-        "seen": _seen_size(model, values),
+        "seen": _find_input_size(model, values),
         "pad": _pad_value(values),
         "verdict": "blocks" if failure else calibration_checks.verdict(findings),
         "good": GOOD_SAMPLES,
@@ -118,15 +118,15 @@ def pictures_view(previews: Previews, values: Values, errors: Errors, user: str)
     }
 
 
-def _recognition(previews: Previews, key: str, user: str) -> suggestions.Recognized:
+def _recognize(previews: Previews, key: str, user: str) -> suggestions.Recognized:
     try:
         return previews.model(key, user).recognition if key else None
     except KeyNotFound:
         return None
 
 
-def _recognized(preview: ModelPreview | None, values: Values) -> suggestions.RecognizedModel | None:
-    return suggestions.recognized_model(preview.recognition, values) if preview else None
+def _suggest(preview: ModelPreview | None, values: Values) -> suggestions.RecognizedModel | None:
+    return suggestions.describe_recognition(preview.recognition, values) if preview else None
 
 
 def _pad_value(values: Values) -> int:
@@ -134,7 +134,7 @@ def _pad_value(values: Values) -> int:
     return preprocess.pad_value if preprocess else 0
 
 
-def _seen_size(model: ModelPreview | None, values: Values) -> tuple[int, int] | None:
+def _find_input_size(model: ModelPreview | None, values: Values) -> tuple[int, int] | None:
     """Returns width and height of the input that takes pictures; None while unknown."""
     if model is None or model.facts is None:
         return None
@@ -157,7 +157,7 @@ def options_view(
     """
     toolchain, chip = new_form.target_of(values)
     preprocess = new_form.preprocess_of(values)
-    fields = advanced_fields(values)
+    fields = list_advanced_fields(values)
     names = {field.name for field in fields}
     has_pre_error = any(name.startswith("preprocess.") for name in errors)
     return {
@@ -205,7 +205,7 @@ def formula(options: Preprocess) -> Formula:
         for pixel in (0, 255)
         for c in range(channels)
     ]
-    scaled = _scaled(options.scale)
+    scaled = _format_scale(options.scale)
     if any(options.mean):
         mean = f"{abs(options.mean[0]):g}" if len(options.mean) == 1 else "mean"
         sign = "+" if len(options.mean) == 1 and options.mean[0] < 0 else "−"
@@ -213,7 +213,7 @@ def formula(options: Preprocess) -> Formula:
     if set(options.std) != {1.0}:
         std = f"{options.std[0]:g}" if len(options.std) == 1 else "std"
         scaled = f"({scaled}) / {std}" if " " in scaled else f"{scaled} / {std}"
-    return Formula(options.color, f"x = {scaled}", _short(min(ends)), _short(max(ends)))
+    return Formula(options.color, f"x = {scaled}", _shorten(min(ends)), _shorten(max(ends)))
 
 
 def compact(value: float) -> str:
@@ -224,14 +224,14 @@ def compact(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _model(
+def _preview_model(
     previews: Previews, values: Values, user: str
 ) -> tuple[ChosenInput | None, ModelPreview | None, FormProblem | None]:
-    chosen, problem = _chosen(previews, values["model_key"], values["model_name"], user)
+    chosen, problem = _choose_input(previews, values["model_key"], values["model_name"], user)
     return chosen, previews.model(chosen.key, user) if chosen else None, problem
 
 
-def _chosen(previews: Previews, key: str, name: str, user: str) -> tuple[ChosenInput | None, FormProblem | None]:
+def _choose_input(previews: Previews, key: str, name: str, user: str) -> tuple[ChosenInput | None, FormProblem | None]:
     if not key:
         return None, None
     try:
@@ -243,7 +243,7 @@ def _chosen(previews: Previews, key: str, name: str, user: str) -> tuple[ChosenI
     return ChosenInput(key, name, size, job_id, f"/ui/inputs/{kind}/{source_id}/thumbs/"), None
 
 
-def _for_checks(values: Values) -> Values:
+def _complete_for_checks(values: Values) -> Values:
     """Makes the values valid for the checks of pictures, which need only the preprocessing: a missing chip must not
     prevent them."""
     return {**values, "toolchain": ToolchainName.HOST.value, "platform": ""}
@@ -259,12 +259,12 @@ def _with_batch(values: Values, preview: ModelPreview | None) -> Values:
     return fields
 
 
-def _scaled(scale: float) -> str:
+def _format_scale(scale: float) -> str:
     text = new_form.as_text(scale)
     if text == "1":
         return "pixel"
     return f"pixel / {text[2:]}" if text.startswith("1/") else f"pixel × {text}"
 
 
-def _short(value: float) -> str:
+def _shorten(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 1e-6 else "0"

@@ -101,21 +101,23 @@ _APPLIES: Mapping[str, _Applies] = {
 }
 
 
-def advanced_fields(values: Values) -> list[OptionField]:
+def list_advanced_fields(values: Values) -> list[OptionField]:
     """Returns the fields of the chosen toolchain, in the order of the table above."""
     toolchain, chip = target_of(values)
     group = "quantization" if toolchain is ToolchainName.HOST else "kneron"
-    return [_field(name, label, hint, values, chip) for name, (label, hint) in _TEXTS.items() if name.startswith(group)]
+    return [
+        _make_field(name, label, hint, values, chip) for name, (label, hint) in _TEXTS.items() if name.startswith(group)
+    ]
 
 
-def _field(name: str, label: str, hint: str, values: Values, chip: Chip | None) -> OptionField:
-    kind, choices = _kind(name)
+def _make_field(name: str, label: str, hint: str, values: Values, chip: Chip | None) -> OptionField:
+    kind, choices = _choose_kind(name)
     applies = _APPLIES.get(name)
     is_idle = applies is not None and not applies(values)
-    return OptionField(name, label, hint, kind, _allowed(choices, name, chip), is_idle)
+    return OptionField(name, label, hint, kind, _select_allowed(choices, name, chip), is_idle)
 
 
-def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:
+def _choose_kind(name: str) -> tuple[Kind, tuple[str, ...]]:
     group, _, leaf = name.partition(".")
     chosen: Any = Options.model_fields[group].annotation
     info = chosen.model_fields[leaf]
@@ -129,7 +131,7 @@ def _kind(name: str) -> tuple[Kind, tuple[str, ...]]:
     return ("lines", ()) if isinstance(info.default, tuple) else ("text", ())
 
 
-def _allowed(choices: tuple[str, ...], name: str, chip: Chip | None) -> tuple[str, ...]:
+def _select_allowed(choices: tuple[str, ...], name: str, chip: Chip | None) -> tuple[str, ...]:
     """Removes what the chip does not support: KL520 knows int8 only, KL720 no int4 weights (vendor manual v0.33.1)."""
     if not name.endswith("bitwidth_mode"):
         return choices

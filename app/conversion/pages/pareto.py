@@ -156,8 +156,8 @@ def _plot(
             one.name,
             x_scale(x),
             y_scale(y),
-            _figures(one),
-            _kind(one, front),
+            _format_figures(one),
+            _choose_kind(one, front),
             one.drop_percent,
             one.verdict_code,
         )
@@ -168,7 +168,7 @@ def _plot(
         axis,
         measure,
         points,
-        _front_path(points) if has_line else "",
+        _draw_front(points) if has_line else "",
         tuple(Tick(x_scale(tick), f"{tick:g}") for tick in x_scale.ticks),
         tuple(Tick(y_scale(tick), f"{tick:g}") for tick in y_scale.ticks if tick >= min(lowest, 0.0)),
         None if rule is None else y_scale(rule),
@@ -181,7 +181,7 @@ def _scale(values: Sequence[float], start: float, stop: float) -> Scale:
     return Scale(low - margin, high + margin, start, stop)
 
 
-def _front_path(points: Sequence[PlotPoint]) -> str:
+def _draw_front(points: Sequence[PlotPoint]) -> str:
     """Returns a staircase from left to right, since nothing better is known between two points."""
     best = sorted(points, key=lambda point: (point.x, point.y))
     kept: list[PlotPoint] = []
@@ -193,18 +193,18 @@ def _front_path(points: Sequence[PlotPoint]) -> str:
     return f"M{kept[0].x} {kept[0].y}" + "".join(f"H{point.x}V{point.y}" for point in kept[1:])
 
 
-def _kind(candidate: Candidate, front: frozenset[int]) -> str:
+def _choose_kind(candidate: Candidate, front: frozenset[int]) -> str:
     if candidate.is_taken:
         return "taken"
     return "front" if candidate.id in front else "other"
 
 
-def _figures(candidate: Candidate) -> str:
+def _format_figures(candidate: Candidate) -> str:
     parts = [] if candidate.snr_db is None else [f"{candidate.snr_db:.1f} dB"]
     parts += [] if candidate.size_bytes is None else [file_size(candidate.size_bytes)]
-    parts += [] if candidate.latency_ms is None else [_milliseconds(candidate.latency_ms)]
+    parts += [] if candidate.latency_ms is None else [_format_ms(candidate.latency_ms)]
     return " · ".join(parts)
 
 
-def _milliseconds(value: float) -> str:
+def _format_ms(value: float) -> str:
     return f"{value:.3g} ms"

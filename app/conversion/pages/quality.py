@@ -48,12 +48,12 @@ def fragment(request: Request) -> Response:
     quality = service.quality_of(conversion, job)
     template = "conversion/_quality.html" if "hx-request" in request.headers else "conversion/quality.html"
     layers = layers_context(quality, chosen.order, chosen.precision, chosen.rows)
-    response = render(request, template, area="jobs", job=job, **measured_context(quality), **layers)
+    response = render(request, template, area="jobs", job=job, **build_quality_context(quality), **layers)
     response.headers["Vary"] = f"{response.headers['Vary']}, HX-Request"
     return response
 
 
-def measured_context(quality: Quality) -> dict[str, Any]:
+def build_quality_context(quality: Quality) -> dict[str, Any]:
     """Returns what every template that shows measurements needs."""
     return {
         "quality": quality,
@@ -78,18 +78,18 @@ def layers_context(quality: Quality, order: service.Order, precision: service.Pr
         precision: show only layers of this precision.
         rows: `all`, or anything else for the first ROWS_SHOWN.
     """
-    layers = service.chosen_layers(quality, order, precision)
+    layers = service.choose_layers(quality, order, precision)
     shown = layers if rows == "all" else layers[:ROWS_SHOWN]
     return {"layers": layers, "rows": shown, "order": order, "precision": precision}
 
 
 def as_csv(request: Request) -> Response:
-    job_id, quality = _quality(request)
+    job_id, quality = _read_quality(request)
     return text_file(service.to_csv(quality), f"quality-{job_id[:8]}.csv", CSV)
 
 
 def as_json(request: Request) -> Response:
-    job_id, quality = _quality(request)
+    job_id, quality = _read_quality(request)
     return JSONResponse({"job_id": job_id, **service.to_json(quality)}, headers={"Cache-Control": "no-store"})
 
 
@@ -114,7 +114,7 @@ def layer_columns(layers: Sequence[LayerQuality], snr: str, weights: str) -> lis
         charts.Column(
             label=str(layer.position),
             values=(layer.snr_db.shown, layer.weight_snr_db),
-            tip=_tip(layer, snr, weights),
+            tip=_format_tip(layer, snr, weights),
             kind="is-int8" if layer.is_int8 else "is-float",
         )
         for layer in layers
@@ -127,25 +127,25 @@ def saturation_columns(curve: SaturationCurve) -> list[charts.Column]:
         charts.Column(
             label=str(point.samples),
             values=(point.snr_db,),
-            tip=f"{point.samples}: {'–' if point.snr_db is None else _db(point.snr_db)}",
+            tip=f"{point.samples}: {'–' if point.snr_db is None else _format_db(point.snr_db)}",
             kind="is-int8",
         )
         for point in curve.points
     ]
 
 
-def _tip(layer: LayerQuality, snr: str, weights: str) -> str:
+def _format_tip(layer: LayerQuality, snr: str, weights: str) -> str:
     parts = [f"{layer.position} {layer.name} ({layer.op_type})"]
     numbers = ((snr, layer.snr_db.shown), (weights, layer.weight_snr_db))
-    parts += [f"{word} {_db(value)}" for word, value in numbers if value is not None]
+    parts += [f"{word} {_format_db(value)}" for word, value in numbers if value is not None]
     return " · ".join(parts)
 
 
-def _db(value: float) -> str:
+def _format_db(value: float) -> str:
     return f"≥ {EXACT_DB:g} dB" if value >= EXACT_DB else f"{value:.1f} dB"
 
 
-def _quality(request: Request) -> tuple[str, Quality]:
+def _read_quality(request: Request) -> tuple[str, Quality]:
     conversion = conversion_of(request)
     job = conversion.jobs.get(request.path_params["job_id"], user_of(request))
     return job.job_id, service.quality_of(conversion, job)

@@ -43,7 +43,7 @@ def results(request: Request) -> Response:
     """Renders the list of stored results."""
     params, ttl_s = query(request, PageQuery), settings_of(request).record_ttl_s
     jobs, older = conversion_of(request).results.page(user_of(request), limit=PAGE_RESULTS, after=params.cursor)
-    rows = [(job, *view_models.stored(job.files)) for job in jobs]
+    rows = [(job, *view_models.split_artifacts(job.files)) for job in jobs]
     return render(
         request,
         "conversion/results.html",
@@ -68,14 +68,14 @@ def reset_view(request: Request) -> dict[str, Any]:
     return {"forgotten": forgotten, "is_reset_news": is_news, "began": began}
 
 
-def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
+def render_gone(request: Request, refused: TooManyJobs | None = None) -> Response:
     """Renders a helpful 404: the inputs usually outlive the record, and then one click submits them again.
 
     Args:
         refused: why that click could not be carried out yet.
     """
     job_id = request.path_params["job_id"]
-    outputs, others = view_models.stored(_stored(request, job_id))
+    outputs, others = view_models.split_artifacts(_list_stored(request, job_id))
     response = render(
         request,
         "conversion/gone.html",
@@ -83,7 +83,7 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
         area="jobs",
         job_id=job_id,
         is_archived=_is_archived(request, job_id),
-        remembered=_remembered(request, job_id),
+        remembered=_recall_submission(request, job_id),
         made=outputs,
         others=others,
         problem=problem_of(refused) if refused else None,
@@ -95,17 +95,17 @@ def gone_page(request: Request, refused: TooManyJobs | None = None) -> Response:
 async def resubmit(request: Request) -> Response:
     """Submits the inputs of this job again, as a new job."""
     job_id = request.path_params["job_id"]
-    submission = await run_in_threadpool(_remembered, request, job_id)
+    submission = await run_in_threadpool(_recall_submission, request, job_id)
     if submission is None:
         raise job_not_found(job_id)
     try:
         record = await run_in_threadpool(conversion_of(request).submissions.submit, submission)
     except TooManyJobs as error:
-        return await run_in_threadpool(gone_page, request, error)
+        return await run_in_threadpool(render_gone, request, error)
     return see_other(f"/ui/jobs/{record.job_id}?note=resubmitted")
 
 
-def _stored(request: Request, job_id: str) -> tuple[StoredArtifact, ...]:
+def _list_stored(request: Request, job_id: str) -> tuple[StoredArtifact, ...]:
     try:
         return conversion_of(request).results.get(job_id, user_of(request)).files
     except ResultNotFound:
@@ -120,7 +120,7 @@ def _is_archived(request: Request, job_id: str) -> bool:
     return True
 
 
-def _remembered(request: Request, job_id: str) -> Submission | None:
+def _recall_submission(request: Request, job_id: str) -> Submission | None:
     if not object_keys.is_uuid4(job_id):
         return None
     try:

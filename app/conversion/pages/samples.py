@@ -31,7 +31,7 @@ ALL = (
 )
 
 
-def installed() -> list[SampleCard]:
+def list_installed() -> list[SampleCard]:
     return [sample for sample in ALL if sample.is_installed]
 
 
@@ -41,7 +41,7 @@ def sample_of(name: str) -> SampleCard:
     Raises:
         NotFound: It does not exist, or is not installed.
     """
-    matching = next((sample for sample in installed() if sample.name == name), None)
+    matching = next((sample for sample in list_installed() if sample.name == name), None)
     if matching is None:
         raise NotFound(f"The sample {name!r} is not installed here.", hint="Start from a copy of the repository.")
     return matching

@@ -37,19 +37,19 @@ class SearchResults:
 
 def page(request: Request) -> Response:
     """Renders the search page, or the fragment of the palette."""
-    text = _text(request)
+    text = _get_text(request)
     return render(
         request, "conversion/search.html", text=text, matches=_search(request, text), all_url=list_url(q=text)
     )
 
 
 def fragment(request: Request) -> Response:
-    text = _text(request)
+    text = _get_text(request)
     matching = _search(request, text)
     return render(request, "conversion/_search_results.html", text=text, matches=matching, all_url=list_url(q=text))
 
 
-def _text(request: Request) -> str:
+def _get_text(request: Request) -> str:
     return " ".join(request.query_params.get("q", "")[:TEXT_MAX].split())
 
 

@@ -66,7 +66,7 @@ ASKED_BEFORE = ("cancel", "delete")
 
 
 @with_form(Selection)
-def selected(request: Request, selection: Selection) -> Response:
+def apply_selection(request: Request, selection: Selection) -> Response:
     """Compare and table redirect to their pages; cancel and delete show a page that asks for confirmation; other
     actions are carried out."""
     if selection.action == "compare":
@@ -135,4 +135,4 @@ def _list_url(selection: Selection, result: BulkResult) -> str:
     return selection.view + joined + urlencode({name: value for name, value in fields.items() if value != ""})
 
 
-ROUTES = [Route("/ui/jobs/selected", selected, methods=["POST"])]
+ROUTES = [Route("/ui/jobs/selected", apply_selection, methods=["POST"])]

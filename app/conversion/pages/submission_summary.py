@@ -60,11 +60,11 @@ def summary_of(conversion: Conversion, user: str, view: Mapping[str, Any], url: 
         blocks=severities.count("blocks") + sum(map(bool, problems)),
         ahead=conversion.estimates.ahead(),
         forecast_s=conversion.estimates.forecast_s(toolchain.value),
-        commands=_commands(conversion, user, values, view["open_inputs"], url),
+        commands=_build_commands(conversion, user, values, view["open_inputs"], url),
     )
 
 
-def _commands(
+def _build_commands(
     conversion: Conversion, user: str, values: Values, open_inputs: new_form.OpenInputs, url: str
 ) -> dict[str, str]:
     options, _ = new_form.options_of(values, open_inputs)

@@ -56,17 +56,17 @@ class RecognizedModel:
     others: tuple[Suggestion, ...]
 
 
-def patched(values: Values, text: str) -> Values:
+def patch_values(values: Values, text: str) -> Values:
     """Returns the fields with those of a suggestion filled in. Unknown fields and invalid suggestions are ignored."""
     try:
         fields = read_object(text)
     except UnreadableJson:
         return values
     sent = {str(name): [value] for name, value in fields.items() if isinstance(value, str)}
-    return new_form.settled(new_form.merged(values, sent))
+    return new_form.settle(new_form.merge_values(values, sent))
 
 
-def selected(values: Values, recognition: Recognized, earlier: Recognized = None) -> Values:
+def select_preprocess(values: Values, recognition: Recognized, earlier: Recognized = None) -> Values:
     """Selects the preprocessing recognized for a model that has just been chosen, if it is certain.
 
     A preprocessing that the reader has changed stays, and so does what was chosen after the model.
@@ -78,8 +78,8 @@ def selected(values: Values, recognition: Recognized, earlier: Recognized = None
     """
     if not has_new_model(values):
         return values
-    is_untouched = _is_taken(_default_fields(earlier), values)
-    return {**values, **(_default_fields(recognition) if is_untouched else {}), "pre_for": values["model_key"]}
+    is_untouched = _is_taken(_fill_default_fields(earlier), values)
+    return {**values, **(_fill_default_fields(recognition) if is_untouched else {}), "pre_for": values["model_key"]}
 
 
 def has_new_model(values: Values) -> bool:
@@ -87,7 +87,7 @@ def has_new_model(values: Values) -> bool:
     return values["model_key"] not in ("", values["pre_for"])
 
 
-def recognized_model(recognition: Recognized, values: Values) -> RecognizedModel | None:
+def describe_recognition(recognition: Recognized, values: Values) -> RecognizedModel | None:
     """Returns what was recognized, and whether the fields agree with it.
 
     Args:
@@ -96,13 +96,15 @@ def recognized_model(recognition: Recognized, values: Values) -> RecognizedModel
     """
     if not recognition or not recognition["confidence"]:
         return None
-    others = () if recognition["is_sure"] else tuple(_recognized(each, values) for each in recognition["alternatives"])
+    others = (
+        () if recognition["is_sure"] else tuple(_make_suggestion(each, values) for each in recognition["alternatives"])
+    )
     return RecognizedModel(
         recognition["title"],
         REASONS[recognition["reason_code"]],
         recognition["reason_params"],
         recognition["is_sure"],
-        _recognized(recognition, values),
+        _make_suggestion(recognition, values),
         others,
     )
 
@@ -123,7 +125,7 @@ def of_finding(finding: Finding, recognition: Recognized, values: Values) -> Sug
                 "Use %(summary)s", preprocess_fields(presets.PREPROCESS[name]), {"summary": detail["preset"]}
             )
         case "WRONG_SCALE" | "WRONG_OFFSET" | "BYTES_RANGE" | "TINY_RANGE" if recognition:
-            suggestion = _recognized(recognition, values)
+            suggestion = _make_suggestion(recognition, values)
             is_likely = recognition["confidence"] >= LIKELY
             return suggestion if is_likely and not suggestion.is_taken else None
     return None
@@ -138,12 +140,12 @@ def preprocess_fields(chosen: Mapping[str, Any]) -> Values:
     return {**shown, "pre": preset, "pre_was": preset}
 
 
-def _recognized(each: Mapping[str, Any], values: Values) -> Suggestion:
+def _make_suggestion(each: Mapping[str, Any], values: Values) -> Suggestion:
     fields = preprocess_fields(each["preprocess"])
     return Suggestion("Use %(summary)s", fields, {"summary": each["summary"]}, _is_taken(fields, values))
 
 
-def _default_fields(recognition: Recognized) -> Values:
+def _fill_default_fields(recognition: Recognized) -> Values:
     """Returns the fields of the preprocessing that applies to a model where nothing else is chosen."""
     return preprocess_fields((certain_preprocess(recognition) or Preprocess()).to_json())
 

@@ -42,35 +42,35 @@ class FileView:
 
 def parameters(options: Options) -> list[Parameter]:
     """Returns every option that applies to the job's toolchain, those that differ from the default first."""
-    chosen = dict(_leaves(options.model_dump(mode="json")))
-    usual = dict(_leaves(Options.model_construct(toolchain=options.toolchain).model_dump(mode="json")))
+    chosen = dict(_iterate_leaves(options.model_dump(mode="json")))
+    usual = dict(_iterate_leaves(Options.model_construct(toolchain=options.toolchain).model_dump(mode="json")))
     own, other = "quantization.", "kneron."
     if options.toolchain is ToolchainName.KNERON:
         own, other = other, own
     rows = [
-        Parameter(name.removeprefix(own), _text(value), usual.get(name) == value)
+        Parameter(name.removeprefix(own), _to_text(value), usual.get(name) == value)
         for name, value in chosen.items()
         if not name.startswith(other) and value is not None and name != "toolchain"
     ]
     return sorted(rows, key=lambda parameter: parameter.is_default)
 
 
-def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _iterate_leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         if isinstance(value, dict) and name != "input_shapes":
-            yield from _leaves(value, f"{above}{name}.")
+            yield from _iterate_leaves(value, f"{above}{name}.")
         elif value != {}:
             yield above + name, value
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
         case float():
             return f"{value:.6g}"
         case list():
-            return ", ".join(_text(entry) for entry in value) or "none"
+            return ", ".join(_to_text(entry) for entry in value) or "none"
         case dict():
             return "; ".join(f"{name}: {' × '.join(map(str, shape))}" for name, shape in value.items())
     return str(value) or "none"
@@ -79,17 +79,21 @@ def _text(value: Any) -> str:
 def files(artifacts: Mapping[str, Artifact]) -> list[FileView]:
     """Returns the outputs in the order of the stages, then reports, logs and other files, then the inputs."""
     order = ("output", "report", "other", "log", "input")
-    rows = [FileView(name, _kind(name), artifact.size_bytes, artifact.sha256) for name, artifact in artifacts.items()]
+    rows = [
+        FileView(name, _get_kind(name), artifact.size_bytes, artifact.sha256) for name, artifact in artifacts.items()
+    ]
     return sorted(rows, key=lambda file: (order.index(file.kind), _place(file.name), file.name))
 
 
-def stored(files: Iterable[StoredArtifact]) -> tuple[list[StoredArtifact], list[StoredArtifact]]:
+def split_artifacts(files: Iterable[StoredArtifact]) -> tuple[list[StoredArtifact], list[StoredArtifact]]:
     """Returns the outputs in the order of the stages, and the other files."""
     in_order = sorted(files, key=lambda file: (_place(file.name), file.name))
-    return [f for f in in_order if _kind(f.name) == "output"], [f for f in in_order if _kind(f.name) != "output"]
+    return [f for f in in_order if _get_kind(f.name) == "output"], [
+        f for f in in_order if _get_kind(f.name) != "output"
+    ]
 
 
-def _kind(name: str) -> str:
+def _get_kind(name: str) -> str:
     if name in OUTPUTS:
         return "output"
     if name in INPUTS:
@@ -105,7 +109,7 @@ def _place(name: str) -> int:
     return next((at for at, step in enumerate(steps) if step in name.split(".")), len(steps))
 
 
-def trained_by(record: JobRecord) -> str:
+def find_training_task(record: JobRecord) -> str:
     """Returns the id of the training task that made the model; empty if none did."""
     kind, _, task_id = record.origin.partition(":")
     return task_id if kind == TASK else ""
@@ -139,7 +143,10 @@ def log_stage(record: JobRecord) -> Stage:
 def facts(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Returns the details of an error that a reader can use: names and short values, sizes with their unit."""
     return [
-        (name.removesuffix("_bytes").replace("_", " "), file_size(value) if name.endswith("_bytes") else _text(value))
+        (
+            name.removesuffix("_bytes").replace("_", " "),
+            file_size(value) if name.endswith("_bytes") else _to_text(value),
+        )
         for name, value in detail.items()
         if _is_short(value)
     ]

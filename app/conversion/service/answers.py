@@ -96,10 +96,10 @@ def may_answer(record: JobRecord, quality: Quality) -> bool:
     return is_host and FLOAT in record.artifacts and INT8 in record.artifacts and bool(quality.worst_samples)
 
 
-def stored_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
+def load_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
     """The stored answers; None if there are none."""
     try:
-        matching = json.loads(b"".join(conversion.jobs.objects.read(_key(record, "answers.json"))))
+        matching = json.loads(b"".join(conversion.jobs.objects.read(_build_key(record, "answers.json"))))
     except ObjectMissing:
         return None
     return read_answers(matching) if matching.get("form") == FORM else None
@@ -111,26 +111,26 @@ def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answ
     Args:
         record: Already checked to be the user's.
     """
-    matching = stored_answers(conversion, record)
+    matching = load_answers(conversion, record)
     if matching is not None or not may_answer(record, quality):
         return matching
     with _at_work.of(record.job_id):
         names = [sample.name for sample in quality.worst_samples[:PICTURES_MOST]]
-        return stored_answers(conversion, record) or _made(conversion, record, names)
+        return load_answers(conversion, record) or _make_answers(conversion, record, names)
 
 
 def picture(conversion: Conversion, record: JobRecord, place: int) -> bytes | None:
     """WebP of a picture with answers; None if there is none."""
     with contextlib.suppress(ObjectMissing):
-        return b"".join(conversion.jobs.objects.read(_key(record, f"{place}.webp")))
+        return b"".join(conversion.jobs.objects.read(_build_key(record, f"{place}.webp")))
     return None
 
 
-def _key(record: JobRecord, name: str) -> str:
+def _build_key(record: JobRecord, name: str) -> str:
     return object_keys.extra_file(record.job_id, f"answers/{name}")
 
 
-def _made(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> Answers | None:
+def _make_answers(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> Answers | None:
     """Stored for the next time, unless the sandbox failed."""
     objects = conversion.jobs.objects
     with conversion.uploads.intake.folder("answers-") as folder:
@@ -145,9 +145,9 @@ def _made(conversion: Conversion, record: JobRecord, names: Sequence[str]) -> An
             return Answers(error.message, "", is_sure=False, pictures=())
         for entry in matching["pictures"]:
             file = f"{entry['place']}.webp"
-            objects.put_file(_key(record, file), folder / "into" / file, content_type=MEDIA_TYPE)
+            objects.put_file(_build_key(record, file), folder / "into" / file, content_type=MEDIA_TYPE)
         text = json.dumps({"form": FORM, **matching}).encode()
-        objects.put(_key(record, "answers.json"), [text], content_type="application/json")
+        objects.put(_build_key(record, "answers.json"), [text], content_type="application/json")
     return read_answers(matching)
 
 
@@ -172,15 +172,15 @@ def read_answers(matching: AnswersResult) -> Answers:
             entry["place"],
             entry["width"],
             entry["height"],
-            _answer(entry["float"], labels),
-            _answer(entry["int8"], labels),
+            _read_answer(entry["float"], labels),
+            _read_answer(entry["int8"], labels),
         )
         for entry in matching["pictures"]
     )
     return Answers(matching["problem"], matching.get("decoder", ""), bool(matching.get("is_sure")), pictures)
 
 
-def _answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
+def _read_answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
     boxes = tuple(
         Box(
             min(box.x1, box.x2),

@@ -129,7 +129,7 @@ class Archive:
         notes = self.store.archive_news(owner)
         job_ids, since = set(notes.values()), self.store.began_at()
         with self.database.read() as conn:
-            is_compared = index.compared_since(conn, owner) == since
+            is_compared = index.find_compared_since(conn, owner) == since
             known = set() if is_compared else index.ids_of(conn, owner)
         if not is_compared:
             stored = {info.key.rpartition("/")[2] for info in self.objects.list(object_keys.owned(owner, ""))}

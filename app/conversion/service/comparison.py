@@ -114,10 +114,10 @@ def comparison_of(jobs: Sequence[JobRecord], qualities: Sequence[Quality]) -> Jo
         tuple(jobs),
         tuple(qualities),
         options=option_rows([job.options for job in jobs]) if is_same else (),
-        times=_times(jobs),
+        times=_collect_times(jobs),
         outputs=output_rows(qualities) if is_same else (),
-        layers=matched_layers(qualities[0], qualities[-1]) if is_same else (),
-        facts=_facts(jobs),
+        layers=match_layers(qualities[0], qualities[-1]) if is_same else (),
+        facts=_collect_facts(jobs),
     )
 
 
@@ -126,10 +126,9 @@ def option_rows(options: Sequence[Options]) -> tuple[ComparedValues, ...]:
     names = {
         difference.name: None for one in options for other in options for difference in differing_options(one, other)
     }
-    flat = [_flat_options(one) for one in options]
+    flat = [_flatten_options(one) for one in options]
     return tuple(
-        ComparedValues(name, "option", tuple(one.get(name) for one in flat))
-        for name in sorted(names, key=_option_order)
+        ComparedValues(name, "option", tuple(one.get(name) for one in flat)) for name in sorted(names, key=_rank_option)
     )
 
 
@@ -144,16 +143,16 @@ def output_rows(qualities: Sequence[Quality]) -> tuple[ComparedOutput, ...]:
 def differing_options(a: Options, b: Options) -> tuple[OptionDifference, ...]:
     """Only differences, by dotted name. Options that only one toolchain has are included if they are not at their
     default."""
-    first, second = _flat_options(a), _flat_options(b)
+    first, second = _flatten_options(a), _flatten_options(b)
     shared = a.toolchain is b.toolchain
     return tuple(
         OptionDifference(name, first.get(name), second.get(name))
-        for name in sorted(first.keys() | second.keys(), key=_option_order)
+        for name in sorted(first.keys() | second.keys(), key=_rank_option)
         if first.get(name) != second.get(name) and (shared or not _is_default(name, first, second))
     )
 
 
-def matched_layers(a: Quality, b: Quality) -> tuple[LayerPair, ...]:
+def match_layers(a: Quality, b: Quality) -> tuple[LayerPair, ...]:
     others = {layer.name: layer for layer in b.layers}
     pairs = [
         LayerPair(layer, others[layer.name])
@@ -163,15 +162,15 @@ def matched_layers(a: Quality, b: Quality) -> tuple[LayerPair, ...]:
     return tuple(sorted(pairs, key=lambda pair: (-abs(pair.change_db), pair.a.position)))
 
 
-def _flat_options(options: Options) -> dict[str, Any]:
+def _flatten_options(options: Options) -> dict[str, Any]:
     unused = {section for toolchain, section in SECTIONS.items() if toolchain is not options.toolchain}
-    return dict(_flattened({k: v for k, v in options.model_dump(mode="json").items() if k not in unused}))
+    return dict(_flatten({k: v for k, v in options.model_dump(mode="json").items() if k not in unused}))
 
 
-def _flattened(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in data.items():
         if isinstance(value, Mapping) and value:
-            yield from _flattened(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
@@ -183,58 +182,60 @@ def _is_default(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) 
     return bool(DEFAULTS[section].get(option) == (first if name in first else second)[name])
 
 
-def _option_order(name: str) -> tuple[bool, bool, str]:
+def _rank_option(name: str) -> tuple[bool, bool, str]:
     return name != "toolchain", name != "platform", name
 
 
-def _times(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
+def _collect_times(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
     """Seconds that each stage took, and the total; None if it has not ended or never ran."""
-    stages = [ComparedValues(stage.step, "seconds", tuple(_stage_s(job, stage) for job in jobs)) for stage in Stage]
-    total = tuple(_apart_s(job.created_at, job.finished_at) for job in jobs)
+    stages = [
+        ComparedValues(stage.step, "seconds", tuple(_measure_stage_s(job, stage) for job in jobs)) for stage in Stage
+    ]
+    total = tuple(_measure_seconds(job.created_at, job.finished_at) for job in jobs)
     return (*stages, ComparedValues("total", "seconds", total))
 
 
-def _stage_s(record: JobRecord, stage: Stage) -> float | None:
+def _measure_stage_s(record: JobRecord, stage: Stage) -> float | None:
     own = record.stages[stage.step]
-    return _apart_s(own.started_at, own.finished_at)
+    return _measure_seconds(own.started_at, own.finished_at)
 
 
-def _apart_s(start: str | None, end: str | None) -> float | None:
+def _measure_seconds(start: str | None, end: str | None) -> float | None:
     return (from_text(end) - from_text(start)).total_seconds() if start and end else None
 
 
-def _facts(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
+def _collect_facts(jobs: Sequence[JobRecord]) -> tuple[ComparedValues, ...]:
     """The findings at intake."""
 
     def row(name: str, kind: str, value: Callable[[JobRecord], Any]) -> ComparedValues:
         return ComparedValues(name, kind, tuple(value(job) for job in jobs))
 
     def fact(name: str, kind: str, part: str) -> ComparedValues:
-        return row(name, kind, lambda job: _at(job.intake, part, name))
+        return row(name, kind, lambda job: _parse_time(job.intake, part, name))
 
     return (
-        row("model_sha256", "sha256", lambda job: _sha256(job, object_keys.MODEL)),
-        row("model_size", "bytes", lambda job: _size(job, object_keys.MODEL)),
+        row("model_sha256", "sha256", lambda job: _get_sha256(job, object_keys.MODEL)),
+        row("model_size", "bytes", lambda job: _get_size(job, object_keys.MODEL)),
         *(fact(name, "number", "model") for name in ("opset", "nodes", "parameters", "macs")),
-        row("images_sha256", "sha256", lambda job: _sha256(job, object_keys.IMAGES)),
+        row("images_sha256", "sha256", lambda job: _get_sha256(job, object_keys.IMAGES)),
         fact("samples", "number", "samples"),
         fact("producer", "text", "model"),
     )
 
 
-def _at(data: Any, *path: str) -> Any:
+def _parse_time(data: Any, *path: str) -> Any:
     for name in path:
         data = data.get(name) if isinstance(data, Mapping) else None
     return data
 
 
 def _is_same(jobs: Sequence[JobRecord], name: str) -> bool:
-    return len({_sha256(job, name) for job in jobs}) == 1
+    return len({_get_sha256(job, name) for job in jobs}) == 1
 
 
-def _sha256(record: JobRecord, name: str) -> str | None:
+def _get_sha256(record: JobRecord, name: str) -> str | None:
     return record.artifacts[name].sha256 if name in record.artifacts else None
 
 
-def _size(record: JobRecord, name: str) -> int | None:
+def _get_size(record: JobRecord, name: str) -> int | None:
     return record.artifacts[name].size_bytes if name in record.artifacts else None

@@ -126,18 +126,18 @@ def _record(data: dict[str, Any]) -> JobRecord:
         "status": Status(data["status"]),
         "stage": Stage(data["stage"]),
         "options": Options.model_validate(data["options"]),
-        "error": _known(JobError, data["error"]) if data.get("error") else None,
+        "error": _select_known(JobError, data["error"]) if data.get("error") else None,
         "tags": tuple(data.get("tags", ())),
-        "stages": {stage.step: _stage(data["stages"][stage.step]) for stage in Stage},
-        "artifacts": {name: _known(Artifact, artifact) for name, artifact in data["artifacts"].items()},
+        "stages": {stage.step: _read_stage(data["stages"][stage.step]) for stage in Stage},
+        "artifacts": {name: _select_known(Artifact, artifact) for name, artifact in data["artifacts"].items()},
     }
-    return _known(JobRecord, {**data, **made})
+    return _select_known(JobRecord, {**data, **made})
 
 
-def _stage(data: dict[str, Any]) -> StageRecord:
-    return _known(StageRecord, {**data, "state": StageState(data["state"])})
+def _read_stage(data: dict[str, Any]) -> StageRecord:
+    return _select_known(StageRecord, {**data, "state": StageState(data["state"])})
 
 
-def _known(kind: type[T], data: dict[str, Any]) -> T:
+def _select_known(kind: type[T], data: dict[str, Any]) -> T:
     """Selects the fields that this release has."""
     return kind(**{field.name: data[field.name] for field in fields(kind) if field.name in data})  # type: ignore[arg-type]  # any data class

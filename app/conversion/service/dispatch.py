@@ -77,7 +77,7 @@ class Dispatch:
         """Processes a done message: the job ends, or its next stage is recorded and queued in one step. Arguments as of
         `send_done`."""
         stage = STAGES[step]
-        change = self._change(job_id, stage, result, reason, facts or {})
+        change = self._make_change(job_id, stage, result, reason, facts or {})
         after = None if change.is_end else stage.next
         message = end_message(self.broker, job_id) if after is None else self.prepare(after, job_id)
         error_code = (facts or {}).get("error", {}).get("code", "STAGE_FAILED")
@@ -140,7 +140,7 @@ class Dispatch:
         for stage, job_ids in queued.items():
             self._sweep_queued(stage, job_ids)
 
-    def _change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: dict[str, Any]) -> Change:
+    def _make_change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: dict[str, Any]) -> Change:
         moment = to_text(now())
         artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
         times = {name: facts[name] for name in ("started_at", "finished_at") if facts.get(name)}

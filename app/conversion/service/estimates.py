@@ -89,7 +89,7 @@ class Outlook:
 class Estimates:
     def __init__(self, store: JobStore, broker: BlockingBroker) -> None:
         self.broker = broker
-        self._history = _Fresh(lambda: _pasts(store.newest(HISTORY_JOBS)), HISTORY_FRESH_S)
+        self._history = _Fresh(lambda: _list_pasts(store.newest(HISTORY_JOBS)), HISTORY_FRESH_S)
         self._workers = _Fresh(store.workers, WORKERS_FRESH_S)
 
     def outlook(self, record: JobRecord, now: datetime) -> Outlook | None:
@@ -102,7 +102,7 @@ class Estimates:
         elapsed_s = 0.0
         if not waits and record.current.started_at:
             elapsed_s = max(0.0, (now - from_text(record.current.started_at)).total_seconds())
-        same = self._pasts(record.options.toolchain.value)
+        same = self._list_pasts(record.options.toolchain.value)
         can_run = workers > 0 or not waits
         estimate = (
             finish(same, record.stage, elapsed_s=elapsed_s, ahead=ahead or 0, workers=workers) if can_run else None
@@ -114,7 +114,7 @@ class Estimates:
         workers = self.workers(Stage.ONNX, toolchain)
         if not workers:
             return None
-        estimate = finish(self._pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=self.ahead(), workers=workers)
+        estimate = finish(self._list_pasts(toolchain), Stage.ONNX, elapsed_s=0.0, ahead=self.ahead(), workers=workers)
         return estimate.p50_s if estimate else None
 
     def ahead(self) -> int:
@@ -131,19 +131,19 @@ class Estimates:
     def accuracies(self) -> dict[str, ForecastAccuracy]:
         """The accuracy of recent forecasts, by toolchain; without toolchains that have too few jobs."""
         toolchains = dict.fromkeys(past.toolchain for past in self._history.value())
-        by_toolchain = {toolchain: accuracy(self._pasts(toolchain)) for toolchain in sorted(toolchains)}
+        by_toolchain = {toolchain: accuracy(self._list_pasts(toolchain)) for toolchain in sorted(toolchains)}
         return {toolchain: measured for toolchain, measured in by_toolchain.items() if measured is not None}
 
     def predictions(self) -> dict[str, PredictionAccuracy]:
         """The accuracy of recent predictions of actions, by toolchain; without toolchains that have too few."""
         toolchains = sorted({past.toolchain for past in self._history.value()})
-        errors = {each: [past.prediction_error_db for past in self._pasts(each)] for each in toolchains}
+        errors = {each: [past.prediction_error_db for past in self._list_pasts(each)] for each in toolchains}
         measured = {each: prediction_accuracy(known) for each, known in errors.items()}
         return {each: accuracy for each, accuracy in measured.items() if accuracy is not None}
 
     def pace_s(self, toolchain: str) -> float | None:
         """Seconds between the ends of two consecutive jobs, as computed by `pace`; None if unknown."""
-        return pace(self._pasts(toolchain), {stage: self.workers(stage, toolchain) for stage in Stage})
+        return pace(self._list_pasts(toolchain), {stage: self.workers(stage, toolchain) for stage in Stage})
 
     def unserved(self, toolchain: str) -> Stage | None:
         """The first stage with live workers of which none has this toolchain. A stage without workers is not counted:
@@ -159,7 +159,7 @@ class Estimates:
         """Number of live workers that serve the stage with this toolchain."""
         return sum(_serves(worker, stage, toolchain) for worker in self._workers.value().values())
 
-    def _pasts(self, toolchain: str) -> list[FinishedJob]:
+    def _list_pasts(self, toolchain: str) -> list[FinishedJob]:
         return [past for past in self._history.value() if past.toolchain == toolchain]
 
 
@@ -181,7 +181,7 @@ def past_of(record: JobRecord) -> FinishedJob | None:
     return FinishedJob(record.options.toolchain.value, ran_s, took_s, forecast_s, prediction_error_db(record))
 
 
-def _pasts(records: Iterable[JobRecord]) -> list[FinishedJob]:
+def _list_pasts(records: Iterable[JobRecord]) -> list[FinishedJob]:
     return [past for past in map(past_of, records) if past]
 
 
@@ -209,11 +209,11 @@ def finish(
     telling = slow if len(slow) >= MIN_JOBS else pasts
     rest = [s for s in Stage if s.place > stage.place]
     left_s = [max(0.0, past.ran_s[stage] - elapsed_s) + sum(past.ran_s[s] for s in rest) for past in telling]
-    wait_s = _quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
-    usual_s = _quantile([past.ran_s[stage] for past in pasts], 90)
+    wait_s = _compute_quantile([past.ran_s[stage] for past in pasts], 50) * ahead / max(workers, 1)
+    usual_s = _compute_quantile([past.ran_s[stage] for past in pasts], 90)
     return FinishEstimate(
-        wait_s + _quantile(left_s, 50),
-        wait_s + _quantile(left_s, 90),
+        wait_s + _compute_quantile(left_s, 50),
+        wait_s + _compute_quantile(left_s, 90),
         len(telling),
         usual_s,
         is_overdue=elapsed_s > usual_s,
@@ -228,7 +228,7 @@ def accuracy(pasts: Sequence[FinishedJob]) -> ForecastAccuracy | None:
         for past in pasts
         if past.forecast_s is not None and past.took_s > 0
     ]
-    return ForecastAccuracy(len(off_by), _quantile(off_by, 75)) if len(off_by) >= MIN_JOBS else None
+    return ForecastAccuracy(len(off_by), _compute_quantile(off_by, 75)) if len(off_by) >= MIN_JOBS else None
 
 
 def pace(pasts: Sequence[FinishedJob], workers: Mapping[Stage, int]) -> float | None:
@@ -238,10 +238,10 @@ def pace(pasts: Sequence[FinishedJob], workers: Mapping[Stage, int]) -> float | 
     """
     if len(pasts) < MIN_JOBS or not all(workers.values()):
         return None
-    return max(_quantile([past.ran_s[stage] for past in pasts], 50) / workers[stage] for stage in Stage)
+    return max(_compute_quantile([past.ran_s[stage] for past in pasts], 50) / workers[stage] for stage in Stage)
 
 
-def _quantile(values: Iterable[float], percent: int) -> float:
+def _compute_quantile(values: Iterable[float], percent: int) -> float:
     return quantiles(values, n=100, method="inclusive")[percent - 1]
 
 

@@ -47,7 +47,7 @@ class Expiry:
 
     def sweep(self, now: datetime) -> None:
         """Deletes what has expired; safe to repeat. A running job keeps its files, however old they are."""
-        folders = list(self._folders(object_keys.JOBS))
+        folders = list(self._iterate_folders(object_keys.JOBS))
         for folder in folders:
             if self._is_over(folder, now):
                 self._delete_job(folder.entry_id)
@@ -59,7 +59,7 @@ class Expiry:
         for info in list(self.objects.list(object_keys.UPLOADING)):
             if info.modified_at < now - self.upload_ttl:
                 self.objects.delete(info.key)
-        for folder in self._folders("uploads/"):
+        for folder in self._iterate_folders("uploads/"):
             if folder.newest_at < now - self.upload_ttl:
                 self.objects.delete_prefix(object_keys.upload(folder.entry_id, ""))
 
@@ -85,7 +85,7 @@ class Expiry:
             return str(json.loads(b"".join(self.objects.read(object_keys.request(job_id))))["owner"])
         return ""
 
-    def _folders(self, prefix: str) -> Iterator[_Folder]:
+    def _iterate_folders(self, prefix: str) -> Iterator[_Folder]:
         """The ids under a prefix, each with its objects."""
         for entry_id, files in groupby(list(self.objects.list(prefix)), key=lambda info: info.key.split("/")[1]):
             infos = list(files)
@@ -117,7 +117,7 @@ class CacheSweep:
 
     def sweep(self, now: datetime) -> None:
         """Safe to repeat, and while jobs use the cache: they redo work whose entry has disappeared."""
-        folders = sorted(self._folders(), key=lambda folder: folder.used_at, reverse=True)
+        folders = sorted(self._iterate_folders(), key=lambda folder: folder.used_at, reverse=True)
         size_bytes = entries = 0
         is_full = False
         for folder in folders:
@@ -130,9 +130,9 @@ class CacheSweep:
             entries += folder.is_whole
         self.figures.note_size(size_bytes, entries, now)
 
-    def _folders(self) -> list[_CacheFolder]:
+    def _iterate_folders(self) -> list[_CacheFolder]:
         infos = list(self.objects.list(object_keys.CACHE))
-        return [_folder(prefix, list(files)) for prefix, files in groupby(infos, key=_prefix)]
+        return [_read_folder(prefix, list(files)) for prefix, files in groupby(infos, key=_get_prefix)]
 
     def _delete(self, folder: _CacheFolder) -> None:
         """Deletes the entry first, so that nobody finds a part."""
@@ -140,11 +140,11 @@ class CacheSweep:
         self.objects.delete_prefix(folder.prefix)
 
 
-def _prefix(info: ObjectInfo) -> str:
+def _get_prefix(info: ObjectInfo) -> str:
     return "/".join(info.key.split("/")[:3]) + "/"
 
 
-def _folder(prefix: str, infos: list[ObjectInfo]) -> _CacheFolder:
+def _read_folder(prefix: str, infos: list[ObjectInfo]) -> _CacheFolder:
     entry = next((info for info in infos if info.key == f"{prefix}{object_keys.ENTRY}"), None)
     used_at = entry.modified_at if entry else max(info.modified_at for info in infos)
     return _CacheFolder(prefix, sum(info.size_bytes for info in infos), used_at, entry is not None)

@@ -97,13 +97,13 @@ def alike(record: JobRecord, jobs: Iterable[JobRecord]) -> EarlierFailures:
         jobs: Those of its user, newest first; itself may be among them.
     """
     others = [job for job in jobs if job.job_id != record.job_id]
-    failed = [job for job in others if job.error and _signature(job.error) == _signature(record.error)]
+    failed = [job for job in others if job.error and _make_signature(job.error) == _make_signature(record.error)]
     family = [record, *failed]
     passed = [job for job in others if job.status is Status.COMPLETED and any(_is_kin(job, one) for one in family)]
-    return EarlierFailures(len(failed), _remedy(family, passed))
+    return EarlierFailures(len(failed), _find_remedy(family, passed))
 
 
-def _signature(error: JobError | None) -> tuple[Any, ...]:
+def _make_signature(error: JobError | None) -> tuple[Any, ...]:
     if error is None:
         return ()
     where = tuple(str(error.detail.get(name, "")) for name in ("node", "operator"))
@@ -116,20 +116,20 @@ def _is_kin(one: JobRecord, other: JobRecord) -> bool:
     return (len(same) == 2 and same[0] == same[1]) or (one.name != "" and one.name == other.name)
 
 
-def _remedy(family: Sequence[JobRecord], passed: Sequence[JobRecord]) -> Remedy | None:
+def _find_remedy(family: Sequence[JobRecord], passed: Sequence[JobRecord]) -> Remedy | None:
     for job in passed:
         nearest = next(one for one in family if _is_kin(job, one))
-        changes = (*_model_changes(nearest, job), *_option_changes(nearest, job))
+        changes = (*_list_model_changes(nearest, job), *_list_option_changes(nearest, job))
         if changes:
             return Remedy(job, changes)
     return None
 
 
-def _option_changes(before: JobRecord, after: JobRecord) -> list[OptionChange]:
+def _list_option_changes(before: JobRecord, after: JobRecord) -> list[OptionChange]:
     return [OptionChange(one.name, one.a, one.b) for one in differing_options(before.options, after.options)]
 
 
-def _model_changes(before: JobRecord, after: JobRecord) -> list[OptionChange]:
+def _list_model_changes(before: JobRecord, after: JobRecord) -> list[OptionChange]:
     first, second = ((job.intake.get("model") or {}) for job in (before, after))
     return [
         OptionChange(name, first.get(name), second.get(name))

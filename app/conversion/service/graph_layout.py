@@ -52,7 +52,7 @@ def layout(sources: Sequence[Sequence[int]]) -> Layout:
             orders its nodes. Others are omitted.
     """
     edges = [(source, target) for target, before in enumerate(sources) for source in before if source < target]
-    ranks = _ranks(len(sources), edges)
+    ranks = _rank_nodes(len(sources), edges)
     drawing = _Drawing(ranks, edges)
     for sweep in range(SWEEPS):
         drawing.order(downwards=sweep % 2 == 0)
@@ -60,7 +60,7 @@ def layout(sources: Sequence[Sequence[int]]) -> Layout:
     return drawing.layout(edges)
 
 
-def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+def _rank_nodes(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     ranks = [0] * count
     for source, target in edges:  # sorted by target, and sources come before: their ranks are final
         ranks[target] = max(ranks[target], ranks[source] + 1)
@@ -75,7 +75,7 @@ class _Drawing:
         self.rank = list(ranks)
         self.above: list[list[int]] = [[] for _ in ranks]
         self.below: list[list[int]] = [[] for _ in ranks]
-        self.bends = [self._bends(source, target) for source, target in edges]
+        self.bends = [self._find_bends(source, target) for source, target in edges]
         self.rows: list[list[int]] = [[] for _ in range(max(self.rank, default=-1) + 1)]
         for place, rank in enumerate(self.rank):
             self.rows[rank].append(place)
@@ -83,7 +83,7 @@ class _Drawing:
         for row in self.rows:
             self._pack(row)
 
-    def _bends(self, source: int, target: int) -> list[int]:
+    def _find_bends(self, source: int, target: int) -> list[int]:
         """The places on the way, one in each rank between both ends."""
         way = list(range(len(self.rank), len(self.rank) + self.rank[target] - self.rank[source] - 1))
         self.rank += range(self.rank[source] + 1, self.rank[target])
@@ -102,7 +102,7 @@ class _Drawing:
         """Sort each rank by where its neighbors in the rank before are."""
         neighbours = self.above if downwards else self.below
         for row in self.rows if downwards else reversed(self.rows):
-            row.sort(key=lambda place: self._mean(neighbours[place], self.centre[place]))
+            row.sort(key=lambda place: self._compute_mean(neighbours[place], self.centre[place]))
             self._pack(row)
 
     def spread(self) -> None:
@@ -110,16 +110,16 @@ class _Drawing:
         for sweep in range(2 * SWEEPS):
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
                 neighbours = self.above if sweep % 2 == 0 else self.below
-                goal = [self._mean(neighbours[place], self.centre[place]) for place in row]
+                goal = [self._compute_mean(neighbours[place], self.centre[place]) for place in row]
                 self._settle(row, goal)
 
     def _settle(self, row: list[int], goal: list[float]) -> None:
         """The mean of the tightest fit from the left and that from the right: both keep the gaps."""
         left, right = list(goal), list(goal)
         for at in range(1, len(row)):
-            left[at] = max(goal[at], left[at - 1] + self._apart(row[at - 1], row[at]))
+            left[at] = max(goal[at], left[at - 1] + self._measure_distance(row[at - 1], row[at]))
         for at in range(len(row) - 2, -1, -1):
-            right[at] = min(goal[at], right[at + 1] - self._apart(row[at], row[at + 1]))
+            right[at] = min(goal[at], right[at + 1] - self._measure_distance(row[at], row[at + 1]))
         for place, first, second in zip(row, left, right, strict=True):
             self.centre[place] = (first + second) / 2
 
@@ -127,15 +127,15 @@ class _Drawing:
         """Side by side, around zero."""
         at, centres = 0.0, []
         for index, place in enumerate(row):
-            at += self._apart(row[index - 1], place) if index else 0.0
+            at += self._measure_distance(row[index - 1], place) if index else 0.0
             centres.append(at)
         for place, centre in zip(row, centres, strict=True):
             self.centre[place] = centre - at / 2
 
-    def _apart(self, first: int, second: int) -> float:
+    def _measure_distance(self, first: int, second: int) -> float:
         return (self.width(first) + self.width(second)) / 2 + GAP_X
 
-    def _mean(self, neighbours: Sequence[int], otherwise: float) -> float:
+    def _compute_mean(self, neighbours: Sequence[int], otherwise: float) -> float:
         return fmean(self.centre[place] for place in neighbours) if neighbours else otherwise
 
     def layout(self, edges: Sequence[tuple[int, int]]) -> Layout:

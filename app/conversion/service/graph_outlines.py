@@ -73,11 +73,11 @@ def graph_outlines(conversion: Conversion, record: JobRecord) -> list[GraphOutli
         ModelmillError: The files cannot be read, or not now.
     """
     required = {file.name: file.artifact for file in graph_files(record) if file.name != OUTPUTS[Stage.NEF]}
-    matching = {name: _stored(conversion, record, artifact) for name, artifact in required.items()}
+    matching = {name: _load_stored(conversion, record, artifact) for name, artifact in required.items()}
     missing = {name: artifact for name, artifact in required.items() if matching[name] is None}
     if missing:
         matching |= _make(conversion, record, missing)
-    return [_outline(name, text) for name, text in matching.items() if text is not None]
+    return [_read_outline(name, text) for name, text in matching.items() if text is not None]
 
 
 def difference(before: GraphOutline, after: GraphOutline) -> GraphDifference:
@@ -111,13 +111,13 @@ def difference(before: GraphOutline, after: GraphOutline) -> GraphDifference:
     )
 
 
-def _key(record: JobRecord, artifact: Artifact) -> str:
+def _build_key(record: JobRecord, artifact: Artifact) -> str:
     return object_keys.extra_file(record.job_id, f"outlines/{artifact.sha256[:16]}.json")
 
 
-def _stored(conversion: Conversion, record: JobRecord, artifact: Artifact) -> dict[str, Any] | None:
+def _load_stored(conversion: Conversion, record: JobRecord, artifact: Artifact) -> dict[str, Any] | None:
     try:
-        matching: dict[str, Any] = json.loads(b"".join(conversion.jobs.objects.read(_key(record, artifact))))
+        matching: dict[str, Any] = json.loads(b"".join(conversion.jobs.objects.read(_build_key(record, artifact))))
     except ObjectMissing:
         return None
     return matching if matching.get("form") == FORM else None
@@ -133,14 +133,14 @@ def _make(conversion: Conversion, record: JobRecord, required: Mapping[str, Arti
     matching = {name: {"form": FORM, **made[name]} for name in required}
     for name, artifact in required.items():
         text = json.dumps(matching[name]).encode()
-        objects.put(_key(record, artifact), [text], content_type="application/json")
+        objects.put(_build_key(record, artifact), [text], content_type="application/json")
     return matching
 
 
-def _outline(name: str, matching: Mapping[str, Any]) -> GraphOutline:
-    return GraphOutline(name, tuple(_node(row) for row in matching["nodes"]), matching["total"])
+def _read_outline(name: str, matching: Mapping[str, Any]) -> GraphOutline:
+    return GraphOutline(name, tuple(_read_node(row) for row in matching["nodes"]), matching["total"])
 
 
-def _node(row: Mapping[str, Any]) -> GraphNode:
+def _read_node(row: Mapping[str, Any]) -> GraphNode:
     sources: Sequence[int] = row["sources"]
     return GraphNode(row["name"], row["op"], tuple(row["outputs"]), tuple(sources), row["bits"])

@@ -63,10 +63,10 @@ def graph_bytes(conversion: Conversion, file: GraphFile) -> GraphBytes:
         info = archive.getinfo(MODEL)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ArtifactNotReady(f"{file.name} holds no {MODEL}.") from error
-    return GraphBytes(info.file_size, _member(archive, info))
+    return GraphBytes(info.file_size, _read_member(archive, info))
 
 
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
     with archive, archive.open(info) as member:
         while chunk := member.read(CHUNK_BYTES):
             yield chunk

@@ -78,7 +78,7 @@ def copy_inputs(uploads: Uploads, owner: str, model: InputPath, samples: InputPa
 def copy_model(uploads: Uploads, upload_id: str, model: InputPath) -> Stored:
     """Copies a model of a data home into an upload, with its external weights. Raises as copy_inputs does."""
     stored = uploads.store_model(upload_id, model.tree.read(model.inner))
-    beside = list(_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
+    beside = list(_iterate_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
     if beside:
         uploads.store_weights(upload_id, _read(beside))
     return uploads.merge(upload_id) or stored
@@ -90,7 +90,7 @@ def _has_neighbours(model: InputPath) -> bool:
     return any(not entry.name.lower().endswith(object_keys.MODEL_ENDING) for entry in entries)
 
 
-def _weights(uploads: Uploads, upload_id: str, model: InputPath) -> Iterator[tuple[str, InputPath]]:
+def _iterate_weights(uploads: Uploads, upload_id: str, model: InputPath) -> Iterator[tuple[str, InputPath]]:
     """The existing files of its external weights, each by its path relative to the model."""
     folder = model.inner.rpartition("/")[0]
     for place in uploads.places(upload_id):
@@ -119,18 +119,18 @@ def is_archive(entry: Entry) -> bool:
 
 def _store_pictures(uploads: Uploads, upload_id: str, samples: InputPath) -> Stored:
     if samples.tree.info(samples.inner).kind is not Kind.FOLDER:
-        return uploads.store_pictures(upload_id, _single(samples))
-    return uploads.store_pictures(upload_id, _packed(samples, uploads.settings.max_images))
+        return uploads.store_pictures(upload_id, _open_single(samples))
+    return uploads.store_pictures(upload_id, _pack(samples, uploads.settings.max_images))
 
 
-def _single(samples: InputPath) -> FileParts:
+def _open_single(samples: InputPath) -> FileParts:
     yield FileStart(samples.name)
     yield from samples.tree.read(samples.inner)
 
 
-def _packed(folder: InputPath, max_samples: int) -> FileParts:
+def _pack(folder: InputPath, max_samples: int) -> FileParts:
     count = 0
-    for entry in _samples(folder.tree, folder.inner, MAX_LEVELS):
+    for entry in _iterate_samples(folder.tree, folder.inner, MAX_LEVELS):
         count += 1
         if count > max_samples:
             raise TooManySamples(
@@ -146,7 +146,7 @@ def _packed(folder: InputPath, max_samples: int) -> FileParts:
         )
 
 
-def _samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
+def _iterate_samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
     """Below the folder, in the order of the listing. No link is followed, because it could lead to other users or in a
     circle."""
     cursor = None
@@ -154,7 +154,7 @@ def _samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
         page = tree.browse(folder, cursor=cursor)
         for entry in page.entries:
             if entry.kind is Kind.FOLDER and levels and not entry.name.startswith("."):
-                yield from _samples(tree, entry.path, levels - 1)
+                yield from _iterate_samples(tree, entry.path, levels - 1)
             elif is_sample(entry):
                 yield entry
         cursor = page.next_cursor

@@ -153,7 +153,7 @@ class Jobs:
         own = record.stages[stage.step]
         if record.is_terminal or own.state is StageState.DONE:
             with contextlib.suppress(ObjectMissing):
-                return self._stored_log(object_keys.log(job_id, stage), offset)
+                return self._read_stored_log(object_keys.log(job_id, stage), offset)
             return LogPortion(b"", offset, is_complete=not _may_log_come(own))
         text = self.store.log_tail(job_id, stage.step, offset)
         return LogPortion(text, offset + len(text), is_complete=False)
@@ -173,7 +173,7 @@ class Jobs:
                 text = b"".join(self.objects.read(stored.key, start=max(0, stored.size_bytes - max_bytes)))
         return text.partition(b"\n")[2] if len(text) == max_bytes else text
 
-    def _stored_log(self, key: str, offset: int) -> LogPortion:
+    def _read_stored_log(self, key: str, offset: int) -> LogPortion:
         size = self.objects.info(key).size_bytes
         text = b"".join(self.objects.read(key, start=offset, end=offset + MAX_PORTION_BYTES))
         return LogPortion(text, offset + len(text), is_complete=offset + len(text) >= size)

@@ -102,7 +102,7 @@ class Previews:
         """For a stored input that this user may use. Raises KeyNotFound for any other key."""
         source = object_keys.source_of(key)
         try:
-            if source is None or self._owner(*source, owner) != owner:
+            if source is None or self._find_owner(*source, owner) != owner:
                 raise ObjectMissing("not this user's")
             return self.objects.info(key).size_bytes
         except ObjectMissing:
@@ -111,7 +111,7 @@ class Previews:
     def model(self, key: str, owner: str) -> ModelPreview:
         """Raises KeyNotFound."""
         self.size_bytes(key, owner)
-        facts = self._cached(_beside(key, "look-model.json"), lambda: self._preview_model(key))
+        facts = self._get_or_make(_build_key(key, "look-model.json"), lambda: self._preview_model(key))
         if "error" in facts:
             return ModelPreview(failure=ModelmillError.from_dict(facts["error"]))
         return ModelPreview(
@@ -133,16 +133,16 @@ class Previews:
             shapes: Fixed shapes of its inputs: arrays can only be measured against inputs of known shape.
         """
         self.size_bytes(key, owner)
-        inputs = _fixed_inputs(model, shapes or {})
+        inputs = _fix_inputs(model, shapes or {})
         digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12] if inputs else "any"
-        facts = self._cached(_beside(key, f"look-{digest}.json"), lambda: self._preview_pictures(key, inputs))
+        facts = self._get_or_make(_build_key(key, f"look-{digest}.json"), lambda: self._preview_pictures(key, inputs))
         if "error" in facts:
             return PicturesPreview(failure=ModelmillError.from_dict(facts["error"]))
-        return _pictures_preview(facts)
+        return _read_pictures_preview(facts)
 
     def findings(self, preview: PicturesPreview, model: ModelPreview | None, options: Options) -> list[Finding]:
         """The findings of the calibration checks for these samples, this model and these options. Pure."""
-        target = _target(model, options.input_shapes)
+        target = _make_target(model, options.input_shapes)
         allow = options.allow_damaged_images
         return calibration_checks.diagnose(preview.measured, target, options.preprocess, allow_damaged=allow)
 
@@ -151,12 +151,12 @@ class Previews:
         self.size_bytes(key, owner)
         if not THUMB.fullmatch(file):
             raise ObjectMissing(f"There is no thumbnail {file!r}.")
-        return b"".join(self.objects.read(_beside(key, f"thumbs/{file}")))
+        return b"".join(self.objects.read(_build_key(key, f"thumbs/{file}")))
 
-    def _owner(self, kind: str, source_id: str, owner: str) -> str:
+    def _find_owner(self, kind: str, source_id: str, owner: str) -> str:
         return self.uploads.owner(source_id) if kind == "upload" else self.remembered(source_id, owner).owner
 
-    def _cached(self, at: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def _get_or_make(self, at: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The stored preview, or a new one. An invalid file is stored as a result; our own failure is not."""
         try:
             stored: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
@@ -167,7 +167,7 @@ class Previews:
         try:
             facts = make()
         except ABORTS as error:
-            return {"error": _not_looked(error).to_dict()}
+            return {"error": _make_error(error).to_dict()}
         except (BadInput, TooLarge) as error:
             facts = {"error": error.to_dict()}
         self.objects.put(at, [json.dumps({"form": FORM, **facts}).encode()], content_type="application/json")
@@ -193,7 +193,7 @@ class Previews:
             }
             facts = self.intake.run(PREVIEW_PICTURES, request, folder, time_s=PREVIEW_TIME_S)
             for thumb in facts["thumbnails"]:
-                at = _beside(key, f"thumbs/{thumb['file']}")
+                at = _build_key(key, f"thumbs/{thumb['file']}")
                 self.objects.put_file(at, folder / "thumbs" / thumb["file"], content_type="image/jpeg")
             return facts
 
@@ -207,11 +207,11 @@ def certain_preprocess(recognition: Mapping[str, Any] | None) -> Preprocess | No
     return read_preprocess(recognition["preprocess"]) if recognition and recognition["is_sure"] else None
 
 
-def _beside(key: str, name: str) -> str:
+def _build_key(key: str, name: str) -> str:
     return f"{key.rpartition('/')[0]}/{name}"
 
 
-def _not_looked(error: ModelmillError) -> BadInput:
+def _make_error(error: ModelmillError) -> BadInput:
     return BadInput(
         f"The file could not be looked at: {error.message}.",
         hint="You may submit it all the same; it is checked again then, with more time.",
@@ -219,15 +219,15 @@ def _not_looked(error: ModelmillError) -> BadInput:
     )
 
 
-def _fixed_inputs(model: ModelPreview | None, shapes: Shapes) -> list[dict[str, Any]] | None:
+def _fix_inputs(model: ModelPreview | None, shapes: Shapes) -> list[dict[str, Any]] | None:
     """The model's inputs with fixed shapes; None if one is open."""
     if model is None or model.facts is None:
         return None
-    fixed = [{**entry, "shape": _shape(entry, shapes)} for entry in model.facts["inputs"]]
+    fixed = [{**entry, "shape": _fix_shape(entry, shapes)} for entry in model.facts["inputs"]]
     return fixed if all(all(isinstance(axis, int) for axis in entry["shape"]) for entry in fixed) else None
 
 
-def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
+def _fix_shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
     if entry["name"] in shapes:
         return list(shapes[entry["name"]])
     axes = list(entry["shape"])
@@ -235,14 +235,14 @@ def _shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
     return [1, *axes[1:]] if is_batch_open and axes != ["..."] else axes
 
 
-def _target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
+def _make_target(model: ModelPreview | None, shapes: Shapes) -> CalibrationTarget:
     if model is None or model.facts is None:
         return CalibrationTarget()
-    inputs = [_shape(entry, shapes) for entry in model.facts["inputs"]]
+    inputs = [_fix_shape(entry, shapes) for entry in model.facts["inputs"]]
     return calibration_checks.target_of(inputs, model.expectation, certain_preprocess(model.recognition))
 
 
-def _pictures_preview(facts: Mapping[str, Any]) -> PicturesPreview:
+def _read_pictures_preview(facts: Mapping[str, Any]) -> PicturesPreview:
     measured = SampleStats(
         count=facts["count"],
         pictures=[PictureStats(**entry) for entry in facts["pictures"]],

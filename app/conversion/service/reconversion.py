@@ -15,7 +15,7 @@ from app.kit.errors import BadInput
 from app.kit.text.merge_patch import merge_patch
 
 
-def patched(options: Options, patch: Mapping[str, Any]) -> Options | None:
+def patch_options(options: Options, patch: Mapping[str, Any]) -> Options | None:
     """The options with a JSON merge patch applied; None if they would not be valid."""
     quantization = patch.get("quantization")
     if isinstance(quantization, Mapping):
@@ -40,7 +40,7 @@ def convert_again(
         ObjectMissing: The inputs have been deleted.
         TooManyJobs, ToolchainUnserved: As for every submission.
     """
-    options = patched(record.options, patch)
+    options = patch_options(record.options, patch)
     if options is None:
         raise BadInput(
             "This change does not fit the options of the job.", hint="Convert it again with changes of your own."

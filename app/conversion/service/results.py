@@ -77,12 +77,12 @@ class Results:
         ids = self.forgotten(owner)
         start = ids.index(after) + 1 if after in ids else 0
         page_ids = ids[start : start + limit]
-        jobs = [job for job in (self._stored(job_id, owner) for job_id in page_ids) if job is not None]
+        jobs = [job for job in (self._find_stored(job_id, owner) for job_id in page_ids) if job is not None]
         return jobs, page_ids[-1] if start + limit < len(ids) else None
 
     def get(self, job_id: str, owner: str) -> StoredJob:
         """Raises ResultNotFound, also for another user's job."""
-        job = self._stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
+        job = self._find_stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
         if job is None:
             raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")
         return job
@@ -98,7 +98,7 @@ class Results:
     def read(self, file: StoredArtifact, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         return self.objects.read(file.key, start=start, end=end)
 
-    def _stored(self, job_id: str, owner: str) -> StoredJob | None:
+    def _find_stored(self, job_id: str, owner: str) -> StoredJob | None:
         try:
             request = self.submissions.stored_request(job_id, owner)
         except ObjectMissing:

@@ -71,24 +71,24 @@ class ResumableUploads:
             )
         upload_id = self.uploads.begin(owner)
         about = {"field": field, "name": plain_name(name), "length": length}
-        self.objects.put(_about_key(upload_id), [json.dumps(about).encode()])
+        self.objects.put(_build_about_key(upload_id), [json.dumps(about).encode()])
         self.objects.put(object_keys.uploading(owner, upload_id), [])
-        return ResumableUpload(upload_id, field, plain_name(name), length, 0, self._expires())
+        return ResumableUpload(upload_id, field, plain_name(name), length, 0, self._compute_expiry())
 
     def check(self, upload_id: str, owner: str) -> None:
         """Raises NotFound if there is no such upload of this user's."""
-        self._about(upload_id, owner)
+        self._read_about(upload_id, owner)
 
     def get(self, upload_id: str, owner: str) -> ResumableUpload:
         """How it stands; what is whole and was not assembled yet, is. Raises NotFound, and what `append` raises."""
-        about = self._about(upload_id, owner)
+        about = self._read_about(upload_id, owner)
         key = object_keys.upload(upload_id, FILES[about["field"]])
         try:
             self.objects.info(key)
             return self._state(upload_id, about, about["length"], key)
         except ObjectMissing:
-            offset = self._parts(upload_id).chain().size_bytes
-        return self._settled(self._state(upload_id, about, offset), owner)
+            offset = self._open_parts(upload_id).chain().size_bytes
+        return self._settle(self._state(upload_id, about, offset), owner)
 
     def append(
         self, upload: ResumableUpload, offset: int, chunks: Iterator[bytes], checksum: Checksum | None = None
@@ -111,10 +111,10 @@ class ResumableUploads:
                 hint="Ask with HEAD how much has arrived, and continue from there.",
                 detail={"offset": upload.offset},
             )
-        parts = self._parts(upload.upload_id)
+        parts = self._open_parts(upload.upload_id)
         hashed = checksum.new() if checksum else None
         try:
-            end = parts.append(offset, _metered(chunks, upload.length - offset, hashed))
+            end = parts.append(offset, _meter(chunks, upload.length - offset, hashed))
             if checksum:
                 checksum.check(hashed)
         except BaseException:
@@ -128,12 +128,12 @@ class ResumableUploads:
         self.check(upload_id, owner)
         self._discard(upload_id, owner)
 
-    def _settled(self, upload: ResumableUpload, owner: str) -> ResumableUpload:
+    def _settle(self, upload: ResumableUpload, owner: str) -> ResumableUpload:
         """A whole one as the input that it is. What cannot be used is deleted, and the reason raised."""
         if upload.offset != upload.length:
             return upload
         key = object_keys.upload(upload.upload_id, FILES[upload.field])
-        if self._parts(upload.upload_id).join(key, upload.length) is None:
+        if self._open_parts(upload.upload_id).join(key, upload.length) is None:
             raise Conflict("The upload changed while it was put together.", hint="Ask with HEAD how much has arrived.")
         self.objects.delete(object_keys.uploading(owner, upload.upload_id))
         try:
@@ -164,11 +164,11 @@ class ResumableUploads:
                 hint="Send a smaller one; the operator can raise the limit.",
             )
 
-    def _about(self, upload_id: str, owner: str) -> dict[str, Any]:
+    def _read_about(self, upload_id: str, owner: str) -> dict[str, Any]:
         try:
             if not object_keys.is_uuid4(upload_id) or self.uploads.owner(upload_id) != owner:
                 raise ObjectMissing("not this user's")
-            about: dict[str, Any] = json.loads(b"".join(self.objects.read(_about_key(upload_id))))
+            about: dict[str, Any] = json.loads(b"".join(self.objects.read(_build_about_key(upload_id))))
             return about
         except ObjectMissing:
             raise NotFound(
@@ -176,12 +176,12 @@ class ResumableUploads:
             ) from None
 
     def _state(self, upload_id: str, about: Mapping[str, Any], offset: int, key: str = "") -> ResumableUpload:
-        return ResumableUpload(upload_id, **about, offset=offset, expires_at=self._expires(), key=key)
+        return ResumableUpload(upload_id, **about, offset=offset, expires_at=self._compute_expiry(), key=key)
 
-    def _expires(self) -> datetime:
+    def _compute_expiry(self) -> datetime:
         return now() + timedelta(seconds=self.settings.upload_ttl_s)
 
-    def _parts(self, upload_id: str) -> Parts:
+    def _open_parts(self, upload_id: str) -> Parts:
         return Parts(self.objects, object_keys.upload(upload_id, "parts/"))
 
     def _discard(self, upload_id: str, owner: str) -> None:
@@ -189,11 +189,11 @@ class ResumableUploads:
         self.uploads.discard(upload_id)
 
 
-def _about_key(upload_id: str) -> str:
+def _build_about_key(upload_id: str) -> str:
     return object_keys.upload(upload_id, "resumable.json")
 
 
-def _metered(chunks: Iterator[bytes], most_bytes: int, hashed: Any) -> Iterator[bytes]:
+def _meter(chunks: Iterator[bytes], most_bytes: int, hashed: Any) -> Iterator[bytes]:
     left = most_bytes
     for chunk in chunks:
         left -= len(chunk)

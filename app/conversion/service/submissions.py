@@ -159,11 +159,11 @@ class Submissions:
     def _check_key(self, key: str, owner: str) -> None:
         source = object_keys.source_of(key)
         if source is None or not self._may_use(*source, owner):
-            raise _no_such_key(key)
+            raise _make_key_error(key)
         try:
             self.objects.info(key)
         except ObjectMissing:
-            raise _no_such_key(key) from None
+            raise _make_key_error(key) from None
 
     def _merge_model(self, key: str) -> None:
         """Extracts the model from a zip that was PUT directly to the store."""
@@ -228,7 +228,7 @@ def _with_recognized(submission: Submission, recognition: Mapping[str, Any] | No
     return replace(submission, options=submission.options.model_copy(update={"preprocess": preprocess}))
 
 
-def _no_such_key(key: str) -> KeyNotFound:
+def _make_key_error(key: str) -> KeyNotFound:
     return KeyNotFound(
         f"{key!r} is not the key of an uploaded model or of uploaded pictures.",
         hint="Use the model_key and quant_key that POST /uploads returned; uploads are kept for a day.",
@@ -253,9 +253,9 @@ class Admission:
             ToolchainUnserved: See check_served.
         """
         self.check_served(toolchain)
-        full = self.store.full(self._room(owner))
+        full = self.store.full(self._get_limit(owner))
         if full is not None:
-            raise self._refusal(full, toolchain)
+            raise self._make_refusal(full, toolchain)
 
     def check_served(self, toolchain: ToolchainName) -> None:
         """Raises ToolchainUnserved if no worker could run the job."""
@@ -270,15 +270,15 @@ class Admission:
 
     def admit(self, record: JobRecord, *, score: float, message: OutgoingMessage | None = None) -> None:
         """Creates the record and sends its message, or raises TooManyJobs with nothing created."""
-        answer = self.store.create(record, score=score, room=self._room(record.owner), message=message)
+        answer = self.store.create(record, score=score, room=self._get_limit(record.owner), message=message)
         if answer in (CreateAnswer.FULL, CreateAnswer.FULL_FOR_GROUP):
-            raise self._refusal(answer, record.options.toolchain)
+            raise self._make_refusal(answer, record.options.toolchain)
 
-    def _room(self, owner: str) -> JobLimit:
+    def _get_limit(self, owner: str) -> JobLimit:
         return JobLimit(self.settings.max_active_jobs, self.settings.max_active_jobs_per_user, owner)
 
-    def _refusal(self, answer: CreateAnswer, toolchain: ToolchainName) -> TooManyJobs:
-        again_s = self._again_s(toolchain)
+    def _make_refusal(self, answer: CreateAnswer, toolchain: ToolchainName) -> TooManyJobs:
+        again_s = self._estimate_retry_s(toolchain)
         detail = {"retry_after_s": again_s, "is_own": answer is CreateAnswer.FULL_FOR_GROUP}
         if answer is CreateAnswer.FULL_FOR_GROUP:
             limit = self.settings.max_active_jobs_per_user
@@ -294,7 +294,7 @@ class Admission:
             detail={**detail, "limit": limit},
         )
 
-    def _again_s(self, toolchain: ToolchainName) -> int:
+    def _estimate_retry_s(self, toolchain: ToolchainName) -> int:
         """Seconds until the next job is expected to end, estimated from finished jobs."""
         pace_s = self.estimates.pace_s(toolchain.value)
         return UNKNOWN_PACE_S if pace_s is None else math.ceil(min(max(pace_s, LEAST_S), MOST_S))

@@ -139,15 +139,15 @@ def read_system(conversion: Conversion, settings: Settings, user: str, now: date
     Args:
         user: whose jobs in the queues are named; others' are counted.
     """
-    health = _redis_health(conversion)
+    health = _check_redis(conversion)
     try:
-        queues = _queues(conversion, user, now) if health.is_up else ()
+        queues = _list_queues(conversion, user, now) if health.is_up else ()
         forecasts = conversion.estimates.accuracies() if health.is_up else {}
         predictions = conversion.estimates.predictions() if health.is_up else {}
-        cache = _cache(conversion) if health.is_up else None
+        cache = _read_cache(conversion) if health.is_up else None
     except redis.RedisError as error:
         queues, forecasts, predictions, cache = (), {}, {}, None
-        health = DependencyHealth(health.name, health.detail, problem=_first_line(error))
+        health = DependencyHealth(health.name, health.detail, problem=_get_first_line(error))
     return SystemView(
         queues=queues,
         redis=health,
@@ -172,22 +172,23 @@ def versions() -> tuple[tuple[str, str], ...]:
     return tuple(numbers)
 
 
-def _queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView, ...]:
+def _list_queues(conversion: Conversion, user: str, now: datetime) -> tuple[QueueView, ...]:
     workers = [
-        _worker(conversion, name, sign_of_life, user) for name, sign_of_life in conversion.jobs.store.workers().items()
+        _describe_worker(conversion, name, sign_of_life, user)
+        for name, sign_of_life in conversion.jobs.store.workers().items()
     ]
     return tuple(
         QueueView(
             queue,
             conversion.jobs.broker.waiting(queue),
-            _oldest_s(conversion, queue, now),
+            _measure_oldest_s(conversion, queue, now),
             tuple(worker for worker in workers if worker.queue == queue),
         )
         for queue in QUEUES
     )
 
 
-def _cache(conversion: Conversion) -> CacheView | None:
+def _read_cache(conversion: Conversion) -> CacheView | None:
     """Raises redis.RedisError."""
     cache = conversion.cache
     if not cache.is_on:
@@ -198,7 +199,7 @@ def _cache(conversion: Conversion) -> CacheView | None:
     return CacheView(swept_at, use.size_bytes, cache.max_bytes, use.entries, hits, misses, use.saved_s, cache.is_shared)
 
 
-def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:
+def _describe_worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:
     record = conversion.jobs.store.get(sign_of_life["job_id"]) if sign_of_life.get("job_id") else None
     job = record if record is not None and record.owner == user else None
     return WorkerView(
@@ -207,7 +208,7 @@ def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], use
         host=sign_of_life["host"],
         pid=sign_of_life["pid"],
         is_busy=bool(sign_of_life.get("job_id")),
-        since=_since(record, sign_of_life),
+        since=_find_since(record, sign_of_life),
         job_id=job.job_id if job else "",
         job_name=job.name if job else "",
         progress=job.stages[sign_of_life["queue"]].progress if job and sign_of_life["queue"] in job.stages else None,
@@ -215,14 +216,14 @@ def _worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], use
     )
 
 
-def _since(record: JobRecord | None, sign_of_life: dict[str, Any]) -> datetime:
+def _find_since(record: JobRecord | None, sign_of_life: dict[str, Any]) -> datetime:
     started = (
         record.stages[sign_of_life["queue"]].started_at if record and sign_of_life["queue"] in record.stages else None
     )
     return from_text(started) if started else datetime.fromtimestamp(sign_of_life["started_at"]).astimezone()
 
 
-def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None:
+def _measure_oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None:
     """Only jobs have an age: a stage's message has the job's id, the scheduler's has its own."""
     if queue == DONE:
         return None
@@ -233,7 +234,7 @@ def _oldest_s(conversion: Conversion, queue: str, now: datetime) -> float | None
     return max(0.0, (now - from_text(queued_at)).total_seconds()) if queued_at else None
 
 
-def _redis_health(conversion: Conversion) -> DependencyHealth:
+def _check_redis(conversion: Conversion) -> DependencyHealth:
     client = conversion.jobs.store.client
     begin = time.perf_counter()
     try:
@@ -241,7 +242,7 @@ def _redis_health(conversion: Conversion) -> DependencyHealth:
         latency_ms = 1000 * (time.perf_counter() - begin)
         server = client.info("server")
     except redis.RedisError as error:
-        return DependencyHealth("Redis", "", problem=_first_line(error))
+        return DependencyHealth("Redis", "", problem=_get_first_line(error))
     kind, number = (
         ("Valkey", server["valkey_version"]) if "valkey_version" in server else ("Redis", server["redis_version"])
     )
@@ -260,6 +261,6 @@ def _store_health(conversion: Conversion, settings: Settings) -> DependencyHealt
     return DependencyHealth(name, detail, round(1000 * (time.perf_counter() - begin), 2))
 
 
-def _first_line(error: Exception) -> str:
+def _get_first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

@@ -29,28 +29,28 @@ def thumbnail(conversion: Conversion, record: JobRecord, quality: Quality, index
     Args:
         record: Already checked to be the user's.
     """
-    stored = _stored(conversion, record, index)
+    stored = _load_stored(conversion, record, index)
     if stored is not None or not 0 <= index < len(quality.worst_samples) or _is_made(conversion, record):
         return stored
     with _at_work.of(record.job_id):
         if not _is_made(conversion, record):
             _make(conversion, record, [sample.name for sample in quality.worst_samples])
-    return _stored(conversion, record, index)
+    return _load_stored(conversion, record, index)
 
 
-def _key(record: JobRecord, name: str) -> str:
+def _build_key(record: JobRecord, name: str) -> str:
     return object_keys.extra_file(record.job_id, f"thumbs/{name}")
 
 
-def _stored(conversion: Conversion, record: JobRecord, index: int) -> bytes | None:
+def _load_stored(conversion: Conversion, record: JobRecord, index: int) -> bytes | None:
     with contextlib.suppress(ObjectMissing):
-        return b"".join(conversion.jobs.objects.read(_key(record, f"{index}.webp")))
+        return b"".join(conversion.jobs.objects.read(_build_key(record, f"{index}.webp")))
     return None
 
 
 def _is_made(conversion: Conversion, record: JobRecord) -> bool:
     with contextlib.suppress(ObjectMissing):
-        conversion.jobs.objects.info(_key(record, "made.json"))
+        conversion.jobs.objects.info(_build_key(record, "made.json"))
         return True
     return False
 
@@ -63,8 +63,10 @@ def _make(conversion: Conversion, record: JobRecord, names: list[str]) -> None:
         objects.get_file(object_keys.input_(record.job_id, object_keys.IMAGES), folder / object_keys.IMAGES)
         places = _run(conversion, folder, names)
         for place in places:
-            objects.put_file(_key(record, f"{place}.webp"), folder / "into" / f"{place}.webp", content_type=MEDIA_TYPE)
-        objects.put(_key(record, "made.json"), [json.dumps(places).encode()], content_type="application/json")
+            objects.put_file(
+                _build_key(record, f"{place}.webp"), folder / "into" / f"{place}.webp", content_type=MEDIA_TYPE
+            )
+        objects.put(_build_key(record, "made.json"), [json.dumps(places).encode()], content_type="application/json")
 
 
 def _run(conversion: Conversion, folder: Path, names: list[str]) -> list[int]:

@@ -106,7 +106,9 @@ class Uploads:
         incoming = iter(parts)
         first = next(incoming)
         assert isinstance(first, FileStart)
-        return self._store_of_model(object_keys.upload(upload_id, WEIGHTS), zip_stream(_members(first, incoming)))
+        return self._store_of_model(
+            object_keys.upload(upload_id, WEIGHTS), zip_stream(_iterate_members(first, incoming))
+        )
 
     def places(self, upload_id: str) -> list[str]:
         """The locations of the stored model's external weights, relative to it; empty if they are inside. Raises
@@ -209,7 +211,7 @@ def _as_zip(parts: FileParts) -> Iterator[bytes]:
     if not isinstance(first, FileStart):
         raise NoSamples("There are no reference pictures.", hint="Send one zip, or pictures, .npy or .npz files.")
     if not first.name.lower().endswith(".zip"):
-        yield from zip_stream(_members(first, incoming))
+        yield from zip_stream(_iterate_members(first, incoming))
         return
     for part in incoming:
         if isinstance(part, FileStart):
@@ -217,7 +219,7 @@ def _as_zip(parts: FileParts) -> Iterator[bytes]:
         yield part
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _choose_free_name(name: str, taken: set[str]) -> str:
     """The name, numbered if it is taken: uploads from several folders repeat their names."""
     stem, dot, ending = name.rpartition(".")
     free, number = name, 1
@@ -228,7 +230,7 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _members(first: FileStart, parts: Iterator[FileStart | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
+def _iterate_members(first: FileStart, parts: Iterator[FileStart | bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Name and bytes of each file; read the bytes of one before asking for the next."""
     part: FileStart | bytes | None = first
     taken: set[str] = set()
@@ -241,4 +243,4 @@ def _members(first: FileStart, parts: Iterator[FileStart | bytes]) -> Iterator[t
             part = next(parts, None)
 
     while isinstance(part, FileStart):
-        yield _free_name(part.name, taken), content()
+        yield _choose_free_name(part.name, taken), content()

@@ -27,7 +27,7 @@ def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     stage_request = StageRequest(stage, work_dir, options, request["threads"], request["time_s"])
     if request["images"]:
         _unpack(Path(request["images"]), stage_request.ref_images, request["limits"])
-    result = _toolchain(options.toolchain, Path(request["kneron_python"])).run(stage_request, progress)
+    result = _open_toolchain(options.toolchain, Path(request["kneron_python"])).run(stage_request, progress)
     return {
         "output": str(result.output),
         "report": result.report,
@@ -49,7 +49,7 @@ def _unpack(archive: Path, folder: Path, limits: dict[str, int]) -> None:
     archive.unlink()
 
 
-def _toolchain(name: ToolchainName, kneron_python: Path) -> Toolchain:
+def _open_toolchain(name: ToolchainName, kneron_python: Path) -> Toolchain:
     if name is ToolchainName.KNERON:
         from app.conversion.toolchains.kneron import KneronToolchain
 

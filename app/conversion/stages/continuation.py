@@ -23,7 +23,7 @@ class StageProcess(Protocol):
         """Raises what Sandbox.run raises."""
 
 
-def continued(run: StageProcess, limits: Limits, journal: Path, write: Callable[[bytes], None]) -> Finished:
+def run_with_continuation(run: StageProcess, limits: Limits, journal: Path, write: Callable[[bytes], None]) -> Finished:
     """Runs a stage, again as long as its process dies with something to go on from.
 
     Args:
@@ -39,7 +39,7 @@ def continued(run: StageProcess, limits: Limits, journal: Path, write: Callable[
         try:
             return run(limits=replace(limits, time_s=limits.time_s - (time.monotonic() - begun)))
         except (StageCrashed, StageOutOfMemory) as error:
-            count = _results(journal)
+            count = _count_results(journal)
             if not count:
                 raise
             text = f"the process of the search has ended ({error.message}); another goes on after {count} measurements"
@@ -47,7 +47,7 @@ def continued(run: StageProcess, limits: Limits, journal: Path, write: Callable[
     return run(limits=replace(limits, time_s=limits.time_s - (time.monotonic() - begun)))
 
 
-def _results(journal: Path) -> int:
+def _count_results(journal: Path) -> int:
     """Returns how many results a journal has. The process that wrote it may have run anything, so nothing else is read
     from it."""
     return journal.read_bytes().count(RESULT) if journal.is_file() and not journal.is_symlink() else 0

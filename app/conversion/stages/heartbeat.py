@@ -104,7 +104,7 @@ class Heartbeat:
                 try:
                     if stage is not None:
                         self._last_stage_at, announced_at = at, -math.inf
-                        self._beat(stage)
+                        self._send_beat(stage)
                     elif at - announced_at >= self.ttl_s / 4:
                         self.store.announce(self.worker, self.text(None), self.ttl_s)
                         announced_at = at
@@ -123,7 +123,7 @@ class Heartbeat:
                 return  # the first two may have woken it just before it was cleared
         self._stop.wait(EVERY_S)
 
-    def _beat(self, stage: RunningStage) -> None:
+    def _send_beat(self, stage: RunningStage) -> None:
         record = stage.record
         portion = stage.log.drain() if stage.log else b""
         if portion:

@@ -52,7 +52,7 @@ class StageReuse:
         if not self.cache.is_on:
             return None
         try:
-            versions = self._versions(record.options.toolchain)
+            versions = self._read_versions(record.options.toolchain)
         except PackageNotFoundError:
             return None
         return stage_key(record, versions=versions, machine=platform.machine())
@@ -96,7 +96,7 @@ class StageReuse:
         with suppress(OSError):
             space.log.write_bytes(text.encode() + log)
 
-    def _versions(self, toolchain: ToolchainName) -> dict[str, str]:
+    def _read_versions(self, toolchain: ToolchainName) -> dict[str, str]:
         """A vendor image that does not report its version could be any."""
         ours = tool_versions()
         if toolchain is ToolchainName.HOST:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord, Stage
 from app.conversion.options import ToolchainName
-from app.conversion.stages.continuation import continued
+from app.conversion.stages.continuation import run_with_continuation
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.reuse import ReusedStage, StageReuse
@@ -129,29 +129,29 @@ class StageRunner:
         space = Workspace(self.settings.work, record, self.objects)
         try:
             with space:
-                return self._work_in(space, running)
+                return self._run_in(space, running)
         except BaseException as error:  # noqa: BLE001  # also the order to end: it is an outcome too, and then this process ends anyway
-            return _failure(space.cause_of(error))
+            return _make_failure(space.cause_of(error))
 
-    def _work_in(self, space: Workspace, running: RunningStage) -> StageOutcome:
+    def _run_in(self, space: Workspace, running: RunningStage) -> StageOutcome:
         key = self.reuse.key_of(space.record)
         with span("look for the same work"):
             reused = self.reuse.take(space, key)
         if reused is not None:
-            return _reused(reused, again(space.store_log))
+            return _reuse(reused, retry_transfer(space.store_log))
         with self.reuse.turn(space.record, key) as turn:
             if turn is Turn.PARKED:
                 return StageOutcome(PARKED)
             begin = time.monotonic()
-            outcome = self._done(space, running)
+            outcome = self._finish(space, running)
             if outcome.result == "ok" and not running.lost:
                 with span("keep for reuse"):
                     self.reuse.keep(space, key, outcome.facts, took_s=time.monotonic() - begin)
             return outcome
 
-    def _done(self, space: Workspace, running: RunningStage) -> StageOutcome:
+    def _finish(self, space: Workspace, running: RunningStage) -> StageOutcome:
         with span("fetch inputs"):
-            again(space.fetch_inputs)
+            retry_transfer(space.fetch_inputs)
         try:
             with span("toolchain"), StageLog(space.log, self.settings.log_bytes, self.settings.live_log_bytes) as log:
                 running.log = log
@@ -161,21 +161,23 @@ class StageRunner:
                     CHILD,
                     self._request(space),
                     work_dir=space.folder,
-                    places=self._places(space.record),
+                    places=self._build_paths(space.record),
                     hooks=hooks,
                 )
                 limits = limits_of(self.settings, space)
-                finished = continued(run, limits, space.folder / SCRATCH / SEARCH_JOURNAL, log.write)
+                finished = run_with_continuation(run, limits, space.folder / SCRATCH / SEARCH_JOURNAL, log.write)
             result = finished.result
             with span("upload"):
-                artifacts = again(lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes))
+                artifacts = retry_transfer(
+                    lambda: space.store_outputs(result, max_bytes=self.settings.max_artifact_bytes)
+                )
         except ModelmillError as error:
             kept = self._triage(space, running, error)
-            return _failure(space.cause_of(error), {**_log_if_possible(space, error), **kept})
-        artifacts |= again(space.store_log)
+            return _make_failure(space.cause_of(error), {**_log_if_possible(space, error), **kept})
+        artifacts |= retry_transfer(space.store_log)
         used = {"cpu_s": finished.cpu_s, "wall_s": finished.wall_s, "peak_bytes": finished.peak_bytes}
         facts = {"summary": {**result["summary"], **used}, "versions": result["versions"]}
-        return StageOutcome("ok", facts={**facts, "artifacts": _plain(artifacts)})
+        return StageOutcome("ok", facts={**facts, "artifacts": _to_plain(artifacts)})
 
     def _request(self, space: Workspace) -> dict[str, Any]:
         limits = {"max_images": self.settings.max_images, "unpacked_bytes": self.settings.max_unpacked_bytes}
@@ -195,13 +197,13 @@ class StageRunner:
         """Narrows down a toolchain crash: the smallest part of the model on which it still crashes, as an artifact."""
         if not is_crash(error) or space.samples is None or space.model.stat().st_size > MODEL_BYTES_MOST:
             return {}
-        triage = TriageRunner(self.sandbox, space, self._request(space), self._places(space.record), running)
+        triage = TriageRunner(self.sandbox, space, self._request(space), self._build_paths(space.record), running)
         try:
             part = triage.smallest_failing()
             if part is None:
                 return {}
             name = f"{space.stage.step}.triage.onnx"
-            stored = again(lambda: space.store_extra(name, part.model))
+            stored = retry_transfer(lambda: space.store_extra(name, part.model))
         except (ModelmillError, OSError) as failed:
             logger.warning("A crash could not be narrowed down: %s", failed)
             return {}
@@ -209,7 +211,7 @@ class StageRunner:
         error.hint = f"{error.hint} {advice_of(part, name)}".strip()
         return stored
 
-    def _places(self, record: JobRecord) -> SandboxPaths:
+    def _build_paths(self, record: JobRecord) -> SandboxPaths:
         is_vendors = record.options.toolchain is ToolchainName.KNERON
         return installation.places(self.settings.kneron_python) if is_vendors else NOWHERE
 
@@ -237,7 +239,7 @@ def limits_of(settings: Settings, space: Workspace) -> Limits:
     return Limits(settings.stage_memory_bytes, time_s, settings.threads, settings.stage_disk_bytes)
 
 
-def again(call: Callable[[], T]) -> T:
+def retry_transfer(call: Callable[[], T]) -> T:
     """Retries a transfer for half a minute while the store is unreachable. It does not wait for a full store."""
     deadline = None
     for pause_s in UPLOAD_AGAIN_S:
@@ -257,13 +259,13 @@ def again(call: Callable[[], T]) -> T:
 def _log_if_possible(space: Workspace, failure: ModelmillError) -> dict[str, Artifact]:
     """The stage has failed already, and its reason matters more than a log that could not be stored."""
     try:
-        return space.store_log() if isinstance(failure, Unavailable) else again(space.store_log)
+        return space.store_log() if isinstance(failure, Unavailable) else retry_transfer(space.store_log)
     except (ModelmillError, OSError) as error:
         logger.warning("The log of a failed stage is lost: %s", error)
         return {}
 
 
-def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> StageOutcome:
+def _make_failure(error: BaseException, artifacts: dict[str, Artifact] | None = None) -> StageOutcome:
     if isinstance(error, ModelmillError):
         failure = error
     elif isinstance(error, OSError):
@@ -276,15 +278,15 @@ def _failure(error: BaseException, artifacts: dict[str, Artifact] | None = None)
     else:
         failure = StageCancelled("the worker was shut down", hint="Submit the job again.")
     failed = JobError(step="", reason=failure.message, code=failure.code, hint=failure.hint, detail=failure.detail)
-    facts = {"error": asdict(failed), "artifacts": _plain(artifacts or {})}
+    facts = {"error": asdict(failed), "artifacts": _to_plain(artifacts or {})}
     return StageOutcome("fail", failure.message, facts)
 
 
-def _reused(stage: ReusedStage, log: dict[str, Artifact]) -> StageOutcome:
+def _reuse(stage: ReusedStage, log: dict[str, Artifact]) -> StageOutcome:
     cached = stage.cached
-    facts = {"summary": cached.summary, "versions": cached.versions, "artifacts": _plain(stage.artifacts | log)}
+    facts = {"summary": cached.summary, "versions": cached.versions, "artifacts": _to_plain(stage.artifacts | log)}
     return StageOutcome("ok", facts={**facts, "reused_from": cached.job_id, "saved_s": cached.took_s})
 
 
-def _plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:
+def _to_plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:
     return {name: asdict(artifact) for name, artifact in artifacts.items()}

@@ -42,7 +42,7 @@ def cut(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     graph.fix_shapes(model, {name: tuple(shape) for name, shape in request["shapes"].items()})
     total = len(model.graph.node)
     end = total if request["end"] is None else request["end"]
-    part = _part(_with_shapes(model), request["first"], end)
+    part = _extract_part(_with_shapes(model), request["first"], end)
     Path(request["output"]).write_bytes(part.SerializeToString())
     _write_samples(part, Path(request["samples"]))
     nodes = [{"name": node.name, "op_type": node.op_type} for node in part.graph.node]
@@ -57,7 +57,7 @@ def _with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-def _part(model: onnx.ModelProto, first: int, end: int) -> onnx.ModelProto:
+def _extract_part(model: onnx.ModelProto, first: int, end: int) -> onnx.ModelProto:
     nodes = list(model.graph.node)[first:end]
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     made = {name for node in nodes for name in node.output if name}
@@ -69,11 +69,11 @@ def _part(model: onnx.ModelProto, first: int, end: int) -> onnx.ModelProto:
     values = {value.name: value for value in (*model.graph.input, *model.graph.value_info, *model.graph.output)}
     random = np.random.default_rng(0)
     part = helper.make_graph(
-        [_random_constant(node, random) for node in nodes],
+        [_randomize_constant(node, random) for node in nodes],
         "part",
-        [_static(values.get(name), name) for name in inputs],
+        [_require_static(values.get(name), name) for name in inputs],
         [values[name] if name in values else onnx.ValueInfoProto(name=name) for name in outputs],
-        [_random(stored[name], random) for name in dict.fromkeys(read) if name in stored],
+        [_randomize(stored[name], random) for name in dict.fromkeys(read) if name in stored],
     )
     if not part.input or not part.output:
         raise InvalidModel("this part of the model has no input or no output")
@@ -83,7 +83,7 @@ def _part(model: onnx.ModelProto, first: int, end: int) -> onnx.ModelProto:
     return made_model
 
 
-def _static(value: onnx.ValueInfoProto | None, name: str) -> onnx.ValueInfoProto:
+def _require_static(value: onnx.ValueInfoProto | None, name: str) -> onnx.ValueInfoProto:
     """Raises InvalidModel for a tensor of unknown shape, because it could not get an input."""
     dims = value.type.tensor_type.shape.dim if value is not None else ()
     if value is None or not all(dim.dim_value > 0 for dim in dims) or not value.type.tensor_type.HasField("shape"):
@@ -91,18 +91,18 @@ def _static(value: onnx.ValueInfoProto | None, name: str) -> onnx.ValueInfoProto
     return value
 
 
-def _random_constant(node: onnx.NodeProto, random: np.random.Generator) -> onnx.NodeProto:
+def _randomize_constant(node: onnx.NodeProto, random: np.random.Generator) -> onnx.NodeProto:
     if node.op_type != "Constant":
         return node
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     for attribute in copy.attribute:
         if attribute.HasField("t"):
-            attribute.t.CopyFrom(_random(attribute.t, random))
+            attribute.t.CopyFrom(_randomize(attribute.t, random))
     return copy
 
 
-def _random(tensor: onnx.TensorProto, random: np.random.Generator) -> onnx.TensorProto:
+def _randomize(tensor: onnx.TensorProto, random: np.random.Generator) -> onnx.TensorProto:
     """The same tensor with other values, if it contains weights."""
     values = numpy_helper.to_array(tensor)
     if values.dtype.kind != "f" or values.size < WEIGHT_SIZE_LEAST:
@@ -116,12 +116,12 @@ def _write_samples(part: onnx.ModelProto, path: Path) -> None:
     specs = graph.graph_inputs(part)
     with zipfile.ZipFile(path, "w") as archive:
         for index in range(SAMPLES):
-            arrays = {spec.name: _sample(spec, random) for spec in specs}
+            arrays = {spec.name: _make_sample(spec, random) for spec in specs}
             buffer = io.BytesIO()
             np.savez(buffer, **arrays)  # type: ignore[arg-type]  # its stub takes the names for its own flag
             archive.writestr(f"{index}.npz", buffer.getvalue())
 
 
-def _sample(spec: graph.TensorSpec, random: np.random.Generator) -> np.ndarray[Any, Any]:
+def _make_sample(spec: graph.TensorSpec, random: np.random.Generator) -> np.ndarray[Any, Any]:
     shape = [side for side in spec.shape if isinstance(side, int)]
     return random.random(shape).astype(np.dtype(spec.dtype))

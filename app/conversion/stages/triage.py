@@ -135,17 +135,19 @@ class TriageRunner:
         folder.mkdir()
         part, samples = folder / "part.onnx", folder / "samples.zip"
         request = {
-            "model": str(self._model()),
+            "model": str(self._find_model()),
             "first": first,
             "end": end,
             "shapes": self._request["options"]["input_shapes"] if self._space.stage.before is None else {},
             "output": str(part),
             "samples": str(samples),
         }
-        facts = self._sandbox.run(CUT, request, work_dir=self._space.folder, limits=self._limits, hooks=self._hooks())
+        facts = self._sandbox.run(
+            CUT, request, work_dir=self._space.folder, limits=self._limits, hooks=self._make_hooks()
+        )
         return Part(part, samples, tuple(facts.result["nodes"]), facts.result["total"])
 
-    def _model(self) -> Path:
+    def _find_model(self) -> Path:
         return self._space.model
 
     def _dies(self, part: Part) -> bool:
@@ -166,7 +168,7 @@ class TriageRunner:
         }
         try:
             self._sandbox.run(
-                STAGE, request, work_dir=folder, limits=self._limits, places=self._places, hooks=self._hooks()
+                STAGE, request, work_dir=folder, limits=self._limits, places=self._places, hooks=self._make_hooks()
             )
         except ModelmillError as error:
             return is_crash(error)
@@ -174,7 +176,7 @@ class TriageRunner:
             remove_tree(folder)
         return False
 
-    def _hooks(self) -> Hooks:
+    def _make_hooks(self) -> Hooks:
         return Hooks(should_stop=lambda: self._running.lost)
 
 

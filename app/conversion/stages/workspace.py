@@ -108,18 +108,18 @@ class Workspace:
         }
         for name, path in extra.items():
             stored[name] = self.objects.put_file(object_keys.extra_file(job_id, name), path)
-        return {name: _artifact(upload) for name, upload in stored.items()}
+        return {name: _make_artifact(upload) for name, upload in stored.items()}
 
     def store_extra(self, name: str, path: Path) -> dict[str, Artifact]:
         """Uploads one further file of the stage under this name."""
-        return {name: _artifact(self.objects.put_file(object_keys.extra_file(self.record.job_id, name), path))}
+        return {name: _make_artifact(self.objects.put_file(object_keys.extra_file(self.record.job_id, name), path))}
 
     def store_log(self) -> dict[str, Artifact]:
         if not self.log.exists():
             return {}
         key = object_keys.log(self.record.job_id, self.stage)
         stored = self.objects.put_file(key, self.log, content_type="text/plain; charset=utf-8")
-        return {f"{self.stage.step}.log": _artifact(stored)}
+        return {f"{self.stage.step}.log": _make_artifact(stored)}
 
     def cause_of(self, error: BaseException) -> BaseException:
         """Returns the error, or WorkDiskFull if that is its cause, however (or whether) a toolchain reported that it
@@ -154,5 +154,5 @@ def _require_size(path: Path, max_bytes: int) -> None:
         )
 
 
-def _artifact(stored: Stored) -> Artifact:
+def _make_artifact(stored: Stored) -> Artifact:
     return Artifact(key=stored.key, size_bytes=stored.size_bytes, sha256=stored.sha256)

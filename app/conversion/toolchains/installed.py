@@ -10,7 +10,7 @@ from app.conversion.options import ToolchainName
 from app.conversion.toolchains.kneron.vendor import Vendor
 
 
-def installed(offered: Iterable[ToolchainName], *, kneron_python: Path) -> list[ToolchainName]:
+def list_installed(offered: Iterable[ToolchainName], *, kneron_python: Path) -> list[ToolchainName]:
     return [name for name in offered if name is not ToolchainName.KNERON or _has_kneron(kneron_python)]
 
 

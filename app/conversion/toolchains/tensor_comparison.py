@@ -56,17 +56,17 @@ def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = 
         return TensorComparison(None, None, 0.0, same_shape=False)
     if reference.size == 0:
         return TensorComparison(SNR_CAP_DB, 1.0, 0.0, exact=True)
-    x, y = _flat(reference), _flat(actual)
-    energy, other, product, noise = _sums(x, y)
+    x, y = _flatten(reference), _flatten(actual)
+    energy, other, product, noise = _compute_sums(x, y)
     if not all(map(math.isfinite, (energy, other, noise))) or min(energy, other) < TINY_ENERGY:
         require_finite(reference, tensor, sample)
         require_finite(actual, tensor, sample)
         x, y = x.astype(np.float64), y.astype(np.float64)
-        energy, other, product, noise = _sums(x, y)
+        energy, other, product, noise = _compute_sums(x, y)
     exact = bool(np.array_equal(x, y))
     max_abs = 0.0 if exact else float(np.max(np.abs(x - y)))
     return TensorComparison(
-        _snr_db(energy, noise), _cosine(energy, other, product), max_abs, exact, silent=energy == 0.0
+        _compute_snr_db(energy, noise), _compute_cosine(energy, other, product), max_abs, exact, silent=energy == 0.0
     )
 
 
@@ -180,7 +180,7 @@ class OutputStatistics:
     def add(self, sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
         """Compares every tensor of `reference` with the one of the same name. Raises NotFinite."""
         worst: float | None = None
-        judged = judged_names(reference)
+        judged = list_judged_names(reference)
         for name, array in reference.items():
             comparison = compare(array, actual[name], tensor=name, sample=sample)
             self.tensors.setdefault(name, TensorStatistics(name, is_discrete=name not in judged)).add(comparison)
@@ -219,7 +219,7 @@ class OutputStatistics:
         return any(tensor.other_shape for tensor in self.tensors.values())
 
 
-def judged_names(arrays: Mapping[str, Array]) -> list[str]:
+def list_judged_names(arrays: Mapping[str, Array]) -> list[str]:
     """Returns the names of the arrays with real numbers; of all if there are none, as of a model whose only output is a
     class."""
     return [name for name, array in arrays.items() if array.dtype.kind in "fc"] or list(arrays)
@@ -235,19 +235,19 @@ def significant(value: float, digits: int = 6) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def _flat(array: Array) -> Array:
+def _flatten(array: Array) -> Array:
     flat = array.reshape(-1)
     return flat if flat.dtype == np.float32 else flat.astype(np.float64)
 
 
-def _sums(x: Array, y: Array) -> tuple[float, float, float, float]:
+def _compute_sums(x: Array, y: Array) -> tuple[float, float, float, float]:
     """Returns sum x², sum y², sum xy, sum (x-y)²."""
     with np.errstate(over="ignore", invalid="ignore"):
         difference = x - y
         return float(np.dot(x, x)), float(np.dot(y, y)), float(np.dot(x, y)), float(np.dot(difference, difference))
 
 
-def _snr_db(energy: float, noise: float) -> float | None:
+def _compute_snr_db(energy: float, noise: float) -> float | None:
     if noise == 0.0:
         return SNR_CAP_DB
     if energy == 0.0:
@@ -255,7 +255,7 @@ def _snr_db(energy: float, noise: float) -> float | None:
     return min(SNR_CAP_DB, 10.0 * math.log10(energy / noise))
 
 
-def _cosine(energy: float, other: float, product: float) -> float | None:
+def _compute_cosine(energy: float, other: float, product: float) -> float | None:
     if energy == 0.0 and other == 0.0:
         return 1.0
     if energy == 0.0 or other == 0.0:

@@ -86,7 +86,7 @@ class NodeAgent:
         self._drivers = drivers
         self._supervisor = WorkerSupervisor(self._context(), drivers, self._link.report_soon)
         routes = [route for driver in drivers for route in driver.routes(self)]
-        self._server = AgentServer(build_application(routes, token=lambda: web.token, health=self._health))
+        self._server = AgentServer(build_application(routes, token=lambda: web.token, health=self._describe_health))
 
     # for drivers: driver.Agent
     async def take(self, order: Order) -> None:
@@ -120,7 +120,7 @@ class NodeAgent:
 
     def find(self, kind: str, namespace: str, name: str) -> list[Order]:
         key = (kind, namespace, name)
-        return [order for order in self._current_orders() if (order.key.kind, order.namespace, order.name) == key]
+        return [order for order in self._list_current_orders() if (order.key.kind, order.namespace, order.name) == key]
 
     @property
     def own_address(self) -> str:
@@ -160,7 +160,7 @@ class NodeAgent:
         self._supervisor.start()
         self._discovery.start()
         logger.info(
-            "Node %s answers at %s and keeps its things in %s.", self.node, self._agent_url(), self.options.data
+            "Node %s answers at %s and keeps its things in %s.", self.node, self._build_agent_url(), self.options.data
         )
         services = (
             self._server.serve([self._listening]),
@@ -222,11 +222,11 @@ class NodeAgent:
         self._link.report_soon()
 
     def _heartbeat(self, with_orders: bool) -> wire.Heartbeat:
-        seqs = {str(order.key): order.seq for order in self._current_orders()} if with_orders else None
+        seqs = {str(order.key): order.seq for order in self._list_current_orders()} if with_orders else None
         return wire.Heartbeat(agent_version(), self.options.address, self._report(), seqs)
 
     def _report(self) -> NodeReport:
-        offers = {driver.kind: offer for driver in self._drivers if (offer := self._offers(driver))}
+        offers = {driver.kind: offer for driver in self._drivers if (offer := self._list_offers(driver))}
         workers = self._supervisor.reports()
         report = replace(
             host_report(self.options.data),
@@ -248,14 +248,14 @@ class NodeAgent:
             report = replace(report, workers=tuple(replace(worker, log=()) for worker in report.workers))
         return report
 
-    def _offers(self, driver: WorkloadDriver) -> Mapping[str, Any]:
+    def _list_offers(self, driver: WorkloadDriver) -> Mapping[str, Any]:
         try:
             return driver.offers(self)
         except Exception:  # an error in a capability's code does not stop the node
             logger.exception("What this node offers of %s is not known", driver.kind)
             return {}
 
-    def _health(self) -> dict[str, object]:
+    def _describe_health(self) -> dict[str, object]:
         return {
             "status": "ok",
             "node": self.node,
@@ -263,10 +263,10 @@ class NodeAgent:
             "workers": [{"name": worker.name, "state": worker.state} for worker in self._supervisor.reports()],
         }
 
-    def _current_orders(self) -> list[Order]:
+    def _list_current_orders(self) -> list[Order]:
         return [order for order in self.store.orders() if order.operation is not Operation.DELETE]
 
-    def _agent_url(self) -> str:
+    def _build_agent_url(self) -> str:
         host, port = self._listening.getsockname()[:2]
         return reachable_url(host, port)
 
@@ -278,7 +278,7 @@ class NodeAgent:
             address=self.options.address,
             data=data,
             store=self.store,
-            agent_url=self._agent_url(),
+            agent_url=self._build_agent_url(),
             blobs=BlobCache(data / "blobs", self.web),
             scripts=self.options.scripts,
             environment=environment_for_workers(os.environ, self.options.passed),

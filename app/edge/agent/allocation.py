@@ -102,7 +102,7 @@ class NodeContext:
             return preferred
         used = self.store.ports()
         while True:
-            with socket.socket(_family(self.bind)) as probe:
+            with socket.socket(_choose_family(self.bind)) as probe:
                 probe.bind((self.bind, 0))
                 port = int(probe.getsockname()[1])
             if port not in used:
@@ -142,7 +142,7 @@ def _digest(
 
 
 def _is_free(host: str, port: int) -> bool:
-    with socket.socket(_family(host)) as probe:
+    with socket.socket(_choose_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -151,5 +151,5 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-def _family(host: str) -> socket.AddressFamily:
+def _choose_family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -52,7 +52,7 @@ class BlobCache:
         self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)
 
     def has(self, blob: Blob) -> bool:
-        return blob.sha256 in self._checked and self._file(blob).exists()
+        return blob.sha256 in self._checked and self._get_path(blob).exists()
 
     async def get(self, blob: Blob) -> Path:
         """Returns the verified file; a missing one is downloaded first.
@@ -65,10 +65,10 @@ class BlobCache:
         if SHA256.fullmatch(blob.sha256) is None:
             raise WorkRefused(f"{blob.sha256!r} is no sha256.", reason="BadFile")
         async with self._locks[blob.sha256]:
-            if not self.has(blob) and not await asyncio.to_thread(self._is_whole, self._file(blob), blob):
+            if not self.has(blob) and not await asyncio.to_thread(self._is_whole, self._get_path(blob), blob):
                 await self._fetch(blob)
             self._checked.add(blob.sha256)
-        return self._file(blob)
+        return self._get_path(blob)
 
     def keep_only(self, needed: Collection[str]) -> None:
         """Delete all other files, partial downloads included."""
@@ -78,29 +78,29 @@ class BlobCache:
                 file.unlink(missing_ok=True)
                 self._checked.discard(sha256)
 
-    def _file(self, blob: Blob) -> Path:
+    def _get_path(self, blob: Blob) -> Path:
         return self.folder / blob.sha256
 
     async def _fetch(self, blob: Blob) -> None:
-        draft = self._file(blob).with_suffix(".part")
+        draft = self._get_path(blob).with_suffix(".part")
         try:
             await self._download(blob, draft)
             if not await asyncio.to_thread(self._is_whole, draft, blob):
                 draft.unlink(missing_ok=True)
                 raise FileUnavailable(f"The file {blob.sha256[:12]}… arrived damaged.", reason="FileDamaged")
-            draft.replace(self._file(blob))
+            draft.replace(self._get_path(blob))
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
             draft.unlink(missing_ok=True)
-            raise _no_room(blob) from error
+            raise _make_no_room(blob) from error
 
     async def _download(self, blob: Blob, draft: Path) -> None:
         start = draft.stat().st_size if draft.exists() else 0
         if start >= blob.size_bytes:  # no bytes are missing: it is complete, or wrong
             start = 0
         if shutil.disk_usage(self.folder).free < blob.size_bytes - start:
-            raise _no_room(blob)
+            raise _make_no_room(blob)
         try:
             async with self._web.blob(blob.sha256, start) as answer:
                 await _save(answer, draft, blob.size_bytes)
@@ -132,7 +132,7 @@ async def _save(answer: httpx.Response, draft: Path, most_bytes: int) -> None:
             raise Unreachable(f"A file broke off on the way: {error or type(error).__name__}") from error
 
 
-def _no_room(blob: Blob) -> FileUnavailable:
+def _make_no_room(blob: Blob) -> FileUnavailable:
     return FileUnavailable(
         f"A file of {blob.size_bytes} bytes cannot be fetched: there is no space left on the disk.", reason="DiskFull"
     )

@@ -89,7 +89,7 @@ def discover(interface: str, listen_s: float = LISTEN_S) -> tuple[DiscoveredCame
         sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, HOPS)
         sender.bind((interface, 0))
         sender.sendto((PROBE % question).encode(), (GROUP, PORT))
-        for answer in _answers(sender, listen_s):
+        for answer in _receive_answers(sender, listen_s):
             for camera in cameras_in(answer, question):
                 if len(seen) < MOST:
                     seen[camera.service] = camera
@@ -102,14 +102,14 @@ def cameras_in(answer: bytes, question: str) -> list[DiscoveredCamera]:
     Args:
         question: MessageID of the query.
     """
-    root = _root(answer)
+    root = _parse_root(answer)
     if root is None or root.findtext(f".//{{{ADDRESSING}}}RelatesTo", "").strip() != question:
         return []
-    matches = (_camera(match) for match in root.iter(f"{{{DISCOVERY}}}ProbeMatch"))
+    matches = (_read_camera(match) for match in root.iter(f"{{{DISCOVERY}}}ProbeMatch"))
     return [camera for camera in matches if camera is not None]
 
 
-def _answers(sender: socket.socket, listen_s: float) -> Iterator[bytes]:
+def _receive_answers(sender: socket.socket, listen_s: float) -> Iterator[bytes]:
     until = time.monotonic() + listen_s
     while (left := until - time.monotonic()) > 0:
         sender.settimeout(left)
@@ -119,7 +119,7 @@ def _answers(sender: socket.socket, listen_s: float) -> Iterator[bytes]:
             return
 
 
-def _root(answer: bytes) -> ET.Element | None:
+def _parse_root(answer: bytes) -> ET.Element | None:
     """Returns None for anything but XML, and for a document with declarations, since entities could grow without
     limit."""
     try:
@@ -129,25 +129,25 @@ def _root(answer: bytes) -> ET.Element | None:
     return root
 
 
-def _camera(match: ET.Element) -> DiscoveredCamera | None:
+def _read_camera(match: ET.Element) -> DiscoveredCamera | None:
     """Returns None if it has no URL."""
-    services = [url for url in match.findtext(f"{{{DISCOVERY}}}XAddrs", "").split() if _host(url)]
+    services = [url for url in match.findtext(f"{{{DISCOVERY}}}XAddrs", "").split() if _get_host(url)]
     if not services:
         return None
     scopes = match.findtext(f"{{{DISCOVERY}}}Scopes", "").split()
-    facts = {kind: value for scope in scopes for kind, value in [_scope(scope)] if kind}
-    service = next((url for url in services if "." in _host(url)), services[0])
-    return DiscoveredCamera(_host(service), service, facts.get("name", ""), facts.get("hardware", ""))
+    facts = {kind: value for scope in scopes for kind, value in [_parse_scope(scope)] if kind}
+    service = next((url for url in services if "." in _get_host(url)), services[0])
+    return DiscoveredCamera(_get_host(service), service, facts.get("name", ""), facts.get("hardware", ""))
 
 
-def _scope(scope: str) -> tuple[str, str]:
+def _parse_scope(scope: str) -> tuple[str, str]:
     """Splits onvif://www.onvif.org/name/Front%20door into name and Front door; other scopes are ignored."""
     kind, _, value = scope.removeprefix(SCOPE).partition("/") if scope.startswith(SCOPE) else ("", "", "")
     text = unquote(value)[:MOST_TEXT]
     return (kind, text) if text.isprintable() else ("", "")
 
 
-def _host(url: str) -> str:
+def _get_host(url: str) -> str:
     """Returns the host; empty for anything but a URL of HTTP."""
     try:
         parts = urlsplit(url)

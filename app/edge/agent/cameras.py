@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.inference.sources.allow_list import resolved
+from app.inference.sources.allow_list import resolve_source
 from app.nodes.cameras import Camera, CameraList
 
 SOURCE_NOT_OFFERED = "SourceNotOffered"
@@ -47,4 +47,4 @@ class Cameras:
         Raises:
             SourceNotOffered: It is not offered.
         """
-        return camera.source if camera.id in self._given else resolved(camera.source, self.sources)
+        return camera.source if camera.id in self._given else resolve_source(camera.source, self.sources)

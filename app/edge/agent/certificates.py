@@ -116,13 +116,13 @@ class NodeCertificate:
 
     async def _fetch(self) -> None:
         authorities = await self._web.authorities()
-        certificate = _text(self._folder / CERTIFICATE)
+        certificate = _read_text(self._folder / CERTIFICATE)
         if self.credentials is None or await asyncio.to_thread(_is_due, certificate, authorities):
             request = await asyncio.to_thread(new_request)
             certificate = await self._web.certify(request.request)
             write_whole(self._folder / KEY, request.key)
             write_whole(self._folder / CERTIFICATE, certificate)
-        if authorities != _text(self._folder / AUTHORITIES):
+        if authorities != _read_text(self._folder / AUTHORITIES):
             write_whole(self._folder / AUTHORITIES, authorities)
         self._use()
 
@@ -166,7 +166,7 @@ def _is_due(certificate: str, authorities: str) -> bool:
     return not is_known or now().astimezone(UTC) >= facts.issued_at + lifetime * RENEWED_AT
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Empty for a file that is not there."""
     try:
         return path.read_text()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from app.inference.installed_providers import installed_providers
+from app.inference.installed_providers import list_installed_providers
 from app.nodes.model import NodeReport
 
 NVIDIA = Path("/proc/driver/nvidia")
@@ -77,16 +77,16 @@ class WorkerCpu:
 @lru_cache(maxsize=1)
 def accelerators() -> tuple[str, ...]:
     """Returns the names of devices that could run a model instead of the CPU, as of the agent's start."""
-    return (*_kneron(), *_nvidia(NVIDIA))
+    return (*_list_kneron(), *_list_nvidia(NVIDIA))
 
 
 @lru_cache(maxsize=1)
 def providers() -> tuple[str, ...]:
     """Returns the execution providers that onnxruntime was built with, as of the agent's start."""
-    return installed_providers()
+    return list_installed_providers()
 
 
-def _kneron() -> tuple[str, ...]:
+def _list_kneron() -> tuple[str, ...]:
     """Asks Kneron's own package, if it is installed and has access to USB."""
     if importlib.util.find_spec("kp") is None:
         return ()
@@ -98,7 +98,7 @@ def _kneron() -> tuple[str, ...]:
         return ()
 
 
-def _nvidia(folder: Path) -> tuple[str, ...]:
+def _list_nvidia(folder: Path) -> tuple[str, ...]:
     """Reads the driver's `information` files."""
     cards = list[str]()
     for file in sorted(folder.glob("gpus/*/information")):

@@ -93,7 +93,7 @@ class WebLink:
             try:
                 if not self._web.token:
                     await self._join()
-                await self._connection()
+                await self._hold_connection()
             except (Unreachable, ApiError, CannotStart, OSError, WebSocketException) as error:
                 self._warn_once(error)
                 if isinstance(error, ApiError) and error.status == HTTPStatus.UNAUTHORIZED and self._web.token:
@@ -117,7 +117,7 @@ class WebLink:
         self._is_evicted = self._web.is_refused = True
         await asyncio.sleep(LINK_PAUSE.longest_s)
 
-    async def _connection(self) -> None:
+    async def _hold_connection(self) -> None:
         try:
             await self._by_socket()
         except SocketBlocked as error:
@@ -132,7 +132,7 @@ class WebLink:
         if self._brief_sockets >= 2:
             self._brief_sockets = 0
             raise SocketBlocked("it is closed at once")
-        async with self._socket() as socket:
+        async with self._open_socket() as socket:
             started = time.monotonic()
             try:
                 await socket.send(wire.dump_frame(wire.report_frame(self._heartbeat(True))))
@@ -141,14 +141,14 @@ class WebLink:
                     lambda heartbeat: socket.send(wire.dump_frame(wire.report_frame(heartbeat)))
                 ):
                     async for text in socket:
-                        seq = await self._receive(_frame(text))
+                        seq = await self._receive(_read_frame(text))
                         if seq is not None:
                             await socket.send(wire.dump_frame(wire.acknowledge_frame([seq])))
             finally:
                 self._brief_sockets = self._brief_sockets + 1 if time.monotonic() - started < BRIEF_S else 0
 
     @asynccontextmanager
-    async def _socket(self) -> AsyncIterator[ClientConnection]:
+    async def _open_socket(self) -> AsyncIterator[ClientConnection]:
         """Opens a socket.
 
         Raises:
@@ -253,7 +253,7 @@ class WebLink:
             logger.warning("No connection to %s; it is tried again and again: %s", self._web.url, text)
 
 
-def _frame(text: str | bytes) -> dict[str, Any]:
+def _read_frame(text: str | bytes) -> dict[str, Any]:
     try:
         return wire.read(text)
     except wire.BadFrame:

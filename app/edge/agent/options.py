@@ -71,7 +71,7 @@ class AgentOptions:
         return self.address if is_unnamed else self.listen_host
 
 
-def checked_name(text: str) -> str:
+def check_name(text: str) -> str:
     """Returns a valid name of a node.
 
     Raises:

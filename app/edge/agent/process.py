@@ -111,7 +111,7 @@ class WorkerProcess:
         """Send SIGTERM, and after TERM_S SIGKILL, to the whole group. Returns when it has ended."""
         for number, patience_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
             if self.is_running:
-                self._signal(number)
+                self._send_signal(number)
                 await asyncio.wait({self.ended}, timeout=patience_s)
 
     def detach(self) -> None:
@@ -123,7 +123,7 @@ class WorkerProcess:
 
     def _on_end(self) -> None:
         """Kills the rest of its group, before reading the exit code frees the pid."""
-        self._signal(signal.SIGKILL)
+        self._send_signal(signal.SIGKILL)
         self._release()
         self.ended.set_result(self._child.wait() if self._child is not None else None)
 
@@ -131,5 +131,5 @@ class WorkerProcess:
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
 
-    def _signal(self, number: int) -> None:
+    def _send_signal(self, number: int) -> None:
         signal_group(self.pid, number)

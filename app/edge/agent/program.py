@@ -37,7 +37,7 @@ async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver], ca
         CannotStart: The agent cannot start on this machine, or a subclass says why.
     """
     _take_cpus(options.cpus)
-    with _locked(options):
+    with _lock(options):
         store = AgentStore(options.data / "agent.db", options.name)
         if store.was_damaged:  # otherwise they would run beside those that the web orders again
             logger.warning("%d workers of before are ended.", end_orphans((options.data / WORK).resolve()))
@@ -52,7 +52,7 @@ async def run_agent(options: AgentOptions, drivers: Sequence[WorkloadDriver], ca
 
 
 @contextmanager
-def _locked(options: AgentOptions) -> Iterator[None]:
+def _lock(options: AgentOptions) -> Iterator[None]:
     """Locks the data folder: one agent per folder.
 
     Raises:

@@ -40,10 +40,10 @@ class TokenGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        error = self._objection(scope)
-        await (_refusal(error) if error else self.app)(scope, receive, send)
+        error = self._find_objection(scope)
+        await (_make_refusal(error) if error else self.app)(scope, receive, send)
 
-    def _objection(self, scope: Scope) -> ModelmillError | None:
+    def _find_objection(self, scope: Scope) -> ModelmillError | None:
         headers = Headers(scope=scope)
         if any(name in headers for name in OF_BROWSERS):
             return Forbidden("This is not for browsers.")
@@ -126,10 +126,10 @@ def _bind(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _refusal(error: ModelmillError) -> JSONResponse:
+def _make_refusal(error: ModelmillError) -> JSONResponse:
     return JSONResponse({"error": error.to_dict()}, status_code=error.status)
 
 
 async def _on_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ModelmillError)
-    return _refusal(error)
+    return _make_refusal(error)

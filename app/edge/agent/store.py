@@ -136,20 +136,20 @@ class AgentStore:
             if order.operation is Operation.DELETE:
                 return False
         elif order.seq == 0:
-            if _content(current) == _content(order):
+            if _build_content(current) == _build_content(order):
                 return False
         elif order.seq <= current.seq:
             return False
         seq = order.seq or (current.seq if current else 0)
         self._write(lambda: self._put(order, seq), makes_room=order.operation is Operation.DELETE)
-        return current is None or _content(current) != _content(order)
+        return current is None or _build_content(current) != _build_content(order)
 
     def _put(self, order: Order, seq: int) -> None:
         with self._db:
             self._db.execute(
                 "INSERT OR REPLACE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    *_key(order.key),
+                    *_build_key(order.key),
                     seq,
                     order.namespace,
                     order.name,
@@ -160,24 +160,24 @@ class AgentStore:
             )
 
     def order(self, key: WorkKey) -> Order | None:
-        return next(iter(self._orders(f"WHERE {_OF_KEY}", _key(key))), None)
+        return next(iter(self._select_orders(f"WHERE {_OF_KEY}", _build_key(key))), None)
 
     def orders(self) -> list[Order]:
         """Returns all orders by seq, including deletions that are not yet carried out."""
-        return self._orders("ORDER BY seq", ())
+        return self._select_orders("ORDER BY seq", ())
 
     def forget(self, order: Order) -> None:
         """Remove a deleted order and its worker, unless a newer order has arrived."""
         with self._db:
             deleted = self._db.execute(
                 f"DELETE FROM orders WHERE {_OF_KEY} AND seq <= ? AND operation = 'delete'",  # noqa: S608  # the condition is a constant
-                (*_key(order.key), order.seq),
+                (*_build_key(order.key), order.seq),
             )
             if deleted.rowcount:
-                self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _key(order.key))  # noqa: S608  # likewise
+                self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _build_key(order.key))  # noqa: S608  # likewise
         self._reserve.fill()
 
-    def _orders(self, where: str, values: Iterable[Any]) -> list[Order]:
+    def _select_orders(self, where: str, values: Iterable[Any]) -> list[Order]:
         rows = self._db.execute(
             f"SELECT kind, uid, part, seq, namespace, name, operation, generation, content FROM orders {where}",  # noqa: S608  # the callers' are constants
             tuple(values),
@@ -200,7 +200,7 @@ class AgentStore:
     # workers
     def worker(self, key: WorkKey) -> WorkerRecord:
         """Returns what is stored about a worker; an empty record for an unknown one."""
-        row = self._db.execute(f"SELECT kept FROM workers WHERE {_OF_KEY}", _key(key)).fetchone()  # noqa: S608  # see forget
+        row = self._db.execute(f"SELECT kept FROM workers WHERE {_OF_KEY}", _build_key(key)).fetchone()  # noqa: S608  # see forget
         if row is None:
             return WorkerRecord()
         data = json.loads(row[0])
@@ -209,7 +209,7 @@ class AgentStore:
     def save_worker(self, key: WorkKey, worker: WorkerRecord) -> None:
         with self._db:
             self._db.execute(
-                "INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?)", (*_key(key), json.dumps(asdict(worker)))
+                "INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?)", (*_build_key(key), json.dumps(asdict(worker)))
             )
 
     def ports(self) -> set[int]:
@@ -371,9 +371,9 @@ def _move_aside(file: Path) -> None:
     file.replace(file.with_name(file.name + ".damaged"))
 
 
-def _key(key: WorkKey) -> tuple[str, str, str]:
+def _build_key(key: WorkKey) -> tuple[str, str, str]:
     return key.kind, key.uid, key.part
 
 
-def _content(order: Order) -> tuple[Any, ...]:
+def _build_content(order: Order) -> tuple[Any, ...]:
     return order.operation is Operation.DELETE, order.generation, order.namespace, order.name, dict(order.content)

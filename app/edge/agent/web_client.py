@@ -82,9 +82,9 @@ class WebClient:
         headers = {"Authorization": f"Bearer {admin_token}"} if admin_token else {}
         body = {"name": name, "side": side.value, "replace": replace}
         async with self._answer("POST", "/neptune/nodes", headers=headers, json=body) as answer:
-            token = _object(await answer.aread()).get("token")
+            token = _require_object(await answer.aread()).get("token")
         if not isinstance(token, str) or not token:
-            raise self._not_modelmill()
+            raise self._make_unreachable()
         return token
 
     async def check(self) -> None:
@@ -101,7 +101,7 @@ class WebClient:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             if error.code != NO_BLOB:
-                raise self._not_modelmill() from error
+                raise self._make_unreachable() from error
 
     async def report(self, heartbeat: wire.Heartbeat) -> None:
         await self.post(f"{self._link}/report", wire.dump_frame(heartbeat.to_json()).encode(), JSON)
@@ -110,9 +110,9 @@ class WebClient:
         """Returns the frames that this node has not acknowledged; waits up to WAIT_S for some."""
         path = f"{self._link}/messages"
         async with self._answer("GET", path, params={"wait": WAIT_S}, timeout=POLL_TIMEOUT) as answer:
-            messages = _object(await answer.aread()).get("messages")
+            messages = _require_object(await answer.aread()).get("messages")
         if not isinstance(messages, list):
-            raise self._not_modelmill()
+            raise self._make_unreachable()
         return messages
 
     async def acknowledge(self, seqs: Collection[int]) -> None:
@@ -125,17 +125,17 @@ class WebClient:
         Args:
             request: PEM.
         """
-        return await self._text("POST", "certificate", "certificate", json={"request": request})
+        return await self._fetch_text("POST", "certificate", "certificate", json={"request": request})
 
     async def authorities(self) -> str:
         """The authorities that certify nodes, and which certificates they have revoked; PEM."""
-        return await self._text("GET", "authorities", "authorities")
+        return await self._fetch_text("GET", "authorities", "authorities")
 
-    async def _text(self, method: str, path: str, name: str, **arguments: Any) -> str:
+    async def _fetch_text(self, method: str, path: str, name: str, **arguments: Any) -> str:
         async with self._answer(method, f"{self._link}/{path}", **arguments) as answer:
-            text = _object(await answer.aread()).get(name)
+            text = _require_object(await answer.aread()).get(name)
         if not isinstance(text, str):
-            raise self._not_modelmill()
+            raise self._make_unreachable()
         return text
 
     async def post(self, path: str, body: bytes, content_type: str) -> None:
@@ -172,16 +172,16 @@ class WebClient:
         try:
             async with self._http.stream(method, path, **arguments) as answer:
                 if not answer.is_success:
-                    raise self._refusal(answer.status_code, await answer.aread())
+                    raise self._make_refusal(answer.status_code, await answer.aread())
                 yield answer
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unreachable(f"Nothing answers at {self.url}.") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unreachable(f"The connection to {self.url} broke: {error or type(error).__name__}") from error
 
-    def _refusal(self, status: int, body: bytes) -> ApiError | Unreachable:
+    def _make_refusal(self, status: int, body: bytes) -> ApiError | Unreachable:
         """Distinguishes the web's answer from a proxy's own 5xx, or a redirect to its log-in page."""
-        error = _object(body).get("error")
+        error = _require_object(body).get("error")
         if not isinstance(error, dict) and (status < HTTPStatus.BAD_REQUEST or status >= HTTPStatus.BAD_GATEWAY):
             return Unreachable(f"{self.url} answers HTTP {status} now.")
         refusal = errors.ApiError(status, error if isinstance(error, dict) else {})
@@ -189,11 +189,11 @@ class WebClient:
         told.hint = refusal.hint  # the command line's advice on how to sign in is not for nodes
         return told
 
-    def _not_modelmill(self) -> Unreachable:
+    def _make_unreachable(self) -> Unreachable:
         return Unreachable(f"What answers at {self.url} is not Modelmill, or of another version.")
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _require_object(body: bytes) -> dict[str, Any]:
     try:
         return read_object(body)
     except UnreadableJson:

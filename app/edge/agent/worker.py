@@ -97,20 +97,20 @@ class Worker:
                 if self.order.operation is Operation.DELETE:
                     await self._delete()
                     return
-                await self._step(self.order)
+                await self._run_order(self.order)
             except Exception as error:  # a capability's code; the other workers go on
                 logger.exception("Something unforeseen with worker %s of %s", self.status.name, self.order.name)
                 self.status.mark_failed("InternalError", f"{type(error).__name__}: {error}")
                 await self._pause_after_refusal()
 
-    async def _step(self, order: Order) -> None:
+    async def _run_order(self, order: Order) -> None:
         """Run an order until its process ends or the next order arrives."""
         if self.status.process is None and self.status.record.generation != order.generation:
             self.status.update(
                 state=WorkerState.STARTING, reason="", message="", exit_code=None, generation=order.generation
             )
         try:
-            plan = await self._unless_changed(self._plan(order))
+            plan = await self._run_unless_changed(self._plan(order))
             if plan is not None:
                 await self._bring_up(plan)
         except WorkRefused as refused:
@@ -171,7 +171,7 @@ class Worker:
 
     async def _watch(self, plan: WorkerPlan, process: WorkerProcess) -> None:
         """Waits until it ends or another order arrives."""
-        health = asyncio.create_task(self._until_healthy(plan))
+        health = asyncio.create_task(self._await_health(plan))
         changed = asyncio.create_task(self._changed.wait())
         futures: set[asyncio.Future[Any]] = {process.ended, changed}
         try:
@@ -186,7 +186,7 @@ class Worker:
         if plan.program.restarts:
             await self._pause(self._ends.pause_s)
 
-    async def _until_healthy(self, plan: WorkerPlan) -> None:
+    async def _await_health(self, plan: WorkerPlan) -> None:
         if self.status.record.state is WorkerState.RUNNING:
             return
         if plan.program.health_url or plan.program.listens:
@@ -224,7 +224,7 @@ class Worker:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
 
-    async def _unless_changed(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+    async def _run_unless_changed(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Returns the result of the work; None if another order made it pointless."""
         task, changed = asyncio.create_task(work), asyncio.create_task(self._changed.wait())
         try:

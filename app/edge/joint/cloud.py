@@ -60,13 +60,13 @@ class CloudServer:
         self._answered = 0
         self.app = Starlette(
             routes=[
-                Route(f"/{service}", self._health),
+                Route(f"/{service}", self._answer_health),
                 Route(f"/{service}/predict", self._predict, methods=["POST"]),
             ],
             exception_handlers=HANDLERS,
         )
 
-    async def _health(self, _: Request) -> Response:
+    async def _answer_health(self, _: Request) -> Response:
         predictor = self.predictor
         return JSONResponse(
             {
@@ -103,11 +103,11 @@ class CloudServer:
         if meta.get("shape") not in (None, shape):
             raise BadRequest(f"The picture has the shape {shape}, and meta says {str(meta['shape'])[:80]}.")
         prediction = self.predictor.predict(picture)
-        about = {"id": str(meta.get("id", ""))[:128], "server_ms": _ms_since(started), "model": self.model}
+        about = {"id": str(meta.get("id", ""))[:128], "server_ms": _measure_ms_since(started), "model": self.model}
         return {**prediction.to_json(), **about}
 
 
-def _ms_since(started: float) -> float:
+def _measure_ms_since(started: float) -> float:
     return round((time.perf_counter() - started) * 1000, 3)
 
 

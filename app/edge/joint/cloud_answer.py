@@ -33,13 +33,13 @@ def prediction_of(status: int, body: bytes, edge: Prediction | None) -> tuple[Pr
         prediction = Prediction.from_json(answer)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidAnswer(f"the cloud's answer is no prediction ({type(error).__name__}): {_excerpt(body)}") from None
-    problem = _problem(prediction, edge)
+    problem = _find_problem(prediction, edge)
     if problem:
         raise InvalidAnswer(f"the cloud's answer is no prediction: {problem}")
     return prediction, answer.get("model")
 
 
-def _problem(prediction: Prediction, edge: Prediction | None) -> str:
+def _find_problem(prediction: Prediction, edge: Prediction | None) -> str:
     shares = (*prediction.probabilities, *(box.score for box in prediction.boxes))
     if not all(0 <= share <= 1 + 1e-6 for share in shares):
         return "a score lies outside 0..1"

@@ -19,7 +19,7 @@ from app.edge.agent.cameras import SOURCE_NOT_OFFERED, Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.joint.driver_routes import routes
 from app.edge.joint.work import VARIABLE, Work
-from app.inference.sources.allow_list import SourceNotOffered, resolved
+from app.inference.sources.allow_list import SourceNotOffered, resolve_source
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.sources import BROADCAST, NamedSource, read_sources
@@ -80,7 +80,7 @@ class JointDriver:
             agent_url=place.agent_url,
             node=place.node,
             provider=place.provider,
-            sources=self._sources(content),
+            sources=self._read_sources(content),
             media_server=media_server,
             former=place.blobs.get(content.former.sha256) if content.former else None,
             former_twin=place.blobs.get(content.former.twin_sha256) if content.former else None,
@@ -88,7 +88,7 @@ class JointDriver:
             is_encrypted=is_encrypted,
         )
         file = place.folder / "work.json"
-        depends_on = {**_depends_on(content), **({"media_server": media_server} if media_server else {})}
+        depends_on = {**_select_dependencies(content), **({"media_server": media_server} if media_server else {})}
         restarts = worker.parameters.get("restart_policy") != "never"
         if worker.is_builtin:
             work.write(file)
@@ -96,7 +96,7 @@ class JointDriver:
             return ProcessSpec(
                 command,
                 {VARIABLE: str(file)},
-                health_url=_health_url(work),
+                health_url=_build_health_url(work),
                 is_encrypted=is_encrypted,
                 restarts=restarts,
                 depends_on=depends_on,
@@ -112,7 +112,7 @@ class JointDriver:
             depends_on=depends_on,
         )
 
-    def _sources(self, content: OrderContent) -> tuple[NamedSource, ...]:
+    def _read_sources(self, content: OrderContent) -> tuple[NamedSource, ...]:
         """Returns what the bundled worker may open as its streams.
 
         Raises:
@@ -125,14 +125,14 @@ class JointDriver:
             sources = read_sources(text)
         except ValueError as error:
             raise WorkRefused(f"The parameter source is to be {error}.", reason="BadParameters") from None
-        return tuple(NamedSource(one.name, self._resolved(one.source, content)) for one in sources)
+        return tuple(NamedSource(one.name, self._resolve(one.source, content)) for one in sources)
 
-    def _resolved(self, source: str, content: OrderContent) -> str:
+    def _resolve(self, source: str, content: OrderContent) -> str:
         """Returns a source as it is opened. Raises WorkRefused."""
         if source.startswith(VIDEO):
             source = self._source_of_video(source.removeprefix(VIDEO).strip(), content)
         try:
-            return resolved(source, *self._offered(content))
+            return resolve_source(source, *self._list_offered(content))
         except SourceNotOffered as error:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
@@ -149,7 +149,7 @@ class JointDriver:
             )
         return camera.source
 
-    def _offered(self, content: OrderContent) -> tuple[list[str], list[str]]:
+    def _list_offered(self, content: OrderContent) -> tuple[list[str], list[str]]:
         """Returns the sources offered to the user of this service, and those withheld."""
         offered: list[str] = []
         withheld: list[str] = []
@@ -189,7 +189,7 @@ def content_of(order: Order) -> OrderContent:
     return content
 
 
-def _depends_on(content: OrderContent) -> dict[str, Any]:
+def _select_dependencies(content: OrderContent) -> dict[str, Any]:
     """Returns everything but the other worker, since a change of the edge's thresholds must not restart the big model;
     and without the model of a comparison, since its end needs no restart."""
     own = {name: value for name, value in content.resource["spec"].items() if name == f"{content.role}Worker"}
@@ -217,7 +217,7 @@ def script_environment(work: Work) -> dict[str, str]:
     specification, worker = content.specification, content.worker
     address = urlsplit(content.big_model.url) if content.big_model else None
     return {
-        **_parameters(worker.parameters),
+        **_read_parameters(worker.parameters),
         "WORKER_NAME": worker.name,
         "SERVICE_NAME": work.service,
         "NAMESPACE": work.namespace,
@@ -235,7 +235,7 @@ def script_environment(work: Work) -> dict[str, str]:
     }
 
 
-def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+def _read_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
     """Returns the parameters whose names can be variables."""
     return {
         f"{PARAMETER}{key.upper()}": value
@@ -244,7 +244,7 @@ def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _health_url(work: Work) -> str:
+def _build_health_url(work: Work) -> str:
     path = "healthz" if work.content.role is Role.EDGE else work.service
     url = reachable_url(work.host, work.port)
     return f"{url.replace('http:', 'https:', 1) if work.is_encrypted else url}/{path}"
@@ -270,7 +270,7 @@ def script_of(folder: str, boot_file: str, roots: Sequence[Path]) -> Path:
         )
     if "\0" in named:
         raise WorkRefused("The name of a script holds no NUL.", reason=SCRIPT_REFUSED)
-    candidates = [(root, path) for root in roots for path in _candidates(folder, boot_file, root)]
+    candidates = [(root, path) for root in roots for path in _list_candidates(folder, boot_file, root)]
     inside = [path.resolve() for root, path in candidates if path.resolve().is_relative_to(root.resolve())]
     blobs = next((path for path in inside if path.is_file()), None)
     if blobs is not None:
@@ -288,6 +288,6 @@ def script_of(folder: str, boot_file: str, roots: Sequence[Path]) -> Path:
     )
 
 
-def _candidates(folder: str, boot_file: str, root: Path) -> list[Path]:
+def _list_candidates(folder: str, boot_file: str, root: Path) -> list[Path]:
     below = root / folder.lstrip("/") / boot_file
     return [below] if not folder.startswith("/") else [Path(folder) / boot_file, below]

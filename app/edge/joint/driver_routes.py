@@ -23,7 +23,7 @@ from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_form import FormError, JsonForm
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.multipart import parts_in
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.nodes.model import Operation, Order, WorkerReport, WorkKey
 
 MAX_BODY_BYTES = 1 << 20
@@ -88,11 +88,11 @@ class DriverEndpoints:
         path = request.path_params
         if path["operation"] not in {endpoints.value for endpoints in Operation}:
             raise NotFound(f"There is no {path['operation']} here: insert, update and delete.")
-        resource = _object(await whole_body(request, MAX_BODY_BYTES, "A body"))
+        resource = _read_object(await read_whole_body(request, MAX_BODY_BYTES, "A body"))
         metadata = resource.get("metadata")
         _check_agreement(metadata, "name", path["name"])
         _check_agreement(metadata, "namespace", path["namespace"])
-        for order in self._orders(path["namespace"], path["name"], resource, Operation(path["operation"])):
+        for order in self._make_orders(path["namespace"], path["name"], resource, Operation(path["operation"])):
             await self.agent.take(order)
         return JSONResponse(OK)
 
@@ -102,10 +102,10 @@ class DriverEndpoints:
         reports = [one for one in self.agent.reports(PLURAL) if (one.namespace, one.owner_name) == (namespace, name)]
         if not reports:
             raise NotFound(f"This node runs no service {namespace}/{name}.")
-        return JSONResponse({"items": [_worker_json(report) for report in reports]})
+        return JSONResponse({"items": [_describe_worker(report) for report in reports]})
 
     async def info(self, request: Request) -> Response:
-        body = await whole_body(request, MAX_BODY_BYTES, "A body")
+        body = await read_whole_body(request, MAX_BODY_BYTES, "A body")
         try:
             info = WORKER_INFO.read(read_json(body))
         except FormError as error:
@@ -117,7 +117,7 @@ class DriverEndpoints:
             raise BadRequest(f"The body is of the worker {info.name!r}, and the path of {worker!r}.")
         if info.ownerKind.lower() not in OWNER_KINDS:
             raise BadRequest(f"There is no owner of the kind {info.ownerKind!r}.", hint=f"Known is {OWNER_KINDS[0]}.")
-        order = self._owner(worker, namespace=info.namespace, name=info.ownerName, uid=info.uid)
+        order = self._find_owner(worker, namespace=info.namespace, name=info.ownerName, uid=info.uid)
         self.agent.heard(order.key, is_running=info.status == "running", detail=info.detail)
         task_info = info.taskInfo if info.taskInfo is not None else info.ownerInfo
         if task_info is not None:
@@ -126,7 +126,7 @@ class DriverEndpoints:
 
     async def sample(self, request: Request) -> Response:
         """Forwards a hard sample unchanged. The query may name its service: namespace, ownerName, uid."""
-        body = await whole_body(request, MAX_PICTURE_BYTES + MAX_SAMPLE_BYTES + (16 << 10), "A sample")
+        body = await read_whole_body(request, MAX_PICTURE_BYTES + MAX_SAMPLE_BYTES + (16 << 10), "A sample")
         content_type = request.headers.get("content-type", "")
         limits = {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}
         parts = parts_in(content_type, body, limits, hint=HINT)
@@ -138,29 +138,29 @@ class DriverEndpoints:
             Sample.from_json(json_of(parts["sample"], "sample"))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BadRequest(f"The part sample is none: {type(error).__name__}: {error}.") from None
-        order = self._named(request)
+        order = self._find_named(request)
         slot = next(self._numbers) % KEPT_SAMPLES
         self.agent.send(self._path(order, "samples"), body, content_type, replaces=f"sample/{order.key.uid}/{slot}")
         return JSONResponse(OK)
 
     async def rows(self, request: Request) -> Response:
         """Forwards rows of answers unchanged. The query names their service as for a sample."""
-        body = await whole_body(request, MAX_ROWS_BYTES, "Rows")
-        self.agent.send(self._path(self._named(request), "rows"), body, "application/json")
+        body = await read_whole_body(request, MAX_ROWS_BYTES, "Rows")
+        self.agent.send(self._path(self._find_named(request), "rows"), body, "application/json")
         return JSONResponse(OK)
 
     def _path(self, order: Order, what: str) -> str:
         """Returns the path of the web."""
         return f"/neptune/link/{quote(self.agent.node)}/{PLURAL}/{quote(order.key.uid)}/{what}"
 
-    def _named(self, request: Request) -> Order:
+    def _find_named(self, request: Request) -> Order:
         """Returns the order of the worker in the path and the service in the query.
 
         Raises:
             UnknownWorker: There is none.
         """
         query = request.query_params
-        return self._owner(
+        return self._find_owner(
             request.path_params["worker"],
             namespace=query.get("namespace", ""),
             name=query.get("ownerName", ""),
@@ -177,7 +177,7 @@ class DriverEndpoints:
         path = f"/{quote(order.namespace)}/neptune/upstream/{PLURAL}/{quote(order.name)}/status"
         self.agent.send(path, json.dumps(body).encode(), "application/json", replaces=f"status/{order.key.uid}")
 
-    def _owner(self, worker: str, *, namespace: str, name: str, uid: str) -> Order:
+    def _find_owner(self, worker: str, *, namespace: str, name: str, uid: str) -> Order:
         """Returns the order of a worker.
 
         Args:
@@ -198,12 +198,12 @@ class DriverEndpoints:
                 return order
         raise UnknownWorker(f"No service of this node has a worker {worker}.")
 
-    def _orders(self, namespace: str, name: str, resource: dict[str, Any], operation: Operation) -> list[Order]:
+    def _make_orders(self, namespace: str, name: str, resource: dict[str, Any], operation: Operation) -> list[Order]:
         """Returns an order for each worker that runs here. The web's choice of the model and of the cloud's address
         stays."""
         current = {order.key.part: order for order in self.agent.find(PLURAL, namespace, name)}
         if operation is Operation.DELETE:
-            return [_changed(order, operation, order.content) for order in current.values()]
+            return [_change_order(order, operation, order.content) for order in current.values()]
         parts = [role.value for role in Role if _node_of(resource, role) == self.agent.node]
         if not parts:
             raise BadRequest(f"Neither worker of this service is for the node {self.agent.node}.")
@@ -221,10 +221,10 @@ class DriverEndpoints:
             generation=generation if isinstance(generation, int) else 1,
             content={},
         )
-        return [_order(template, part, current.get(part), _trimmed(resource)) for part in parts]
+        return [_order(template, part, current.get(part), _trim(resource)) for part in parts]
 
 
-def _worker_json(report: WorkerReport) -> dict[str, str]:
+def _describe_worker(report: WorkerReport) -> dict[str, str]:
     return {
         "uid": report.key.uid,
         "role": report.key.part,
@@ -240,7 +240,7 @@ def _order(template: Order, part: str, current: Order | None, resource: dict[str
         old = current.content.get("resource") or {}
         metadata = {**(old.get("metadata") or {}), **resource["metadata"]}
         metadata["uid"] = current.key.uid
-        return _changed(
+        return _change_order(
             current, template.operation, {**current.content, "resource": {**resource, "metadata": metadata}}
         )
     key = WorkKey(template.key.kind, template.key.uid, part)
@@ -248,12 +248,12 @@ def _order(template: Order, part: str, current: Order | None, resource: dict[str
     return Order(**{**vars(template), "key": key, "content": content})
 
 
-def _changed(order: Order, operation: Operation, content: Mapping[str, Any]) -> Order:
+def _change_order(order: Order, operation: Operation, content: Mapping[str, Any]) -> Order:
     """Returns a changed order with seq 0, since it is not from the web."""
     return Order(**{**vars(order), "seq": 0, "operation": operation, "content": content, "is_acknowledged": False})
 
 
-def _trimmed(resource: Mapping[str, Any]) -> dict[str, Any]:
+def _trim(resource: Mapping[str, Any]) -> dict[str, Any]:
     """Removes the status and what Kubernetes adds, as in the web's orders."""
     metadata = resource["metadata"]
     trimmed = {name: metadata[name] for name in ("name", "namespace", "uid", "generation") if name in metadata}
@@ -277,7 +277,7 @@ def _check_agreement(metadata: Any, what: str, path: str) -> None:
         raise BadRequest(f"metadata.{what} is {str(value)[:80]!r}, and the path says {path!r}.")
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _read_object(body: bytes) -> dict[str, Any]:
     try:
         endpoints = read_json(body)
     except UnreadableJson:

@@ -39,14 +39,14 @@ class EdgeServer:
         self._under_way = 0
         self.app = Starlette(
             routes=[
-                Route("/healthz", self._health),
-                Route(f"/{service}", self._health),
+                Route("/healthz", self._answer_health),
+                Route(f"/{service}", self._answer_health),
                 Route(f"/{service}/predict", self._predict, methods=["POST"]),
             ],
             exception_handlers=HANDLERS,
         )
 
-    async def _health(self, _: Request) -> Response:
+    async def _answer_health(self, _: Request) -> Response:
         return JSONResponse({"service": self.service, "status": self.joint.status, **self.joint.detail})
 
     async def _predict(self, request: Request) -> Response:
@@ -55,12 +55,12 @@ class EdgeServer:
         self._under_way += 1
         try:
             parts = await small_parts(request, LIMITS, hint=HINT)
-            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._outcome, parts)
+            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._build_outcome, parts)
         finally:
             self._under_way -= 1
         return JSONResponse(outcome.to_json())
 
-    def _outcome(self, parts: dict[str, Part]) -> Outcome:
+    def _build_outcome(self, parts: dict[str, Part]) -> Outcome:
         sample_id = parts["id"].data.decode("utf-8", "replace").strip() if "id" in parts else ""
         if len(sample_id) > MAX_ID or not sample_id.isprintable():
             raise BadRequest(f"An id may have {MAX_ID} printable characters.")

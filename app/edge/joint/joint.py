@@ -87,7 +87,7 @@ class JointInference:
         labels = options.labels or tuple(getattr(predictor, "labels", ()))
         self.samples = SampleQueue(labels)
         self.rows = RowQueue(options.rows, labels)
-        self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_now())
+        self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_format_now())
         self.status = RUNNING
         self.detail: dict[str, Any] = {}
         self.broadcasts: Callable[[], list[dict[str, Any]]] = list
@@ -138,7 +138,7 @@ class JointInference:
             service=work.service,
             folder=work.folder,
             on_final=on_final,
-            comparison=_comparison(work, options),
+            comparison=_make_comparison(work, options),
             link=CloudLink(work.tls, specification.cloud.node) if work.tls else None,
             model=work.content.model.name,
         )
@@ -186,7 +186,7 @@ class JointInference:
         pending = OpenSample(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
         pending.row = self.rows.reserve(crop, source)
         ran_ms = edge_ms if edge is not None else None
-        self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_now())
+        self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_format_now())
         if not verdict.is_hard:
             self._finish(UploadResult(pending), Source.EDGE)
         elif self._uploads is None:
@@ -279,7 +279,7 @@ class JointInference:
             self._comparison.add(picture, prediction, ms)
         return prediction, ms
 
-    def _fallback_prediction(self, pending: OpenSample) -> tuple[Prediction, float]:
+    def _predict_fallback(self, pending: OpenSample) -> tuple[Prediction, float]:
         """Returns the small model's answer for a sample that the cloud left unanswered. A failing model predicts
         nothing."""
         try:
@@ -314,20 +314,20 @@ class JointInference:
             self.note(result.error)
         if not pending.claim():
             return
-        outcome = self._outcome(result, source)
+        outcome = self._read_outcome(result, source)
         if pending.verdict.is_hard:
-            self.counter.count_end(outcome, was_sent=result.was_sent, now=_now())
+            self.counter.count_end(outcome, was_sent=result.was_sent, now=_format_now())
         height, width = pending.picture.shape[:2]
         self.rows.fill(pending.row, outcome, (int(width), int(height)))
         pending.settle(outcome)
         self._notify(pending, outcome)
         if pending.verdict.is_hard:
-            self.samples.add(pending, outcome, at=_now())
+            self.samples.add(pending, outcome, at=_format_now())
 
-    def _outcome(self, result: UploadResult, source: Source) -> Outcome:
+    def _read_outcome(self, result: UploadResult, source: Source) -> Outcome:
         pending, edge, edge_ms = result.pending, result.pending.edge, result.pending.edge_ms
         if edge is None and result.cloud is None:
-            edge, edge_ms = self._fallback_prediction(pending)
+            edge, edge_ms = self._predict_fallback(pending)
         final = result.cloud if result.cloud is not None else edge
         assert final is not None
         return Outcome(
@@ -353,7 +353,7 @@ class JointInference:
             logger.exception("Sample %s is final, and its on_final has failed", pending.id)
 
 
-def _comparison(work: Work, options: EdgeOptions) -> ModelComparison | None:
+def _make_comparison(work: Work, options: EdgeOptions) -> ModelComparison | None:
     """With the former model, where the order names one that can be opened."""
     card = work.content.former
     if card is None or work.former is None:
@@ -368,5 +368,5 @@ def _comparison(work: Work, options: EdgeOptions) -> ModelComparison | None:
     return ModelComparison(former, work.content.model.sha256)
 
 
-def _now() -> str:
+def _format_now() -> str:
     return to_text(clock())

@@ -107,11 +107,11 @@ class StatusReporter:
     def _report(self) -> bool:
         """Report the status, if it has changed or it is time. False: the agent is unreachable."""
         now, report = time.monotonic(), self.status_source()
-        if _without_times(report) == self._last_report and now - self._last_report_at < AT_LEAST_EVERY_S:
+        if _remove_times(report) == self._last_report and now - self._last_report_at < AT_LEAST_EVERY_S:
             return True
         if not self.work.agent_url or not self._post("info", json={**self._owner, **report}):
             return False
-        self._last_report, self._last_report_at = _without_times(report), now
+        self._last_report, self._last_report_at = _remove_times(report), now
         return True
 
     def _send_rows(self) -> None:
@@ -139,7 +139,7 @@ class StatusReporter:
         return self._agent.post(f"/neptune/workers/{self._owner['name']}/{what}", **content)
 
 
-def _without_times(report: Mapping[str, Any]) -> Mapping[str, Any]:
+def _remove_times(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Without what changes all the time."""
     info = report.get("taskInfo") or {}
     return {**report, "taskInfo": {key: value for key, value in info.items() if key not in TIMES}}

@@ -92,7 +92,7 @@ class RowQueue:
     def report(self) -> RowReport | None:
         """What to send next: the same until it was taken; None: nothing."""
         if self._report is None:
-            texts = self._taken()
+            texts = self._take_rows()
             if texts:
                 self._batch += 1
                 head = json.dumps({"run": self._run, "batch": self._batch})[:-1]
@@ -103,7 +103,7 @@ class RowQueue:
         """The report has arrived."""
         self._report = None
 
-    def _taken(self) -> list[str]:
+    def _take_rows(self) -> list[str]:
         texts, characters = list[str](), 0
         with self._lock:
             while self._line and len(texts) < MOST_ROWS and characters < MOST_CHARACTERS:

@@ -37,7 +37,7 @@ class SourceTracker:
         """
         at = to_text(self._clock())
         with self._lock:
-            state = self._entered(name, SourceStatus.RUNNING, at)
+            state = self._enter(name, SourceStatus.RUNNING, at)
             self._states[name] = replace(
                 state,
                 last_frame_at=at,
@@ -70,12 +70,12 @@ class SourceTracker:
 
     def _end(self, name: str, status: SourceStatus, end: StreamEnd) -> None:
         with self._lock:
-            state = self._entered(name, status, to_text(self._clock()))
+            state = self._enter(name, status, to_text(self._clock()))
             self._states[name] = replace(state, message=end.message)
             self._ends[name] = end
             self._conclude()
 
-    def _entered(self, name: str, status: SourceStatus, at: str) -> SourceState:
+    def _enter(self, name: str, status: SourceStatus, at: str) -> SourceState:
         state = self._states[name]
         return state if state.status is status else replace(state, status=status, since=at, message="")
 

@@ -70,7 +70,7 @@ class SourceStream:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                title = self._frames()
+                title = self._read_frames()
             except ModelmillError as error:
                 is_decoder = isinstance(error, DecoderMissing)
                 self._fail(
@@ -86,7 +86,7 @@ class SourceStream:
                 return
             self._stopping.wait(PAUSE_S)
 
-    def _frames(self) -> str:
+    def _read_frames(self) -> str:
         """Returns the name of the source at its end."""
         options = self.joint.options
         source = open_source(self.source.source, fps=options.fps, loop=options.loop)

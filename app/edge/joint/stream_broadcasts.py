@@ -50,8 +50,8 @@ class StreamBroadcasts:
         if broadcast is None:
             return
         for name in (source.name for source in joint.options.sources):
-            settings = _below(broadcast, node, name)
-            self._broadcasters[name] = Broadcaster(settings, server, "", self._drawn, logger.warning, owner="service")
+            settings = _append_path(broadcast, node, name)
+            self._broadcasters[name] = Broadcaster(settings, server, "", self._draw, logger.warning, owner="service")
         joint.broadcasts = self.states
 
     def start(self) -> None:
@@ -77,10 +77,10 @@ class StreamBroadcasts:
         for broadcaster in self._broadcasters.values():
             broadcaster.close()
 
-    def _drawn(self, scene: SampleScene) -> Picture:
+    def _draw(self, scene: SampleScene) -> Picture:
         return scene.drawn(self._labels)
 
 
-def _below(broadcast: Broadcast, *names: str) -> Broadcast:
+def _append_path(broadcast: Broadcast, *names: str) -> Broadcast:
     """Returns the broadcast under a path that ends with these names; empty ones do not count."""
     return replace(broadcast, path="/".join(filter(None, (broadcast.path, *names))))

@@ -70,14 +70,14 @@ class TallyCounter:
 
     def snapshot(self, *, breaker: Breaker, last_error: str, at: float) -> Tally:
         with self._lock:
-            edge, cloud = _percentiles(self._edge_ms), _percentiles(self._cloud_ms)
+            edge, cloud = _compute_percentiles(self._edge_ms), _compute_percentiles(self._cloud_ms)
             return replace(
-                self._tally(),
+                self._build_tally(),
                 edge_ms_p50=edge[0],
                 edge_ms_p95=edge[1],
                 cloud_ms_p50=cloud[0],
                 cloud_ms_p95=cloud[1],
-                fps=_rate(self._at, at),
+                fps=_measure_rate(self._at, at),
                 breaker=breaker,
                 last_error=last_error,
             )
@@ -85,7 +85,7 @@ class TallyCounter:
     def save(self) -> None:
         """Write the file, if the tally has changed. A failure is logged."""
         with self._lock:
-            tally = self._tally()
+            tally = self._build_tally()
         if self.path is None or tally == self._saved:
             return
         saved = {name: getattr(tally, name) for name in (*COUNTED, "start_time", "update_time")}
@@ -101,7 +101,7 @@ class TallyCounter:
         for name, count in more.items():
             self._counts[name] += count
 
-    def _tally(self) -> Tally:
+    def _build_tally(self) -> Tally:
         counts: dict[str, Any] = self._counts
         return Tally(**counts, start_time=self._start_time, update_time=self._update_time)
 
@@ -121,14 +121,14 @@ def _read(path: Path) -> Tally | None:
         return None
 
 
-def _percentiles(values: Sequence[float]) -> tuple[float | None, float | None]:
+def _compute_percentiles(values: Sequence[float]) -> tuple[float | None, float | None]:
     if not values:
         return None, None
     p50, p95 = np.percentile(np.fromiter(values, dtype=np.float64), (50, 95))
     return round(float(p50), 3), round(float(p95), 3)
 
 
-def _rate(at: Sequence[float], now: float) -> float | None:
+def _measure_rate(at: Sequence[float], now: float) -> float | None:
     """Samples per second over the last FPS_OVER_S; None when there were fewer than two."""
     recent = [moment for moment in at if now - moment <= FPS_OVER_S]
     if len(recent) < 2 or recent[-1] <= recent[0]:

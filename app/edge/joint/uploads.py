@@ -191,11 +191,11 @@ class Uploads:
             async with asyncio.timeout(remaining_s):
                 cloud, model = await self._answer(client, pending)
         except TimeoutError:
-            return self._failed(pending, f"the cloud did not answer within {self.options.deadline_s:g} s")
+            return self._make_failed(pending, f"the cloud did not answer within {self.options.deadline_s:g} s")
         except httpx.HTTPError as error:
-            return self._failed(pending, f"the cloud cannot be reached: {error or type(error).__name__}")
+            return self._make_failed(pending, f"the cloud cannot be reached: {error or type(error).__name__}")
         except InvalidAnswer as error:
-            return self._failed(pending, str(error))
+            return self._make_failed(pending, str(error))
         except OverBudget as error:
             return UploadResult(pending, error=str(error), is_over_budget=True)
         with self._lock:
@@ -227,7 +227,7 @@ class Uploads:
             await response.aclose()
         return prediction_of(response.status_code, bytes(body), pending.edge)
 
-    def _failed(self, pending: OpenSample, error: str) -> UploadResult:
+    def _make_failed(self, pending: OpenSample, error: str) -> UploadResult:
         with self._lock:
             self._breaker.failed(time.monotonic())
             self._room.notify_all()

@@ -12,7 +12,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from app.edge.media.paced_thread import PacedThread, S
-from app.edge.media.picture_sizes import even_size, resized, size_of
+from app.edge.media.picture_sizes import even_size, resize_picture, size_of
 from app.edge.media.rtsp_push import PushFailed, RtspPush
 from app.inference.broadcast import Broadcast, BroadcastState
 from app.inference.prediction import Picture
@@ -113,7 +113,7 @@ class Broadcaster(PacedThread[S]):
         push, is_new = self._push, self._push is None
         if push is None:
             push = self._push = RtspPush(self._url, even_size(size_of(picture), self._width))
-        spent_s = push.send(resized(picture, push.size), at_s)
+        spent_s = push.send(resize_picture(picture, push.size), at_s)
         self._frames += 1
         self._connections += is_new
         self._pause_s = 0.0

@@ -23,7 +23,7 @@ def even_size(source: Size, most_width: int) -> Size:
     return width, height
 
 
-def resized(picture: Picture, size: Size) -> Picture:
+def resize_picture(picture: Picture, size: Size) -> Picture:
     if size_of(picture) == size:
         return picture
     return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0))

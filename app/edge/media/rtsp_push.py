@@ -94,7 +94,7 @@ def main(end: socket.socket) -> None:
         while True:
             header, (pixels,) = receive(end)
             try:
-                writer = writer or _writer(header)
+                writer = writer or _open_writer(header)
                 writer.add(np.frombuffer(pixels, np.uint8).reshape(*reversed(header["size"]), 3), header["at_s"])
             except Exception as error:  # noqa: BLE001  # those of PyAV have no class in common; their text has the URL
                 send(end, {"error": (getattr(error, "strerror", None) or type(error).__name__)[:200]})
@@ -105,7 +105,7 @@ def main(end: socket.socket) -> None:
             writer.finish()
 
 
-def _writer(header: dict[str, Any]) -> VideoWriter:
+def _open_writer(header: dict[str, Any]) -> VideoWriter:
     import av
 
     format = available_format()

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from app.edge.agent.driver import Agent
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadRequest, ModelmillError, NotFound, Unavailable
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.nodes import wire
 from app.nodes.model import Order
 from app.video.errors import NoPicture, VideoJobNotFound, as_refusal
@@ -78,7 +78,7 @@ def of_jobs(agent: Agent, runner: FindRunner) -> list[BaseRoute]:
 def of_services(agent: Agent) -> list[BaseRoute]:
     async def info(request: Request) -> Response:
         """The host of the stages says how it is."""
-        detail = wire.read(await whole_body(request, MAX_DETAIL_BYTES, "A detail")).get("detail")
+        detail = wire.read(await read_whole_body(request, MAX_DETAIL_BYTES, "A detail")).get("detail")
         if not isinstance(detail, dict):
             raise BadRequest("detail is to be an object.")
         order = agent.owner_of(SERVICES, services_name(agent.node))
@@ -110,7 +110,7 @@ class JobEndpoints:
         """Of pictures that the web has not got yet only the newest counts."""
         uid = str(request.path_params["uid"])
         self._order(uid)
-        picture = await whole_body(request, MAX_PICTURE_BYTES, "A picture")
+        picture = await read_whole_body(request, MAX_PICTURE_BYTES, "A picture")
         if not picture.startswith(JPEG_BEGINS):
             raise BadRequest("The body is to be a JPEG.")
         self.agent.send(f"/node/video/{quote(uid)}/picture", picture, "image/jpeg", replaces=f"picture:{uid}")
@@ -119,7 +119,7 @@ class JobEndpoints:
     async def passed_on(self, request: Request) -> Response:
         """A job, or a plan by hand. The web decides, which alone gives out numbers of jobs and plans; so it is asked at
         once, in the name of who asks here."""
-        body = await whole_body(request, MAX_JSON_BYTES, "A body")
+        body = await read_whole_body(request, MAX_JSON_BYTES, "A body")
         wire.read(body)
         authorization = request.headers.get("authorization", "")
         try:
@@ -148,7 +148,7 @@ class JobEndpoints:
             await client.aclose()
             raise
         return StreamingResponse(
-            _parts(client, answer),
+            _stream_parts(client, answer),
             answer.status_code,
             media_type=answer.headers.get("content-type"),
             headers={"Cache-Control": "no-store"},
@@ -156,7 +156,7 @@ class JobEndpoints:
 
     async def _of_job(self, request: Request) -> tuple[bytes, str]:
         """A JSON object of a job that this node runs, and the job's uid."""
-        body = await whole_body(request, MAX_JSON_BYTES, "A body")
+        body = await read_whole_body(request, MAX_JSON_BYTES, "A body")
         uid = wire.read(body).get("job_uid")
         if not isinstance(uid, str):
             raise BadRequest("job_uid is to be a text.")
@@ -171,7 +171,7 @@ class JobEndpoints:
         return order
 
 
-async def _parts(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncIterator[bytes]:
+async def _stream_parts(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncIterator[bytes]:
     try:
         async for chunk in answer.aiter_raw():
             yield chunk

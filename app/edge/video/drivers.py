@@ -18,7 +18,7 @@ from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefu
 from app.edge.video import driver_routes
 from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
 from app.inference.sources.allow_list import SourceNotOffered
-from app.inference.sources.factory import is_stream, is_there, shown
+from app.inference.sources.factory import hide_credentials, is_stream, is_there
 from app.inference.sources.facts import SourceFacts, facts_of
 from app.inference.sources.hardware_decoder import hardware_decoder
 from app.kit.errors import BadInput, ModelmillError
@@ -61,17 +61,17 @@ class JobDriver:
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
         """Of its runner, after `_prepare`. Raises WorkRefused."""
         content = _read(JobContent.from_json, order)
-        source = self._source(content.video_id)
+        source = self._resolve_source(content.video_id)
         self._prepare(content, source, place)
         here = {"source": source, "agent_url": place.agent_url, "media_server": self._media_server}
         return ProcessSpec(
             [sys.executable, "-m", RUNNER],
             {VARIABLE: str(place.folder / WORK)},
             health_url=f"{reachable_url(place.host, place.port)}/healthz",
-            depends_on={**here, **_without(order.content, OF_JOBS_CHANGING)},
+            depends_on={**here, **_remove(order.content, OF_JOBS_CHANGING)},
         )
 
-    def _source(self, video_id: str) -> str:
+    def _resolve_source(self, video_id: str) -> str:
         """What the runner may open. Raises WorkRefused."""
         cameras = self.cameras.by_id()
         if video_id not in cameras:
@@ -99,7 +99,7 @@ class JobDriver:
             folder=place.folder,
             agent_url=place.agent_url,
             node=place.node,
-            tls=_files(place),
+            tls=_list_files(place),
             media_server=self._media_server,
         )
         work.write(place.folder / WORK)
@@ -142,7 +142,7 @@ class StageHostDriver:
             {VARIABLE: str(place.folder / WORK)},
             health_url=f"{url.replace('http:', 'https:', 1) if place.tls.is_serving else url}/healthz",
             is_encrypted=place.tls.is_serving,
-            depends_on={"agent_url": place.agent_url, **_without(order.content, OF_SERVICES_CHANGING)},
+            depends_on={"agent_url": place.agent_url, **_remove(order.content, OF_SERVICES_CHANGING)},
         )
 
     def _prepare(self, content: ServicesContent, place: Allocation) -> None:
@@ -156,7 +156,7 @@ class StageHostDriver:
             folder=place.folder,
             agent_url=place.agent_url,
             node=place.node,
-            tls=_files(place),
+            tls=_list_files(place),
             is_encrypted=place.tls.is_serving,
             provider=place.provider,
         )
@@ -179,7 +179,7 @@ def _may_be_called(host: StageHost, place: Allocation) -> bool:
     return True
 
 
-def _files(place: Allocation) -> tuple[str, ...]:
+def _list_files(place: Allocation) -> tuple[str, ...]:
     credentials = place.tls.credentials
     return tuple(credentials.to_json()) if credentials else ()
 
@@ -192,7 +192,7 @@ def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content
         raise WorkRefused(f"The order cannot be read: {type(error).__name__}: {error}.", reason="BadOrder") from None
 
 
-def _without(content: Mapping[str, Any], changing: tuple[str, ...]) -> dict[str, Any]:
+def _remove(content: Mapping[str, Any], changing: tuple[str, ...]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name not in changing}
 
 
@@ -221,18 +221,18 @@ class Videos:
         cameras = self.cameras.by_id()
         present = {camera.source for camera in cameras.values()}
         self._known = {source: known for source, known in self._known.items() if source in present}
-        return {camera_id: self._told(camera) for camera_id, camera in cameras.items()}
+        return {camera_id: self._describe_camera(camera) for camera_id, camera in cameras.items()}
 
-    def _told(self, camera: Camera) -> dict[str, str]:
-        name = shown(camera.source) if is_stream(camera.source) else Path(camera.source).name
-        facts = self._facts(camera, name)
+    def _describe_camera(self, camera: Camera) -> dict[str, str]:
+        name = hide_credentials(camera.source) if is_stream(camera.source) else Path(camera.source).name
+        facts = self._find_facts(camera, name)
         size = f"{facts.width}x{facts.height}" if facts.width else ""
         fps = f"{facts.fps:.5g}" if facts.fps else ""
         live = "yes" if facts.is_live else ""
         told = {"type": camera.type, "name": name, "size": size, "fps": fps, "live": live, "problem": facts.problem}
         return {key: value for key, value in told.items() if value or key in ("type", "name")}
 
-    def _facts(self, camera: Camera, name: str) -> SourceFacts:
+    def _find_facts(self, camera: Camera, name: str) -> SourceFacts:
         try:
             source = self.cameras.source_of(camera)
         except SourceNotOffered as error:

@@ -63,7 +63,7 @@ class RunnerWork:
         """
         with _work_document(path, "runner") as data:
             content = JobContent.from_json(data["content"])
-            surroundings, tls = _surroundings(data), tuple(data["tls"])
+            surroundings, tls = _read_surroundings(data), tuple(data["tls"])
             return RunnerWork(content, str(data["source"]), *surroundings, tls=tls, media_server=data["media_server"])
 
 
@@ -108,7 +108,7 @@ class ServicesWork:
             return ServicesWork(
                 content,
                 blobs,
-                *_surroundings(data),
+                *_read_surroundings(data),
                 tls=tls,
                 is_encrypted=is_encrypted,
                 provider=str(data["provider"]),
@@ -128,7 +128,7 @@ def _work_document(path: Path, reader: str) -> Iterator[Any]:
         raise NoWork(f"{path} does not say what this {reader} is to do: {error}.") from None
 
 
-def _surroundings(data: Any) -> tuple[str, int, Path, str, str]:
+def _read_surroundings(data: Any) -> tuple[str, int, Path, str, str]:
     """Returns host, port, folder, agent_url and node."""
     return str(data["host"]), int(data["port"]), Path(data["folder"]), str(data["agent_url"]), str(data["node"])
 
@@ -154,11 +154,11 @@ class WatchedWork(Generic[Work]):
             unread: logged if the file cannot be read.
         """
         self._path, self._read, self._unread = path, read, unread
-        self._mark = self._current() if is_read else None
+        self._mark = self._find_current() if is_read else None
 
     def changed(self) -> Work | None:
         """Returns the instructions if they were written since the last call. A file that cannot be read is ignored."""
-        mark = self._current()
+        mark = self._find_current()
         if mark is None or mark == self._mark:
             return None
         self._mark = mark
@@ -168,7 +168,7 @@ class WatchedWork(Generic[Work]):
             logger.warning("%s: %s", self._unread, error.message)
             return None
 
-    def _current(self) -> tuple[int, int, int] | None:
+    def _find_current(self) -> tuple[int, int, int] | None:
         try:
             stat = self._path.stat()
         except OSError:

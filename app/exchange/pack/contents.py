@@ -45,21 +45,21 @@ def build(request: PackRequest, progress: Any) -> dict[str, Any]:
         {"tests": […], "decoder": {…}}, as in pack.json.
     """
     folder, options = Path(request["folder"]), Options.model_validate(request["options"])
-    specs, model, share = _opened(request, is_host=options.toolchain.value == "host")
+    specs, model, share = _open(request, is_host=options.toolchain.value == "host")
     unpack(request)
-    prepared = _preprocessing(folder, specs, options)
-    tests, limits = [], _Limits(_level(options, specs[0].dtype), share)
-    for number, (arrays, picture) in enumerate(_samples(Path(request["unpack_to"]), specs, options, prepared)):
+    prepared = _write_preprocessing(folder, specs, options)
+    tests, limits = [], _Limits(_get_level(options, specs[0].dtype), share)
+    for number, (arrays, picture) in enumerate(_iterate_samples(Path(request["unpack_to"]), specs, options, prepared)):
         tests.append(_test(folder, number, arrays, picture, model(arrays), limits))
         progress(number / TESTS, "testing")
     for name in NEEDED:
         shutil.copyfile(Path(files.__file__).with_name(name), folder / name)
-    (folder / "npu_layout.py").write_text(_alone(Path(npu_layout.__file__).read_text("utf-8")), "utf-8")
+    (folder / "npu_layout.py").write_text(_strip_import(Path(npu_layout.__file__).read_text("utf-8")), "utf-8")
     outputs = np.load(folder / tests[0]["folder"] / "expected.npz") if tests else {}
-    return {"tests": tests, "decoder": _decoder(folder, specs, {name: outputs[name] for name in outputs})}
+    return {"tests": tests, "decoder": _describe_decoder(folder, specs, {name: outputs[name] for name in outputs})}
 
 
-def _opened(request: PackRequest, *, is_host: bool) -> tuple[list[Any], RunModel, float]:
+def _open(request: PackRequest, *, is_host: bool) -> tuple[list[Any], RunModel, float]:
     """Opens the model.
 
     Returns:
@@ -81,11 +81,11 @@ class _Spec:
         self.name, self.shape, self.dtype = name, tuple(shape), dtype
 
 
-def _preprocessing(folder: Path, specs: list[InputSpec], options: Options) -> Preprocessor | None:
+def _write_preprocessing(folder: Path, specs: list[InputSpec], options: Options) -> Preprocessor | None:
     """Writes the preprocessing as data and as a C header; returns None for a model that takes no pictures."""
-    if len(specs) != 1 or axis_order(_sides(specs[0].shape)) is None:
+    if len(specs) != 1 or axis_order(_get_sides(specs[0].shape)) is None:
         return None
-    layout = input_layout(_sides(specs[0].shape), (0, 0))
+    layout = input_layout(_get_sides(specs[0].shape), (0, 0))
     preparer = Preprocessor(layout, specs[0].dtype, options.preprocess)
     chosen = options.preprocess
     color = chosen.color if chosen.color != "auto" else ("GRAY" if layout.channels == 1 else "RGB")
@@ -108,11 +108,11 @@ def _preprocessing(folder: Path, specs: list[InputSpec], options: Options) -> Pr
     return preparer
 
 
-def _sides(shape: tuple[Any, ...]) -> tuple[int | None, ...]:
+def _get_sides(shape: tuple[Any, ...]) -> tuple[int | None, ...]:
     return tuple(side if isinstance(side, int) and side > 0 else None for side in shape)
 
 
-def _samples(folder: Path, specs: list[InputSpec], options: Options, preparer: Preprocessor | None) -> Any:
+def _iterate_samples(folder: Path, specs: list[InputSpec], options: Options, preparer: Preprocessor | None) -> Any:
     """Yields (inputs by name, the picture or None), at most TESTS."""
     pictures = [path for path in sorted(folder.rglob("*")) if KINDS.get(path.suffix.lower()) == "image"]
     count = 0
@@ -145,7 +145,7 @@ class _Limits:
     """As a share of an output's largest value."""
 
 
-def _level(options: Options, dtype: str) -> float:
+def _get_level(options: Options, dtype: str) -> float:
     """Returns the value of one level of 255: versions of Pillow filter rows or columns first, and may differ by one
     level."""
     level = abs(options.preprocess.scale) / min(options.preprocess.std)
@@ -177,11 +177,11 @@ def _test(
     }
 
 
-def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array]) -> dict[str, Any]:
+def _describe_decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array]) -> dict[str, Any]:
     """Describes how the outputs are read, as far as their shapes show it."""
     ports = [OutputSpec(name, values.shape, values) for name, values in outputs.items()]
     try:
-        layout = input_layout(_sides(specs[0].shape), (0, 0))
+        layout = input_layout(_get_sides(specs[0].shape), (0, 0))
         family = family_of(Decoder.AUTO, ports, layout.size)
     except (ModelUnusable, IndexError):
         return {"family": "", "labels": 0}
@@ -190,7 +190,7 @@ def _decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array])
     return {"family": family.name.value, "labels": len(labels)}
 
 
-def _alone(source: str) -> str:
+def _strip_import(source: str) -> str:
     """Returns a module without the one import that devices do not have."""
     error = (
         "class ModelUnusable(Exception):\n"

@@ -79,12 +79,12 @@ class Packs:
         with self._conversion.uploads.intake.folder("pack-") as folder:
             contents = folder / "pack"
             contents.mkdir()
-            manifest = {**self._manifest(record, url), **self._contents(record, folder, contents)}
+            manifest = {**self._manifest(record, url), **self._make_contents(record, folder, contents)}
             (contents / "pack.json").write_text(json.dumps(manifest, indent=2), "utf-8")
             how = "onnxruntime and NumPy are needed" if _is_host(record) else "the vendor's kp and NumPy are needed"
             readme = README.format(name=record.name or record.job_id, job_id=record.job_id, how=how)
             (contents / "README.txt").write_text(readme, "utf-8")
-            yield _zipped(contents, folder / "pack.zip")
+            yield _zip(contents, folder / "pack.zip")
 
     def kept(self, user: str, job_id: str, *, url: str) -> Path:
         """Creates the pack as a file, which the caller has to delete with its folder."""
@@ -106,9 +106,9 @@ class Packs:
         expires, _, signature = token.partition(".")
         verify(self._secret, METHOD, job_id, expires, signature, time.time())
         with self._redis.pipeline(transaction=True) as pipe:
-            pipe.lpush(_key(job_id), json.dumps(asdict(result)))
-            pipe.ltrim(_key(job_id), 0, KEPT - 1)
-            pipe.expire(_key(job_id), self._settings.record_ttl_s)
+            pipe.lpush(_build_key(job_id), json.dumps(asdict(result)))
+            pipe.ltrim(_build_key(job_id), 0, KEPT - 1)
+            pipe.expire(_build_key(job_id), self._settings.record_ttl_s)
             pipe.execute()
 
     def results(self, user: str, job_id: str) -> list[DeviceResult]:
@@ -118,10 +118,10 @@ class Packs:
             JobNotFound: The user has no such job.
         """
         self._conversion.jobs.known(job_id, user)
-        texts: Any = self._redis.lrange(_key(job_id), 0, -1)
+        texts: Any = self._redis.lrange(_build_key(job_id), 0, -1)
         return [DeviceResult(**json.loads(text)) for text in texts]
 
-    def _contents(self, record: JobRecord, folder: Path, contents: Path) -> dict[str, Any]:
+    def _make_contents(self, record: JobRecord, folder: Path, contents: Path) -> dict[str, Any]:
         """Creates everything else in the sandbox, and returns its entries of the manifest."""
         get = self._conversion.jobs.objects.get_file
         get(record.artifacts["out.nef"].key, contents / "out.nef")
@@ -166,7 +166,7 @@ def _is_host(record: JobRecord) -> bool:
     return record.options.toolchain.value == "host"
 
 
-def _zipped(contents: Path, target: Path) -> Path:
+def _zip(contents: Path, target: Path) -> Path:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(contents.rglob("*")):
             if path.is_file():
@@ -174,5 +174,5 @@ def _zipped(contents: Path, target: Path) -> Path:
     return target
 
 
-def _key(job_id: str) -> str:
+def _build_key(job_id: str) -> str:
     return f"device_results:{job_id}"

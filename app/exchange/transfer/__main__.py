@@ -22,20 +22,20 @@ def main() -> int:
     return 0
 
 
-def _access(request: dict[str, Any]) -> Access:
+def _read_access(request: dict[str, Any]) -> Access:
     given: dict[str, Any] = request["access"]
     lists: dict[str, Any] = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     return Access(**given | lists)
 
 
 def _fetch(request: dict[str, Any]) -> dict[str, Any]:
-    source, folder, access = read_source(request["place"]), Path(request["folder"]), _access(request)
+    source, folder, access = read_source(request["place"]), Path(request["folder"]), _read_access(request)
     progress = Progress(request["max_bytes"])
-    fetched = _fetched(source.kind)(source, folder, access, progress)
+    fetched = _fetch_kind(source.kind)(source, folder, access, progress)
     return {"model": str(fetched.model), "beside": {name: str(path) for name, path in fetched.beside.items()}}
 
 
-def _fetched(kind: Kind) -> Any:
+def _fetch_kind(kind: Kind) -> Any:
     from app.exchange.transfer import buckets, hub, mlflow_server, urls
 
     modules = {Kind.URL: urls, Kind.S3: buckets, Kind.HUB: hub, Kind.RUN: mlflow_server, Kind.REGISTERED: mlflow_server}
@@ -45,7 +45,7 @@ def _fetched(kind: Kind) -> Any:
 def _push(request: dict[str, Any]) -> dict[str, Any]:
     from app.exchange.transfer import hub, mlflow_server
 
-    target, access, facts = read_target(request["place"]), _access(request), request["facts"]
+    target, access, facts = read_target(request["place"]), _read_access(request), request["facts"]
     files = {name: Path(path) for name, path in request["files"].items()}
     if target.kind is Kind.HUB:
         return {"url": hub.push(target, files, facts, access)}

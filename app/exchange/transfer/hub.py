@@ -43,11 +43,11 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
             f"This installation does not fetch models from the repository {repo}.",
             hint="The operator can allow repositories with MODELMILL_SOURCE_HF_REPOSITORIES.",
         )
-    api, errors = _api(access)
+    api, errors = _open_api(access)
     try:
         info = api.model_info(repo, revision=revision, files_metadata=True)
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-        chosen = _chosen(source, sizes)
+        chosen = _choose_file(source, sizes)
         beside = [name for name in sizes if name != chosen and name.startswith(chosen) and not name.endswith(ENDINGS)]
         progress.expect(sizes[chosen] + sum(sizes[name] for name in beside))
         paths = {}
@@ -56,7 +56,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
             progress.add(Path(path).stat().st_size)
             paths[name] = Path(path)
     except errors as error:
-        raise TransferFailed(f"{source.text} could not be fetched: {_sentence(error, access)}") from error
+        raise TransferFailed(f"{source.text} could not be fetched: {_describe_error(error, access)}") from error
     return Fetched(paths.pop(chosen), {name.rpartition("/")[2]: path for name, path in paths.items()})
 
 
@@ -76,7 +76,7 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
     """
     from huggingface_hub import CommitOperationAdd
 
-    api, errors = _api(access)
+    api, errors = _open_api(access)
     card = model_card(facts).encode()
     operations = [
         CommitOperationAdd("README.md", card),
@@ -88,11 +88,11 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
             target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
         )
     except errors as error:
-        raise TransferFailed(f"{target.text} did not accept the results: {_sentence(error, access)}") from error
+        raise TransferFailed(f"{target.text} did not accept the results: {_describe_error(error, access)}") from error
     return f"{access.hub_endpoint.rstrip('/')}/{target.name}"
 
 
-def _api(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
+def _open_api(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
     try:
         import httpx2  # the client that huggingface_hub sends its requests with
         from huggingface_hub import HfApi
@@ -104,27 +104,27 @@ def _api(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
     return HfApi(endpoint=access.hub_endpoint, token=access.hub_token or False), errors
 
 
-def _chosen(source: Source, sizes: Mapping[str, int]) -> str:
+def _choose_file(source: Source, sizes: Mapping[str, int]) -> str:
     models = sorted(name for name in sizes if name.endswith(ENDINGS))
     named = source.parts.get("file")
     if named:
         if named not in sizes:
-            raise BadSource(f"{source.parts['repo']} has no file {named}.", hint=_those(models))
+            raise BadSource(f"{source.parts['repo']} has no file {named}.", hint=_join_names(models))
         return named
     if len(models) == 1:
         return models[0]
     which = "no model" if not models else f"{len(models)} models"
-    raise BadSource(f"{source.parts['repo']} has {which} that could be converted.", hint=_those(models))
+    raise BadSource(f"{source.parts['repo']} has {which} that could be converted.", hint=_join_names(models))
 
 
-def _those(models: list[str]) -> str:
+def _join_names(models: list[str]) -> str:
     if not models:
         return f"Its models would end in {', '.join(ENDINGS)}."
     more = f" and {len(models) - NAMED_AT_MOST} more" if len(models) > NAMED_AT_MOST else ""
     return f"Name one with a colon: {', '.join(f':{name}' for name in models[:NAMED_AT_MOST])}{more}."
 
 
-def _sentence(error: Exception, access: Access) -> str:
+def _describe_error(error: Exception, access: Access) -> str:
     """Returns the first line of an error, or the server's own words if there are any."""
     from httpx2 import TransportError
 

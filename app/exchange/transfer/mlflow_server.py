@@ -35,22 +35,22 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
         TransferFailed: The server refuses, or does not answer.
         ExtraMissing: mlflow is not installed.
     """
-    mlflow, errors = _client(access)
-    uri = _uri(source)
+    mlflow, errors = _open_client(access)
+    uri = _build_uri(source)
     try:
-        files = {file.path: file.file_size or 0 for file in _files(mlflow, uri, access.mlflow_uri)}
+        files = {file.path: file.file_size or 0 for file in _iterate_files(mlflow, uri, access.mlflow_uri)}
         progress.expect(sum(files.values()))
         where = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder), tracking_uri=access.mlflow_uri)
     except errors as error:
-        raise TransferFailed(f"{source.text} could not be fetched: {_sentence(error)}") from error
-    paths = [path for path in _below(Path(where)) if path.suffix in ENDINGS]
+        raise TransferFailed(f"{source.text} could not be fetched: {_describe_error(error)}") from error
+    paths = [path for path in _list_below(Path(where)) if path.suffix in ENDINGS]
     if len(paths) != 1:
         raise BadSource(
             f"{source.text} has {len(paths) or 'no'} models that could be converted.",
             hint=f"Name the path of one that ends in {', '.join(ENDINGS)}.",
         )
     (model,) = paths
-    progress.add(sum(path.stat().st_size for path in _below(Path(where))))
+    progress.add(sum(path.stat().st_size for path in _list_below(Path(where))))
     beside = {path.name: path for path in model.parent.iterdir() if path != model and path.name.startswith(model.name)}
     return Fetched(model, beside)
 
@@ -73,16 +73,16 @@ def push(
         TransferFailed: The server refuses, or does not answer.
         ExtraMissing: mlflow is not installed.
     """
-    mlflow, errors = _client(access)
+    mlflow, errors = _open_client(access)
     client = mlflow.MlflowClient(tracking_uri=access.mlflow_uri)
     try:
         known = client.get_experiment_by_name(target.name)
         experiment = known.experiment_id if known else client.create_experiment(target.name)
-        run = client.create_run(experiment, run_name=facts["name"] or facts["job_id"], tags=_tags(facts)).info
+        run = client.create_run(experiment, run_name=facts["name"] or facts["job_id"], tags=_build_tags(facts)).info
         for name, value in facts["metrics"].items():
             if isinstance(value, int | float):
                 client.log_metric(run.run_id, name, float(value))
-        for name, value in _parameters(facts).items():
+        for name, value in _build_parameters(facts).items():
             client.log_param(run.run_id, name, str(value)[:500])
         for path in files.values():
             client.log_artifact(run.run_id, str(path), FOLDER)
@@ -91,21 +91,21 @@ def push(
             _register(client, registered_model, run, facts)
         client.set_terminated(run.run_id)
     except errors as error:
-        raise TransferFailed(f"{target.text} did not accept the results: {_sentence(error)}") from error
+        raise TransferFailed(f"{target.text} did not accept the results: {_describe_error(error)}") from error
     return f"{access.mlflow_uri.rstrip('/')}/#/experiments/{experiment}/runs/{run.run_id}"
 
 
 def _register(client: Any, name: str, run: Any, facts: Mapping[str, Any]) -> None:
     if not client.search_registered_models(filter_string=f"name = '{name}'"):
         client.create_registered_model(name)
-    client.create_model_version(name, f"{run.artifact_uri}/{FOLDER}", run.run_id, tags=_tags(facts))
+    client.create_model_version(name, f"{run.artifact_uri}/{FOLDER}", run.run_id, tags=_build_tags(facts))
 
 
-def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
+def _build_tags(facts: Mapping[str, Any]) -> dict[str, str]:
     return {"modelmill.job_id": str(facts["job_id"]), "modelmill.source": str(facts["source"])}
 
 
-def _parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _build_parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "toolchain": facts["toolchain"],
         "platform": facts["platform"],
@@ -113,13 +113,13 @@ def _parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _uri(source: Source) -> str:
+def _build_uri(source: Source) -> str:
     if source.kind is Kind.RUN:
         return f"runs:/{source.parts['run']}/{source.parts['path']}"
     return source.text
 
 
-def _files(mlflow: Any, uri: str, tracking_uri: str) -> Iterator[Any]:
+def _iterate_files(mlflow: Any, uri: str, tracking_uri: str) -> Iterator[Any]:
     """Yields all files below, with their sizes. A single file has nothing below it."""
     todo, count = [""], 0
     root = mlflow.artifacts.get_artifact_repository(uri, tracking_uri=tracking_uri)
@@ -136,11 +136,11 @@ def _files(mlflow: Any, uri: str, tracking_uri: str) -> Iterator[Any]:
                 yield entry
 
 
-def _below(path: Path) -> list[Path]:
+def _list_below(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
 
 
-def _client(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
+def _open_client(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:
     if not access.mlflow_uri:
         raise SourceRefused(
             "This installation has no MLflow server.", hint="The operator can set MODELMILL_MLFLOW_TRACKING_URI."
@@ -182,5 +182,5 @@ def _stay_on(server: str) -> None:
         known.register(scheme, served)
 
 
-def _sentence(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0][:300]

@@ -54,32 +54,34 @@ def model_card(facts: Mapping[str, Any]) -> str:
         date=str(facts["created_at"])[:10],
         toolchain=facts["toolchain"],
         chip=chip,
-        quality=_table(("Measure", "Value"), _measures(facts["metrics"])),
-        preprocess=_table(("Step", "Value"), [(key, _plain(value)) for key, value in facts["preprocess"].items()]),
+        quality=_build_table(("Measure", "Value"), _list_measures(facts["metrics"])),
+        preprocess=_build_table(
+            ("Step", "Value"), [(key, _escape_cell(value)) for key, value in facts["preprocess"].items()]
+        ),
         files="\n".join(f"- `{name}`" for name in facts["files"]),
         job_id=facts["job_id"],
         versions="".join(f", {tool} {version}" for tool, version in facts["versions"].items()),
     )
 
 
-def _measures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _list_measures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = []
     for name, value in metrics.items():
         title, unit = QUALITY.get(name, (name, ""))
-        rows.append((title, f"{_plain(value)} {unit}".strip()))
+        rows.append((title, f"{_escape_cell(value)} {unit}".strip()))
     return rows or [("not measured", "–")]
 
 
-def _plain(value: Any) -> str:
+def _escape_cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_plain, value))
+        return ", ".join(map(_escape_cell, value))
     return "–" if value is None else str(value).replace("|", "\\|")
 
 
-def _table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
+def _build_table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
     lines = [f"| {first} | {second} |" for first, second in (head, ("---", "---"), *rows)]
     return "\n".join(lines)

@@ -11,9 +11,9 @@ import httpx
 from app.exchange.errors import SourceRefused, TransferFailed
 from app.exchange.model import Source
 from app.exchange.transfer.protocol import CHUNK_BYTES, Access, Fetched, Progress
-from app.inference.sources.allow_list import SourceNotOffered, resolved
+from app.inference.sources.allow_list import SourceNotOffered, resolve_source
 from app.kit.network.addresses import read_networks
-from app.kit.network.public_hosts import AddressRefused, check_url, pinned
+from app.kit.network.public_hosts import AddressRefused, check_url, pin_host
 
 REDIRECTS_MAX = 5
 TIMEOUT_S = 60.0
@@ -35,7 +35,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
         TransferFailed: The server refuses, redirects too often, or does not answer.
     """
     try:
-        resolved(source.text, access.urls)
+        resolve_source(source.text, access.urls)
     except SourceNotOffered:
         raise SourceRefused(
             f"This installation does not fetch models from {urlsplit(source.text).hostname}.",
@@ -53,7 +53,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
 
 def _get(url: str, target: Path, access: Access, progress: Progress) -> str | None:
     """Saves the file, or returns the URL of a redirect."""
-    address, headers, extensions = _judged(url, access)
+    address, headers, extensions = _check_url(url, access)
     try:
         with (
             httpx.Client(timeout=TIMEOUT_S, trust_env=False) as http,
@@ -74,12 +74,12 @@ def _get(url: str, target: Path, access: Access, progress: Progress) -> str | No
     return None
 
 
-def _judged(url: str, access: Access) -> tuple[str, dict[str, str], dict[str, object]]:
+def _check_url(url: str, access: Access) -> tuple[str, dict[str, str], dict[str, object]]:
     networks = read_networks(access.networks)
     if urlsplit(url).scheme != "https":
         raise SourceRefused(f"{url[:200]} is not fetched: only https is.", hint="Its server should redirect to https.")
     try:
-        return anyio.run(pinned, check_url(url, networks), networks)
+        return anyio.run(pin_host, check_url(url, networks), networks)
     except AddressRefused as error:
         raise SourceRefused(
             f"{urlsplit(url).hostname} is an address of a private network, and models are not fetched from there.",

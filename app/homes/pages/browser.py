@@ -66,11 +66,11 @@ class FileRow:
 
 
 def own(request: Request) -> Response:
-    return _show(request, HomePath(_inner(request)))
+    return _show(request, HomePath(_read_inner(request)))
 
 
 def common(request: Request) -> Response:
-    return _show(request, HomePath(_inner(request), is_common=True))
+    return _show(request, HomePath(_read_inner(request), is_common=True))
 
 
 def download_file(request: Request) -> Response:
@@ -78,7 +78,7 @@ def download_file(request: Request) -> Response:
     return download(request, home, home.locate(query(request, FileQuery).path))
 
 
-def _inner(request: Request) -> str:
+def _read_inner(request: Request) -> str:
     return str(request.path_params.get("path", "")).removesuffix("/")
 
 
@@ -88,7 +88,7 @@ def _show(request: Request, location: HomePath) -> Response:
     if entry.kind is Kind.FOLDER:
         return folder_page(request, home, location)
     if entry.kind is not Kind.FILE:
-        return RedirectResponse(url_of(_parent(location)), status_code=303)
+        return RedirectResponse(url_of(_get_parent(location)), status_code=303)
     row = row_of(home, location, entry)
     return render(
         request,
@@ -97,7 +97,7 @@ def _show(request: Request, location: HomePath) -> Response:
         row=row,
         crumbs=crumbs_of(location),
         location=location,
-        **_preview(home, location, entry),
+        **_build_preview(home, location, entry),
     )
 
 
@@ -125,14 +125,14 @@ def folder_page(
         path=home.path_of(location),
         may_write=may_write(location),
         params=params,
-        headings=_headings(location, params.sort),
+        headings=_build_headings(location, params.sort),
         error=error,
         stored=stored,
         next_url=url_of(location, sort=_sort_param(params.sort), cursor=page.next_cursor) if page.next_cursor else "",
         first_url=url_of(location, sort=_sort_param(params.sort)),
-        in_trash=not location.is_common and _top(location.inner) == TRASH,
+        in_trash=not location.is_common and _get_top(location.inner) == TRASH,
         purge_days=home.options.retention.purge_after.days,
-        can_undo=_top(params.was) in KEPT,
+        can_undo=_get_top(params.was) in KEPT,
     )
 
 
@@ -150,7 +150,7 @@ def row_of(home: Home, location: HomePath, entry: Entry) -> FileRow:
         url_of(location),
         with_query(f"{urls.DATA}/download", path=path),
         is_ours=not location.is_common and location.inner not in HOME_FOLDERS,
-        is_final=_top(location.inner) in (TRASH, TMP),
+        is_final=_get_top(location.inner) in (TRASH, TMP),
         convert_url=with_query(CONVERT, model=path) if is_model else "",
     )
 
@@ -165,7 +165,7 @@ def crumbs_of(location: HomePath) -> list[Crumb]:
 
 
 def may_write(location: HomePath) -> bool:
-    return not location.is_common and _top(location.inner) in KEPT
+    return not location.is_common and _get_top(location.inner) in KEPT
 
 
 def name_before(inner: str) -> str:
@@ -175,11 +175,11 @@ def name_before(inner: str) -> str:
     return name.partition("-")[2] if is_stamped else name
 
 
-def _parent(location: HomePath) -> HomePath:
+def _get_parent(location: HomePath) -> HomePath:
     return HomePath(location.inner.rpartition("/")[0], location.is_common)
 
 
-def _top(inner: str) -> str:
+def _get_top(inner: str) -> str:
     return inner.removeprefix("/").partition("/")[0]
 
 
@@ -187,7 +187,7 @@ def _sort_param(sort: Sort) -> str | None:
     return None if sort is Sort.NAME else sort.value
 
 
-def _headings(location: HomePath, sort: Sort) -> dict[str, tuple[str, str]]:
+def _build_headings(location: HomePath, sort: Sort) -> dict[str, tuple[str, str]]:
     """Column → the link that sorts by it, the other way round when it does already; and how it is sorted now."""
     headings = {}
     for column, first in (("name", Sort.NAME), ("size", Sort.SIZE_BACK), ("modified", Sort.MODIFIED_BACK)):
@@ -198,7 +198,7 @@ def _headings(location: HomePath, sort: Sort) -> dict[str, tuple[str, str]]:
     return headings
 
 
-def _preview(home: Home, location: HomePath, entry: Entry) -> dict[str, Any]:
+def _build_preview(home: Home, location: HomePath, entry: Entry) -> dict[str, Any]:
     if entry.name.lower().endswith(PICTURES):
         return {"picture_url": with_query(PICTURE, path=home.path_of(location)), "text": None, "is_cut": False}
     data = b"".join(home.tree(location).read(location.inner, end=PREVIEW_BYTES))

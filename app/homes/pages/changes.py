@@ -87,7 +87,7 @@ def move_page(request: Request, error: ModelmillError | None = None, sent: schem
     home = home_of(request)
     params = query(request, schemas.MoveQuery) if request.method == "GET" else None
     source = home.own(params.path if params else sent.source if sent else "")
-    folder = _target(home, source, params.to if params else sent.folder if sent else "")
+    folder = _choose_target(home, source, params.to if params else sent.folder if sent else "")
     tree = home.files.home(home.user)
     page = tree.browse(folder) if folder else None
     below = [entry for entry in page.entries if entry.kind is Kind.FOLDER] if page else []
@@ -103,7 +103,7 @@ def move_page(request: Request, error: ModelmillError | None = None, sent: schem
         name=sent.name if sent else name_before(source),
         here=f"{DATA}/move",
         folders=[(entry.name, _choose(source, entry.path)) for entry in below],
-        tops=_tops(source),
+        tops=_list_tops(source),
         ways=[
             (crumb.name, _choose(source, "/".join(folder.split("/")[: place + 1])))
             for place, crumb in enumerate(crumbs_of(HomePath(folder)))
@@ -112,7 +112,7 @@ def move_page(request: Request, error: ModelmillError | None = None, sent: schem
     )
 
 
-def _target(home: Home, source: str, to: str) -> str:
+def _choose_target(home: Home, source: str, to: str) -> str:
     """Where it would go: as asked, else where it is, or to what is kept when it is a job's or in the trash."""
     if to:
         return home.own(to)
@@ -126,7 +126,7 @@ def _choose(source: str, folder: str) -> str:
     return with_query(f"{DATA}/move", path=source, to=folder)
 
 
-def _tops(source: str) -> list[tuple[str, str]]:
+def _list_tops(source: str) -> list[tuple[str, str]]:
     return [(name, _choose(source, name)) for name in KEPT]
 
 

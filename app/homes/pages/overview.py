@@ -58,30 +58,30 @@ def overview(request: Request, error: ModelmillError | None = None, part: str = 
         error=error,
         part=part,
         note=request.query_params.get("note", ""),
-        **_sftp(request, home),
-        **_folders(home),
-        **_retention(home),
+        **_build_sftp(request, home),
+        **_build_folders(home),
+        **_build_retention(home),
     )
 
 
-def _sftp(request: Request, home: Home) -> dict[str, Any]:
+def _build_sftp(request: Request, home: Home) -> dict[str, Any]:
     if not home.homes.sftp.is_on:
         return {"sftp": None, "keys": [], "password_token": None, "command": ""}
     facts = home.sftp()
     tokens = {token.token_id: token for token in accounts_of(request).tokens.of(home.user)}
     return {
         "sftp": facts,
-        "keys": [_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],
+        "keys": [_describe_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],
         "password_token": tokens.get(facts.password_token or ""),
-        "command": _command(facts),
+        "command": _build_command(facts),
     }
 
 
-def _command(facts: SftpFacts) -> str:
+def _build_command(facts: SftpFacts) -> str:
     return f"sftp -P {facts.endpoint.port} {facts.endpoint.username}@{facts.endpoint.host}"
 
 
-def _folders(home: Home) -> dict[str, Any]:
+def _build_folders(home: Home) -> dict[str, Any]:
     usage = None
     with suppress(ModelmillError):
         usage = home.usage()
@@ -95,28 +95,28 @@ def _folders(home: Home) -> dict[str, Any]:
     return {"home": home.logical(""), "folders": folders, "common": common, "usage": usage, "share": share}
 
 
-def _retention(home: Home) -> dict[str, Any]:
+def _build_retention(home: Home) -> dict[str, Any]:
     retention = home.options.retention
     times = home.homes.folders.times(home.user)
     times.sort(key=lambda times: (times.ended_at is None, times.purge_at or times.trash_at or times.ended_at))
     return {
-        "trash_days": _days(retention.trash_after),
-        "purge_days": _days(retention.purge_after),
+        "trash_days": _to_days(retention.trash_after),
+        "purge_days": _to_days(retention.purge_after),
         "jobs": [(folder, url_of(home.locate(folder.path))) for folder in times[:JOBS_SHOWN]],
-        "more_jobs": _rest(times),
+        "more_jobs": _count_rest(times),
     }
 
 
-def _rest(times: list[FolderTimes]) -> int:
+def _count_rest(times: list[FolderTimes]) -> int:
     return max(0, len(times) - JOBS_SHOWN)
 
 
-def _days(span: timedelta) -> int | float:
+def _to_days(span: timedelta) -> int | float:
     days = span / timedelta(days=1)
     return int(days) if days == int(days) else round(days, 2)
 
 
-def _key(text: str, token: Token | None) -> PublicKey:
+def _describe_key(text: str, token: Token | None) -> PublicKey:
     kind, encoded, *comment = [*text.split(None, 2), "", ""][:3]
     try:
         digest = hashlib.sha256(base64.b64decode(encoded, validate=True)).digest()

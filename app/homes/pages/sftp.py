@@ -62,7 +62,7 @@ def set_own(request: Request, fields: schemas.PasswordForm) -> Response:
             raise PasswordsDiffer("The two passwords differ.", hint="Type the same one twice.")
         accounts.set_password(caller.user, fields.password, by=caller.user, token_id=caller.token_id)
 
-    return _changed(request, change, "password")
+    return _apply_change(request, change, "password")
 
 
 @with_form(schemas.KeyForm)
@@ -74,7 +74,7 @@ def add_key(request: Request, fields: schemas.KeyForm) -> Response:
     def change(accounts: SftpAccounts) -> None:
         accounts.add_keys(caller.user, fresh, by=caller.user, token_id=caller.token_id)
 
-    return _changed(request, change, "keys")
+    return _apply_change(request, change, "keys")
 
 
 @with_form(schemas.KeyForm)
@@ -84,10 +84,10 @@ def remove_key(request: Request, fields: schemas.KeyForm) -> Response:
     def change(accounts: SftpAccounts) -> None:
         accounts.remove_key(user, fields.key, by=user)
 
-    return _changed(request, change, "keys")
+    return _apply_change(request, change, "keys")
 
 
-def _changed(request: Request, change: Callable[[SftpAccounts], None], part: str) -> Response:
+def _apply_change(request: Request, change: Callable[[SftpAccounts], None], part: str) -> Response:
     try:
         change(homes_of(request).sftp)
     except ModelmillError as error:

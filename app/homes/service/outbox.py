@@ -26,7 +26,7 @@ from app.homes.store import PendingChange
 from app.kit.backoff import GrowingPause
 from app.kit.clock import happens_within, now, to_text
 from app.kit.errors import ModelmillError
-from app.kit.lease import held
+from app.kit.lease import hold
 from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
 
@@ -130,7 +130,7 @@ class Outbox:
     @contextmanager
     def lease(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
         """Locks the user's SFTP account against other changes. Raises SftpUnavailable if it is locked."""
-        with held(SqlLease(self.database, user, ttl_s=LEASE_S), wait_s=wait_s) as is_held:
+        with hold(SqlLease(self.database, user, ttl_s=LEASE_S), wait_s=wait_s) as is_held:
             if not is_held:
                 raise SftpUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")
             yield
@@ -142,10 +142,10 @@ class Outbox:
             try:
                 self._apply(entry)
             except ModelmillError as error:
-                self._failed(entry, error)
+                self._fail(entry, error)
                 raise
             with self.database.write() as conn:
-                store.pending_done(conn, entry, to_text(now()))
+                store.complete_pending(conn, entry, to_text(now()))
 
     def _apply(self, entry: PendingChange) -> None:
         user = entry.user
@@ -163,7 +163,7 @@ class Outbox:
             elif entry.event == "deleted":
                 self.backend.delete(user)
             else:
-                self.backend.set_quota(user, self._quota(entry))
+                self.backend.set_quota(user, self._get_quota(entry))
         except SftpAccountMissing:  # somebody deleted it in SFTPGo
             if entry.event == "enabled":
                 self._create(self.backend, entry)
@@ -171,14 +171,14 @@ class Outbox:
     def _create(self, backend: SftpBackend, entry: PendingChange) -> None:
         """With the password that was handed out, or a random one that is to be reset."""
         password_hash = entry.password_hash or hash_password(new_one_time_password())
-        backend.create(entry.user, home_of(entry.user), password_hash, quota=self._quota(entry))
+        backend.create(entry.user, home_of(entry.user), password_hash, quota=self._get_quota(entry))
 
-    def _failed(self, entry: PendingChange, error: ModelmillError) -> None:
+    def _fail(self, entry: PendingChange, error: ModelmillError) -> None:
         next_try_at = to_text(now() + timedelta(seconds=PAUSE.of_try(entry.tries)))
         with self.database.write() as conn:
             store.pending_failed(conn, entry, next_try_at=next_try_at, error=error.message)
 
-    def _quota(self, entry: PendingChange) -> Quota:
+    def _get_quota(self, entry: PendingChange) -> Quota:
         return self.files.options.quota(entry.quota_bytes, entry.quota_files)
 
     def _await_entry(self, entry_id: int) -> None:

@@ -55,7 +55,7 @@ class SftpAccounts:
 
     def facts(self, user: str) -> SftpFacts:
         """Never fails because SFTPGo is unreachable. Raises SftpOff."""
-        backend = self._backend()
+        backend = self._require_backend()
         keys = needs_new_password = None
         with suppress(SftpUnavailable, SftpAccountMissing):
             keys, needs_new_password = backend.keys(user), backend.needs_new_password(user)
@@ -73,7 +73,7 @@ class SftpAccounts:
     def reset_password(self, user: str, *, by: str, token_id: str = "") -> str:
         """Sets a one-time password, which is shown only once."""
         password = new_one_time_password()
-        with self._open_backend(user) as backend, self._bound(user, [PASSWORD], by, token_id):
+        with self._open_backend(user) as backend, self._bind(user, [PASSWORD], by, token_id):
             backend.set_password(user, password, is_one_time=True)
         self._note(by, "door.password_reset", user)
         return password
@@ -89,7 +89,7 @@ class SftpAccounts:
             BadSftpPassword: It is too weak.
         """
         check_password(password)
-        with self._open_backend(user) as backend, self._bound(user, [PASSWORD], by, token_id):
+        with self._open_backend(user) as backend, self._bind(user, [PASSWORD], by, token_id):
             backend.set_password(user, password)
         self._note(by, "door.password_set", user)
 
@@ -164,14 +164,14 @@ class SftpAccounts:
         self, backend: SftpBackend, user: str, keys: list[str], fresh: list[str], by: str, token_id: str = ""
     ) -> None:
         """fresh: the keys that this token sets."""
-        with self._bound(user, list(map(credential_of, fresh)), by, token_id):
+        with self._bind(user, list(map(credential_of, fresh)), by, token_id):
             backend.set_keys(user, keys)
         with self.outbox.database.write() as conn:
             token_bindings.forget_others(conn, user, [PASSWORD, *map(credential_of, keys)])
             note(conn, by, "door.keys_set", f"user:{user}", {"count": len(keys)})
 
     @contextmanager
-    def _bound(self, user: str, credentials: Sequence[str], by: str, token_id: str) -> Iterator[None]:
+    def _bind(self, user: str, credentials: Sequence[str], by: str, token_id: str) -> Iterator[None]:
         """Binds new credentials to the token before the backend receives them, so that it never has unbound ones."""
         token = token_id if by == user else None
         with self.outbox.database.write() as conn:
@@ -184,7 +184,7 @@ class SftpAccounts:
                 token_bindings.bind(conn, user, {credential: before.get(credential) for credential in credentials})
             raise
 
-    def _backend(self) -> SftpBackend:
+    def _require_backend(self) -> SftpBackend:
         if self.outbox.backend is None:
             raise SftpOff("This installation has no SFTP.", hint="Upload and download files on the page Data.")
         return self.outbox.backend
@@ -192,7 +192,7 @@ class SftpAccounts:
     @contextmanager
     def _open_backend(self, user: str) -> Iterator[SftpBackend]:
         """After it has received all changes of the user, and while nobody else changes the account."""
-        backend = self._backend()
+        backend = self._require_backend()
         self.outbox.apply(user)
         with self.outbox.lease(user):
             yield backend

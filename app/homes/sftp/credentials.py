@@ -54,14 +54,14 @@ def hash_password(password: str) -> str:
 def agrees(password: str, password_hash: str | None) -> bool:
     """Takes as long for a user that does not exist (None), so that the time reveals nothing."""
     try:
-        is_right = _HASHER.verify(password_hash or _dummy(), password)
+        is_right = _HASHER.verify(password_hash or _make_dummy(), password)
     except (VerificationError, InvalidHashError):
         return False
     return is_right and password_hash is not None
 
 
 @lru_cache(maxsize=1)
-def _dummy() -> str:
+def _make_dummy() -> str:
     return _HASHER.hash("nobody has this password")
 
 
@@ -69,10 +69,10 @@ def check_keys(texts: Sequence[str]) -> list[str]:
     """The keys in a canonical form, each once: algorithm, base64, comment. Raises BadPublicKey."""
     if len(texts) > MAX_KEYS:
         raise BadPublicKey(f"An account may have {MAX_KEYS} keys.", hint="Remove those that are not used.")
-    return list(dict.fromkeys(_checked(text) for text in texts))
+    return list(dict.fromkeys(_check(text) for text in texts))
 
 
-def _checked(text: str) -> str:
+def _check(text: str) -> str:
     line = text.strip()
     if "PRIVATE KEY" in line:
         raise BadPublicKey(
@@ -80,21 +80,21 @@ def _checked(text: str) -> str:
         )
     parts = line.split(None, 2)
     if len(line) > MAX_KEY_CHARS or "\n" in line or len(parts) < 2:
-        raise _unreadable()
+        raise _make_bad_key()
     algorithm, encoded, *comment = parts
     import asyncssh
 
     try:
         key = asyncssh.import_public_key(f"{algorithm} {encoded}")
     except (asyncssh.KeyImportError, ValueError) as error:
-        raise _unreadable() from error
+        raise _make_bad_key() from error
     name = key.get_algorithm()
     if name == "ssh-dss" or (name == "ssh-rsa" and len(encoded) < MIN_RSA_CHARS):
         raise BadPublicKey("This key is too weak.", hint="Make one with `ssh-keygen -t ed25519`.")
     return " ".join([name, encoded, *("".join(c for c in part if c.isprintable()) for part in comment)])
 
 
-def _unreadable() -> BadPublicKey:
+def _make_bad_key() -> BadPublicKey:
     return BadPublicKey(
         "This is no public key of OpenSSH's form, on one line.",
         hint="It looks like `ssh-ed25519 AAAA… name`, and lies in ~/.ssh/id_ed25519.pub.",

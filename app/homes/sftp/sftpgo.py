@@ -90,36 +90,36 @@ class SftpgoBackend:
             },
         }
         if self._request("POST", "/users", json=body, accepted=(409,)).status_code == httpx.codes.CONFLICT:
-            account = self._user(user)
+            account = self._build_user(user)
             self._put(user, account | body | {"public_keys": account.get("public_keys") or []})
 
     def set_password(self, user: str, password: str, *, is_one_time: bool = False) -> None:
-        account = self._user(user)
+        account = self._build_user(user)
         filters = (account.get("filters") or {}) | {"require_password_change": is_one_time}
         self._put(user, account | {"password": hash_password(password), "filters": filters}, disconnect=True)
 
     def set_keys(self, user: str, keys: Sequence[str]) -> None:
-        account = self._user(user)
+        account = self._build_user(user)
         is_removing = not set(account.get("public_keys") or []) <= set(keys)
         self._put(user, account | {"public_keys": list(keys)}, disconnect=is_removing)
 
     def set_quota(self, user: str, quota: Quota) -> None:
-        self._put(user, self._user(user) | {"quota_size": quota.size_bytes, "quota_files": quota.files})
+        self._put(user, self._build_user(user) | {"quota_size": quota.size_bytes, "quota_files": quota.files})
 
     def keys(self, user: str) -> list[str]:
-        return list(self._user(user).get("public_keys") or [])
+        return list(self._build_user(user).get("public_keys") or [])
 
     def needs_new_password(self, user: str) -> bool:
-        return bool((self._user(user).get("filters") or {}).get("require_password_change"))
+        return bool((self._build_user(user).get("filters") or {}).get("require_password_change"))
 
     def disable(self, user: str) -> None:
-        self._put(user, self._user(user) | {"status": 0}, disconnect=True)
+        self._put(user, self._build_user(user) | {"status": 0}, disconnect=True)
 
     def enable(self, user: str) -> None:
-        self._put(user, self._user(user) | {"status": 1})
+        self._put(user, self._build_user(user) | {"status": 1})
 
     def delete(self, user: str) -> None:
-        self._request("DELETE", _path(user), accepted=(404,))
+        self._request("DELETE", _build_path(user), accepted=(404,))
 
     def info(self, user: str) -> SftpEndpoint:
         try:
@@ -129,8 +129,8 @@ class SftpgoBackend:
         prints = [key.get("fingerprint", "") for key in ssh.get("host_keys") or []]
         return SftpEndpoint(self.options.host, self.options.port, user, prints[0] if prints else "")
 
-    def _user(self, user: str) -> dict[str, Any]:
-        answer = self._request("GET", _path(user), accepted=(404,))
+    def _build_user(self, user: str) -> dict[str, Any]:
+        answer = self._request("GET", _build_path(user), accepted=(404,))
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise no_account(user)
         account: dict[str, Any] = answer.json()
@@ -141,28 +141,28 @@ class SftpgoBackend:
 
     def _put(self, user: str, body: dict[str, Any], *, disconnect: bool = False) -> None:
         params = {"disconnect": 1} if disconnect else None
-        if self._request("PUT", _path(user), json=body, params=params, accepted=(404,)).status_code == 404:
+        if self._request("PUT", _build_path(user), json=body, params=params, accepted=(404,)).status_code == 404:
             raise no_account(user)
 
     def _request(self, method: str, path: str, *, accepted: tuple[int, ...] = (), **options: Any) -> httpx.Response:
         """With a valid token; repeated with a new one if SFTPGo has forgotten it (after a restart)."""
         for is_last in (False, True):
-            answer = self._send(method, path, headers=self._credentials(), **options)
+            answer = self._send(method, path, headers=self._build_credentials(), **options)
             if answer.status_code != httpx.codes.UNAUTHORIZED or is_last or self.options.api_key:
                 break
             self._token_until = 0.0
         if answer.is_success or answer.status_code in accepted:
             return answer
-        raise _unexpected(answer)
+        raise _make_unavailable(answer)
 
-    def _credentials(self) -> dict[str, str]:
+    def _build_credentials(self) -> dict[str, str]:
         if self.options.api_key:
             return {"X-SFTPGO-API-KEY": self.options.api_key}
         with self._lock:
             if time.time() > self._token_until - RENEW_S:
                 answer = self._send("GET", "/token", auth=(self.options.admin, self.options.password))
                 if not answer.is_success:
-                    raise _unexpected(answer)
+                    raise _make_unavailable(answer)
                 self._token = answer.json()["access_token"]
                 self._token_until = datetime.fromisoformat(answer.json()["expires_at"]).timestamp()
             return {"Authorization": f"Bearer {self._token}"}
@@ -176,7 +176,7 @@ class SftpgoBackend:
             ) from error
 
 
-def _path(user: str) -> str:
+def _build_path(user: str) -> str:
     return f"/users/{quote(user, safe='')}"
 
 
@@ -187,7 +187,7 @@ def _is_former(permissions: dict[str, Sequence[str]]) -> bool:
     }
 
 
-def _unexpected(answer: httpx.Response) -> SftpUnavailable:
+def _make_unavailable(answer: httpx.Response) -> SftpUnavailable:
     hint = "Try again in a minute, or tell the operator."
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         hint = "The operator should check MODELMILL_SFTPGO_USER and MODELMILL_SFTPGO_PASSWORD."

@@ -7,18 +7,18 @@ transactions.
 from app.homes.store.folders import (
     JobFolder,
     change_folder,
-    folder_begun,
     folder_ended,
     folders_ended_before,
     folders_of,
     lock_folders,
+    record_folder_use,
 )
 from app.homes.store.outbox import (
     PendingChange,
     add_pending,
+    complete_pending,
     has_entry,
     pending,
-    pending_done,
     pending_failed,
     users_due,
 )

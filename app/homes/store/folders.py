@@ -31,7 +31,7 @@ class JobFolder:
     """The obstacle that keeps the sweeper from moving or deleting it."""
 
 
-def folder_begun(conn: Connection, user: str, name: str, at: datetime) -> None:
+def record_folder_use(conn: Connection, user: str, name: str, at: datetime) -> None:
     """A job's folder is in use, again if the job restarts.
 
     Args:
@@ -77,9 +77,9 @@ def change_folder(conn: Connection, folder: JobFolder, **fields: Any) -> bool:
     Args:
         fields: trashed_at, trash_name, purged_at, size_bytes, problem.
     """
-    values = {name: _text(value) for name, value in fields.items()}
+    values = {name: _to_text(value) for name, value in fields.items()}
     c = job_folders.c
-    same = (c.user_name == folder.user, c.name == folder.name, c.ended_at == _text(folder.ended_at))
+    same = (c.user_name == folder.user, c.name == folder.name, c.ended_at == _to_text(folder.ended_at))
     return conn.execute(sa.update(job_folders).where(*same).values(**values)).rowcount == 1
 
 
@@ -87,7 +87,7 @@ def lock_folders(conn: Connection, user: str, names: Sequence[str]) -> dict[str,
     """By name. Nobody else changes them until the transaction ends."""
     theirs = (job_folders.c.user_name == user, job_folders.c.name.in_(names))
     statement = sa.select(job_folders).where(*theirs).order_by(job_folders.c.name).with_for_update()
-    return {row.name: _folder(row) for row in conn.execute(statement)}
+    return {row.name: _folder_from_row(row) for row in conn.execute(statement)}
 
 
 def folders_of(conn: Connection, user: str, names: Sequence[str] | None = None) -> list[JobFolder]:
@@ -95,7 +95,7 @@ def folders_of(conn: Connection, user: str, names: Sequence[str] | None = None) 
     statement = sa.select(job_folders).where(job_folders.c.user_name == user, job_folders.c.purged_at.is_(None))
     if names is not None:
         statement = statement.where(job_folders.c.name.in_(names))
-    return [_folder(row) for row in conn.execute(statement.order_by(job_folders.c.begun_at))]
+    return [_folder_from_row(row) for row in conn.execute(statement.order_by(job_folders.c.begun_at))]
 
 
 def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool) -> list[JobFolder]:
@@ -104,11 +104,14 @@ def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool
     statement = sa.select(job_folders).where(
         job_folders.c.ended_at <= to_text(moment), job_folders.c.purged_at.is_(None), place
     )
-    return [_folder(row) for row in conn.execute(statement.order_by(job_folders.c.user_name, job_folders.c.ended_at))]
+    return [
+        _folder_from_row(row)
+        for row in conn.execute(statement.order_by(job_folders.c.user_name, job_folders.c.ended_at))
+    ]
 
 
-def _folder(row: Any) -> JobFolder:
-    times = {name: _moment(getattr(row, name)) for name in ("ended_at", "trashed_at", "purged_at")}
+def _folder_from_row(row: Any) -> JobFolder:
+    times = {name: _parse_moment(getattr(row, name)) for name in ("ended_at", "trashed_at", "purged_at")}
     return JobFolder(
         user=row.user_name,
         name=row.name,
@@ -120,9 +123,9 @@ def _folder(row: Any) -> JobFolder:
     )
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_moment(text: str | None) -> datetime | None:
     return from_text(text) if text else None
 
 
-def _text(value: Any) -> Any:
+def _to_text(value: Any) -> Any:
     return to_text(value) if isinstance(value, datetime) else value

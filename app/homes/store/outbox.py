@@ -92,7 +92,7 @@ def has_entry(conn: Connection, entry_id: int) -> bool:
     return conn.execute(sa.select(door_outbox.c.entry_id).where(door_outbox.c.entry_id == entry_id)).first() is not None
 
 
-def pending_done(conn: Connection, entry: PendingChange, at: str) -> None:
+def complete_pending(conn: Connection, entry: PendingChange, at: str) -> None:
     """Also deletes those done before it: the last one of each user is enough."""
     theirs = door_outbox.c.user_name == entry.user
     conn.execute(sa.delete(door_outbox).where(theirs, door_outbox.c.done_at.is_not(None)))

@@ -38,7 +38,7 @@ class Scrfd(Detector):
         if widths not in ([1] * 3 + [4] * 3, [1] * 3 + [4] * 3 + [10] * 3) or len(widths) != len(ports):
             return False
         rows = sorted(port.shape[-2] or 0 for port in ports)
-        expected = sorted([_anchors(size, stride) for stride in STRIDES] * (len(ports) // 3))
+        expected = sorted([_count_anchors(size, stride) for stride in STRIDES] * (len(ports) // 3))
         return 0 in size or 0 in rows or rows == expected
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
@@ -49,10 +49,10 @@ class Scrfd(Detector):
     @staticmethod
     def _of_stride(outputs: Outputs, size: Size, stride: int, floor: float) -> tuple[Floats, Floats]:
         flat = [values.reshape(-1, values.shape[-1]) for values in outputs.values()]
-        own = {values.shape[1]: values for values in flat if len(values) == _anchors(size, stride)}
+        own = {values.shape[1]: values for values in flat if len(values) == _count_anchors(size, stride)}
         scores = own[1][:, 0]
         chosen = np.flatnonzero(scores >= floor)
-        places = np.repeat(cells(*_sides(size, stride)), ANCHORS, axis=0)[chosen] * stride
+        places = np.repeat(cells(*_count_cells(size, stride)), ANCHORS, axis=0)[chosen] * stride
         reach = own[4][chosen] * stride
         return np.concatenate([places - reach[:, :2], places + reach[:, 2:]], axis=1), scores[chosen]
 
@@ -77,13 +77,13 @@ class Retinaface(Detector):
         return Detections(corners, scores[chosen].astype(np.float32), np.zeros(len(chosen), np.intp))
 
 
-def _sides(size: Size, stride: int) -> Size:
+def _count_cells(size: Size, stride: int) -> Size:
     """Returns columns and rows of the cells."""
     return -(-size[0] // stride), -(-size[1] // stride)
 
 
-def _anchors(size: Size, stride: int) -> int:
-    columns, rows = _sides(size, stride)
+def _count_anchors(size: Size, stride: int) -> int:
+    columns, rows = _count_cells(size, stride)
     return ANCHORS * columns * rows
 
 
@@ -92,7 +92,7 @@ def priors(size: Size) -> Floats:
     """Returns center and sides of RetinaFace's prior boxes in pixels, N×4."""
     parts = []
     for stride, lengths in PRIOR_SIDES.items():
-        grid = cells(*_sides(size, stride))
+        grid = cells(*_count_cells(size, stride))
         centres = np.repeat((grid + 0.5) * stride, len(lengths), axis=0)
         extents = np.tile(np.repeat(np.array(lengths, np.float32)[:, None], 2, axis=1), (len(grid), 1))
         parts.append(np.concatenate([centres, extents], axis=1))

@@ -170,11 +170,11 @@ class Detector:
         with np.errstate(all="ignore"):
             detections = self.find(outputs, size, floor)
         threshold = 1.0 if detections.is_final else options.nms_threshold
-        kept = suppressed(detections.corners, detections.scores, detections.labels, threshold)
+        kept = suppress_overlaps(detections.corners, detections.scores, detections.labels, threshold)
         corners = fit.to_source(detections.corners[kept])
         columns = corners.tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist()
-        keypoints = _keypoints(detections, kept, fit)
-        masks = _masks(detections, kept, fit, size, options.score_threshold)
+        keypoints = _read_keypoints(detections, kept, fit)
+        masks = _read_masks(detections, kept, fit, size, options.score_threshold)
         candidates = tuple(
             Box(x1, y1, x2, y2, score, label, points, mask)
             for (x1, y1, x2, y2), score, label, points, mask in zip(*columns, keypoints, masks, strict=True)
@@ -182,7 +182,7 @@ class Detector:
         return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
 
 
-def _keypoints(detections: Detections, kept: npt.NDArray[np.intp], fit: Fit) -> Sequence[tuple[Keypoint, ...]]:
+def _read_keypoints(detections: Detections, kept: npt.NDArray[np.intp], fit: Fit) -> Sequence[tuple[Keypoint, ...]]:
     """Returns the key points of the kept boxes in pixels of the picture; one that is not finite is 0, 0 with score
     0."""
     if detections.keypoints is None:
@@ -194,7 +194,7 @@ def _keypoints(detections: Detections, kept: npt.NDArray[np.intp], fit: Fit) -> 
     return [tuple(map(tuple, one)) for one in values.tolist()]
 
 
-def _masks(
+def _read_masks(
     detections: Detections, kept: npt.NDArray[np.intp], fit: Fit, size: Size, floor: float
 ) -> Sequence[tuple[Polygon, ...]]:
     """Returns the masks of the kept boxes with a score of at least `floor`, in pixels of the picture."""
@@ -215,7 +215,9 @@ MOST = 1000
 """Number of best boxes that are compared; a detector with more of them detects noise."""
 
 
-def suppressed(corners: Floats, scores: Floats, labels: npt.NDArray[np.intp], threshold: float) -> npt.NDArray[np.intp]:
+def suppress_overlaps(
+    corners: Floats, scores: Floats, labels: npt.NDArray[np.intp], threshold: float
+) -> npt.NDArray[np.intp]:
     """Suppresses overlapping boxes, and drops boxes with a corner or score that is not finite.
 
     Args:
@@ -259,7 +261,7 @@ def box_and_score_ports(ports: Sequence[OutputSpec]) -> tuple[OutputSpec, Output
     return (boxes, scores) if fit and scores.shape[2] != 1 else None
 
 
-def scored_pairs(scores: Floats, floor: float) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def find_scored_pairs(scores: Floats, floor: float) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Returns the row and the class of every score of at least `floor`, as authors do that suppress each class alone: a
     box may be several things.
 

@@ -23,7 +23,7 @@ from app.inference.decoders.base import (
     Outputs,
     OutputSpec,
     box_and_score_ports,
-    scored_pairs,
+    find_scored_pairs,
     shares_of,
 )
 from app.inference.decoders.class_names import COCO, COCO_BY_NUMBER
@@ -75,7 +75,7 @@ class Detr(Detector):
             chosen = np.flatnonzero(shares.max(axis=1) >= floor)
             labels = labels[chosen]
         else:
-            chosen, labels = scored_pairs(shares, floor)
+            chosen, labels = find_scored_pairs(shares, floor)
             best = np.argsort(-shares[chosen, labels], kind="stable")[: len(boxes)]
             chosen, labels = chosen[best], labels[best]
         corners = corners_of(boxes[chosen, :2], boxes[chosen, 2:]) * np.array(size * 2, dtype=np.float32)

@@ -61,9 +61,9 @@ class EnclosedFamily(Detector):
         weakref.finalize(self, self._process.end)
         try:
             declared = self._process.start()
-            self.labels = _labels(declared.get("labels"))
+            self.labels = _read_labels(declared.get("labels"))
             """Names of the classes that it declares; may be empty."""
-            self.preprocess = _preprocess(declared.get("preprocess"))  # type: ignore[misc]  # each file declares its own
+            self.preprocess = _read_preprocess(declared.get("preprocess"))  # type: ignore[misc]  # each file declares its own
             self.usual_size = _size(declared.get("size"))  # type: ignore[misc]  # likewise
         except InferenceFailed as error:
             raise ModelUnusable(error.message, hint=error.hint) from error
@@ -117,19 +117,19 @@ class _DecoderProcess:
             InferenceFailed: It cannot be started, or the text cannot be loaded.
         """
         with self._lock:
-            return self._started()
+            return self._start()
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes]) -> Message:
         with self._lock:
             if self._process is None:
-                self._started()
-            return self._exchanged(header, blobs, ANSWER_S)
+                self._start()
+            return self._exchange(header, blobs, ANSWER_S)
 
     def end(self) -> None:
         self._is_over = True
         self._kill()
 
-    def _started(self) -> Mapping[str, Any]:
+    def _start(self) -> Mapping[str, Any]:
         if self._is_over:
             raise InferenceFailed("the model is closed")
         ours, theirs = socket.socketpair()
@@ -141,13 +141,13 @@ class _DecoderProcess:
                 ours.close()
                 raise InferenceFailed(f"the process for the model's own decoder cannot be started: {error}") from error
         self._end = ours
-        declared, _ = self._exchanged({}, [self._source], START_S)
+        declared, _ = self._exchange({}, [self._source], START_S)
         if "error" in declared:
             self._kill()
             raise InferenceFailed(f"the model's own decoder cannot be loaded: {_text(declared['error'])}", hint=HINT)
         return declared
 
-    def _exchanged(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> Message:
+    def _exchange(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> Message:
         assert self._end is not None
         late = threading.Event()
 
@@ -207,13 +207,13 @@ def _detections(answer: Mapping[str, Any], parts: Sequence[bytes | memoryview]) 
     return Detections(corners.reshape(-1, 4).astype(np.float32), scores.astype(np.float32), labels.astype(np.intp))
 
 
-def _labels(names: Any) -> tuple[str, ...]:
+def _read_labels(names: Any) -> tuple[str, ...]:
     if not isinstance(names, list) or len(names) > MOST_LABELS or not all(isinstance(name, str) for name in names):
         raise ModelUnusable("LABELS of the model's own decoder are no names", hint=HINT)
     return tuple(names)
 
 
-def _preprocess(options: Any) -> Preprocess:
+def _read_preprocess(options: Any) -> Preprocess:
     try:
         return read_preprocess(options if isinstance(options, dict) else {"": options})
     except FormError as error:

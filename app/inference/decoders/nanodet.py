@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, scored_pairs
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, find_scored_pairs
 from app.inference.decoders.class_names import COCO
 from app.inference.decoders.grids import cells
 from app.inference.prediction import Decoder
@@ -61,8 +61,8 @@ class Nanodet(Detector):
         else:
             (scores, logits), middle = _parts(outputs, size), 0.5
         strides = PLUS_STRIDES if len(outputs) == 1 else STRIDES
-        chosen, labels = scored_pairs(scores, floor)
-        places, steps = (part[chosen] for part in _places(size, strides, middle))
+        chosen, labels = find_scored_pairs(scores, floor)
+        places, steps = (part[chosen] for part in _locate_cells(size, strides, middle))
         picked = logits[chosen].reshape(len(chosen), 4, logits.shape[1] // 4)
         shares = np.exp(picked - picked.max(axis=2, keepdims=True, initial=-np.inf))
         distances = np.arange(picked.shape[2], dtype=np.float32)
@@ -86,7 +86,7 @@ def _counts(size: Size, strides: Sequence[int]) -> list[int]:
     return [-(-size[0] // stride) * -(-size[1] // stride) for stride in strides]
 
 
-def _places(size: Size, strides: Sequence[int], middle: float) -> tuple[Floats, Floats]:
+def _locate_cells(size: Size, strides: Sequence[int], middle: float) -> tuple[Floats, Floats]:
     """Returns the place in each cell from which its distances count, in pixels, and its stride: N×2, N×1.
 
     Args:

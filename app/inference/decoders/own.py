@@ -56,7 +56,7 @@ class OwnFamily:
         except Exception as error:  # it is somebody else's code
             logger.warning("The decoder %s has failed", self.name, exc_info=True)
             raise InferenceFailed(
-                f"the decoder {self.name.value} has failed: {_described(error)}",
+                f"the decoder {self.name.value} has failed: {_describe(error)}",
                 hint="Look at its package, or choose another one.",
             ) from error
 
@@ -71,22 +71,22 @@ class OwnFamily:
 @cache
 def own_families() -> tuple[OwnFamily, ...]:
     """Returns those of installed packages; loaded once per process. One that cannot be loaded is omitted and logged."""
-    return tuple(family for point in decoder_entry_points().values() if (family := _loaded(point)) is not None)
+    return tuple(family for point in decoder_entry_points().values() if (family := _load(point)) is not None)
 
 
-def _loaded(point: EntryPoint) -> OwnFamily | None:
+def _load(point: EntryPoint) -> OwnFamily | None:
     try:
         detector = point.load()()
-        problem = _problem(point, detector)
+        problem = _find_problem(point, detector)
     except Exception as error:  # noqa: BLE001  # third-party code
-        problem = _described(error)
+        problem = _describe(error)
     if problem:
         logger.warning("The decoder %s of %s is left out: %s", point.name, point.value, problem)
         return None
     return OwnFamily(detector)
 
 
-def _problem(point: EntryPoint, detector: object) -> str:
+def _find_problem(point: EntryPoint, detector: object) -> str:
     """Returns why it cannot be used; empty if it can."""
     if not isinstance(detector, Detector):
         return "it is no subclass of app.inference.decoders.base.Detector"
@@ -98,5 +98,5 @@ def _problem(point: EntryPoint, detector: object) -> str:
     return ""
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]

@@ -47,15 +47,17 @@ def roles_of(ports: Sequence[OutputSpec]) -> Roles | None:
     if "detection_boxes" in named:
         chosen = [named[key] for key in named if key != "num_detections"]
         count = named["num_detections"].name if "num_detections" in named else ""
-        return _roles(chosen, count=count, is_tensorflow=True)
+        return _find_roles(chosen, count=count, is_tensorflow=True)
     if all(TFLITE.match(port.name) for port in ports):
         single = [port for port in ports if len(port.shape) < 2]
         chosen = [port for port in ports if port not in single]
-        return _roles(chosen, count=single[0].name, is_tensorflow=True, first_class=0) if len(single) == 1 else None
-    return _roles(ports)
+        return (
+            _find_roles(chosen, count=single[0].name, is_tensorflow=True, first_class=0) if len(single) == 1 else None
+        )
+    return _find_roles(ports)
 
 
-def _roles(ports: Sequence[OutputSpec], **more: Any) -> Roles | None:
+def _find_roles(ports: Sequence[OutputSpec], **more: Any) -> Roles | None:
     boxes = [port for port in ports if port.shape[-1:] == (4,) and len(port.shape) in (2, 3)]
     if len(ports) != 3 or not boxes:
         return None

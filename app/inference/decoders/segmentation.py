@@ -16,7 +16,7 @@ import numpy.typing as npt
 from app.inference.decoders.base import TOLERANCE, DecodedOutputs, Outputs, OutputSpec, shares_of
 from app.inference.decoders.class_names import BACKGROUND, CITYSCAPES, VOC
 from app.inference.errors import InferenceFailed
-from app.inference.masks import Points, outlines, pixels_inside, simplified
+from app.inference.masks import Points, outlines, pixels_inside, simplify_polygon
 from app.inference.polygons import area_of
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
@@ -73,7 +73,7 @@ class Segmentation:
             raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")
         xs, ys = (np.linspace(start, start + side, min(side, MOST_SAMPLES) + 1) for start, side in _sides(fit))
         rows, columns = _cells(ys, size[1], maps.shape[1]), _cells(xs, size[0], maps.shape[2])
-        classes, shares = _classes(maps[:, rows][:, :, columns])
+        classes, shares = _read_classes(maps[:, rows][:, :, columns])
         areas = [area for label in np.unique(classes) if label >= 0 for area in _areas(label, classes, shares, xs, ys)]
         boxes = [area.box(fit) for area in sorted(areas, key=lambda area: -area.size)[:MOST_AREAS]]
         floor = min(options.candidate_threshold, options.score_threshold)
@@ -104,7 +104,7 @@ def _cells(places: Floats, side: int, count: int) -> npt.NDArray[np.intp]:
     return np.clip(np.floor(places * count / side), 0, count - 1).astype(np.intp)
 
 
-def _classes(maps: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], Floats]:
+def _read_classes(maps: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], Floats]:
     """Returns the class of each pixel, -1 outside of a mask, and its probability.
 
     Args:
@@ -151,4 +151,4 @@ def _areas(label: np.intp, classes: npt.NDArray[np.intp], shares: Floats, xs: Fl
             continue
         inner = shares[is_class & pixels_inside(outline, xs, ys)]
         if inner.size:
-            yield _Area(size, simplified(outline, float(xs[1] - xs[0]) / 2), float(inner.mean()), int(label))
+            yield _Area(size, simplify_polygon(outline, float(xs[1] - xs[0]) / 2), float(inner.mean()), int(label))

@@ -19,7 +19,7 @@ from app.inference.decoders.base import (
     Outputs,
     OutputSpec,
     box_and_score_ports,
-    scored_pairs,
+    find_scored_pairs,
     shares_of,
 )
 from app.inference.decoders.class_names import COCO, COCO_BY_NUMBER, VOC
@@ -65,7 +65,7 @@ class Ssd(Detector):
         known = prior_set(len(boxes), scores.shape[1], size)
         is_tensorflow = bool(known and known.is_tensorflow) or any(RAW.search(name) for name in outputs)
         shares = shares_of(scores, is_exclusive=not is_tensorflow)[:, 1:]
-        chosen, labels = scored_pairs(shares, floor)
+        chosen, labels = find_scored_pairs(shares, floor)
         picked = boxes[chosen]
         if is_tensorflow:
             picked = picked[:, [1, 0, 3, 2]]

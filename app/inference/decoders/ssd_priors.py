@@ -59,7 +59,7 @@ class PriorSet:
         return whole
 
 
-def _shapes(side: float, larger: float, ratios: Sequence[int]) -> tuple[SHAPE, ...]:
+def _list_shapes(side: float, larger: float, ratios: Sequence[int]) -> tuple[SHAPE, ...]:
     between = sqrt(side * larger)
     shapes = [(side, side), (between, between)]
     for root in map(sqrt, ratios):
@@ -67,33 +67,35 @@ def _shapes(side: float, larger: float, ratios: Sequence[int]) -> tuple[SHAPE, .
     return tuple(shapes)
 
 
-def _pixel_maps(
+def _build_pixel_maps(
     columns: Sequence[int], steps: Sequence[int], sides: Sequence[int], ratios: Sequence[Sequence[int]]
 ) -> tuple[PriorMap, ...]:
     """Of an input of 300 pixels; `sides` has one more entry, the last larger one."""
     return tuple(
-        PriorMap(count, step / 300, _shapes(side / 300, larger / 300, own))
+        PriorMap(count, step / 300, _list_shapes(side / 300, larger / 300, own))
         for count, step, (side, larger), own in zip(columns, steps, pairwise(sides), ratios, strict=True)
     )
 
 
 VGG_MAPS, VGG_STEPS = (38, 19, 10, 5, 3, 1), (8, 16, 32, 64, 100, 300)
 VGG_RATIOS = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
-VGG_COCO = PriorSet(_pixel_maps(VGG_MAPS, VGG_STEPS, (21, 45, 99, 153, 207, 261, 315), VGG_RATIOS))
-VGG_VOC = PriorSet(_pixel_maps(VGG_MAPS, VGG_STEPS, (30, 60, 111, 162, 213, 264, 315), VGG_RATIOS))
+VGG_COCO = PriorSet(_build_pixel_maps(VGG_MAPS, VGG_STEPS, (21, 45, 99, 153, 207, 261, 315), VGG_RATIOS))
+VGG_VOC = PriorSet(_build_pixel_maps(VGG_MAPS, VGG_STEPS, (30, 60, 111, 162, 213, 264, 315), VGG_RATIOS))
 MOBILENET = PriorSet(
-    _pixel_maps((19, 10, 5, 3, 2, 1), (16, 32, 64, 100, 150, 300), (60, 105, 150, 195, 240, 285, 330), ((2, 3),) * 6)
+    _build_pixel_maps(
+        (19, 10, 5, 3, 2, 1), (16, 32, 64, 100, 150, 300), (60, 105, 150, 195, 240, 285, 330), ((2, 3),) * 6
+    )
 )
 SCALES = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0)
 SSDLITE = PriorSet(
     tuple(
-        PriorMap(count, 1 / count, _shapes(side, larger, (2, 3)))
+        PriorMap(count, 1 / count, _list_shapes(side, larger, (2, 3)))
         for count, (side, larger) in zip((20, 10, 5, 3, 2, 1), pairwise(SCALES), strict=True)
     )
 )
 
 
-def _tensorflow_shapes(side: float, larger: float) -> tuple[SHAPE, ...]:
+def _list_tensorflow_shapes(side: float, larger: float) -> tuple[SHAPE, ...]:
     ratios = (1, 2, 1 / 2, 3, 1 / 3)
     return *((side * sqrt(ratio), side / sqrt(ratio)) for ratio in ratios), (sqrt(side * larger),) * 2
 
@@ -103,7 +105,7 @@ TENSORFLOW = PriorSet(
     (
         PriorMap(19, 1 / 19, _SMALLEST),
         *(
-            PriorMap(count, 1 / count, _tensorflow_shapes(side, larger))
+            PriorMap(count, 1 / count, _list_tensorflow_shapes(side, larger))
             for count, (side, larger) in zip((10, 5, 3, 2, 1), pairwise(SCALES[1:]), strict=True)
         ),
     ),

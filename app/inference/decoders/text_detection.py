@@ -73,7 +73,7 @@ def _lines(shares: Floats, floor: float) -> Iterator[tuple[Points, float]]:
         corners = smallest_rectangle(outline)
         if min(_lengths(corners)) < LEAST_SIDE:
             continue
-        corners = _widened(corners, -BORDER)
+        corners = _widen(corners, -BORDER)
         ends = corners.min(axis=0), corners.max(axis=0)
         low, high = (np.clip(end, 0, shares.shape[::-1]).astype(int) for end in ends)
         columns, rows = (slice(start, end + 1) for start, end in zip(low, high, strict=True))
@@ -82,7 +82,7 @@ def _lines(shares: Floats, floor: float) -> Iterator[tuple[Points, float]]:
         score = float(inner.mean()) if inner.size else 0.0
         if score >= floor:
             width, height = _lengths(corners)
-            yield _widened(corners, width * height * ENLARGEMENT / (2 * (width + height))), min(score, 1.0)
+            yield _widen(corners, width * height * ENLARGEMENT / (2 * (width + height))), min(score, 1.0)
 
 
 def smallest_rectangle(points: Points) -> Points:
@@ -111,7 +111,7 @@ def _lengths(corners: Points) -> tuple[float, float]:
     return float(np.hypot(*across)), float(np.hypot(*down))
 
 
-def _widened(corners: Points, distance: float) -> Points:
+def _widen(corners: Points, distance: float) -> Points:
     """Returns the rectangle with each side moved outward by this distance."""
     width, height = _lengths(corners)
     across, down = (corners[1] - corners[0]) / width, (corners[3] - corners[0]) / height

@@ -48,7 +48,7 @@ class Yolov8(Detector):
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         (values,) = outputs.values()
         rows = values[0].T.astype(np.float32)
-        return _chosen(rows[:, :4], rows[:, 4:], floor)
+        return _choose_classes(rows[:, :4], rows[:, 4:], floor)
 
 
 class Yolov8Pose(Detector):
@@ -75,11 +75,11 @@ class Yolov8Pose(Detector):
         if rest or keypoints < 1:
             return False
         values = ports[0].values
-        return values is None or bool(_rows(values, axis)[:, 5:].max(initial=0) > MOST_SHARE)
+        return values is None or bool(_to_rows(values, axis)[:, 5:].max(initial=0) > MOST_SHARE)
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         (values,) = outputs.values()
-        rows = _rows(values, _axis_of_boxes(values.shape, size))
+        rows = _to_rows(values, _axis_of_boxes(values.shape, size))
         rows = rows[rows[:, 4] >= floor].astype(np.float32)
         points = rows[:, 5:].reshape(len(rows), (rows.shape[1] - 5) // 3, 3)
         labels = np.zeros(len(rows), np.intp)
@@ -108,9 +108,9 @@ class Yolov8Seg(Detector):
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         values, maps = sorted(outputs.values(), key=lambda array: array.ndim)
-        rows = _rows(values, _axis_of_boxes(values.shape, size)).astype(np.float32)
+        rows = _to_rows(values, _axis_of_boxes(values.shape, size)).astype(np.float32)
         rows = rows[rows[:, 4:-PROTOTYPES].max(axis=1, initial=0) >= floor]
-        chosen = _chosen(rows[:, :4], rows[:, 4:-PROTOTYPES], floor)
+        chosen = _choose_classes(rows[:, :4], rows[:, 4:-PROTOTYPES], floor)
         return replace(chosen, coefficients=rows[:, -PROTOTYPES:], prototypes=maps[0].astype(np.float32))
 
 
@@ -127,7 +127,7 @@ def _axis_of_boxes(shape: Shape, size: Size) -> int:
     return next((axis for axis in (2, 1) if shape[axis] == cells), 0)
 
 
-def _rows(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+def _to_rows(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
     """Returns one row for each box."""
     rows: npt.NDArray[Any] = values[0].T if axis == 2 else values[0]
     return rows
@@ -149,10 +149,10 @@ class Yolov5(Detector):
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         (values,) = outputs.values()
         rows = values[0][values[0][:, 4] >= floor].astype(np.float32)
-        return _chosen(rows[:, :4], rows[:, 5:] * rows[:, 4:5], floor)
+        return _choose_classes(rows[:, :4], rows[:, 5:] * rows[:, 4:5], floor)
 
 
-def _chosen(boxes: Floats, scores: Floats, floor: float) -> Detections:
+def _choose_classes(boxes: Floats, scores: Floats, floor: float) -> Detections:
     """Returns the best class of each box.
 
     Args:

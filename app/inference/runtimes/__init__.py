@@ -37,16 +37,16 @@ def open_runtime(card: ModelCard, path: Path, twin: Path | None, threads: int, p
             return open_onnx(path, threads, form="bie", why=why)
         return open_host_nef(path, threads, why=why)
     if card.format is Format.BIE:
-        return _twin(card, twin, threads, provider, SIMULATED)
+        return _open_twin(card, twin, threads, provider, SIMULATED)
     from app.inference.runtimes.kneron import NoNpu, open_npu
 
     try:
         return open_npu(path)
     except NoNpu as missing:
-        return _twin(card, twin, threads, provider, str(missing))
+        return _open_twin(card, twin, threads, provider, str(missing))
 
 
-def _twin(card: ModelCard, twin: Path | None, threads: int, provider: ExecutionProvider, why: str) -> Runtime:
+def _open_twin(card: ModelCard, twin: Path | None, threads: int, provider: ExecutionProvider, why: str) -> Runtime:
     if twin is None:
         raise ModelUnusable(
             f"{card.name} cannot run here: {why}",

@@ -14,7 +14,7 @@ from app.inference.prediction import ENCLOSED_DECODER, ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.providers import open_by
 from app.inference.runtimes.sessions import HostModel, numeric_outputs, run
-from app.inference.runtimes.stored_labels import stored_labels
+from app.inference.runtimes.stored_labels import read_stored_labels
 from app.kit.errors import ModelmillError
 
 _DTYPES = {
@@ -76,19 +76,23 @@ def open_onnx(
     try:
         opened = open_by(path, threads, provider)
     except ModelmillError as error:
-        raise _unusable(error) from error
+        raise _make_unusable(error) from error
     session = opened.session
-    inputs = [Tensor(node.name, _shape(node.shape), _DTYPES.get(node.type, node.type)) for node in session.get_inputs()]
+    inputs = [
+        Tensor(node.name, _read_shape(node.shape), _DTYPES.get(node.type, node.type)) for node in session.get_inputs()
+    ]
     numeric, metadata = set(numeric_outputs(session)), session.get_modelmeta().custom_metadata_map
-    outputs = tuple(Tensor(node.name, _shape(node.shape)) for node in session.get_outputs() if node.name in numeric)
+    outputs = tuple(
+        Tensor(node.name, _read_shape(node.shape)) for node in session.get_outputs() if node.name in numeric
+    )
     return HostRuntime(
-        f"{_version(opened.provider)} · {form}",
+        f"{_read_version(opened.provider)} · {form}",
         "; ".join(filter(None, (why, opened.why))),
         only_input([tensor for tensor in inputs if tensor.name not in (ORIGINAL_SIZES, MASK)]),
         outputs,
         lambda arrays: run(session, {**arrays, **size_inputs(inputs, arrays)}),
         provider=opened.provider,
-        labels=stored_labels(metadata),
+        labels=read_stored_labels(metadata),
         decoder_source=metadata.get(ENCLOSED_DECODER, ""),
     )
 
@@ -130,13 +134,13 @@ def open_host_nef(path: Path, threads: int, *, why: str = "") -> HostRuntime:
     try:
         model = HostModel(path, threads)
     except ModelmillError as error:
-        raise _unusable(error) from error
+        raise _make_unusable(error) from error
     inputs, outputs = (
-        [Tensor(spec["name"], _shape(spec["shape"]), spec["dtype"]) for spec in specs]
+        [Tensor(spec["name"], _read_shape(spec["shape"]), spec["dtype"]) for spec in specs]
         for specs in (model.inputs, model.outputs)
     )
     return HostRuntime(
-        f"{_version(ExecutionProvider.CPU)} · host NEF",
+        f"{_read_version(ExecutionProvider.CPU)} · host NEF",
         why,
         only_input(inputs),
         tuple(outputs),
@@ -157,11 +161,11 @@ def only_input(inputs: Sequence[Tensor]) -> Tensor:
     return inputs[0]
 
 
-def _shape(shape: Sequence[Any]) -> tuple[int | None, ...]:
+def _read_shape(shape: Sequence[Any]) -> tuple[int | None, ...]:
     return tuple(side if isinstance(side, int) and side > 0 else None for side in shape)
 
 
-def _unusable(error: ModelmillError) -> ModelUnusable:
+def _make_unusable(error: ModelmillError) -> ModelUnusable:
     return ModelUnusable(
         f"the model cannot be opened: {error.message}",
         hint=error.hint or "Fetch the file again, or convert it anew.",
@@ -169,7 +173,7 @@ def _unusable(error: ModelmillError) -> ModelUnusable:
     )
 
 
-def _version(provider: ExecutionProvider) -> str:
+def _read_version(provider: ExecutionProvider) -> str:
     import onnxruntime
 
     return f"onnxruntime {onnxruntime.__version__} on {provider.display_name}"

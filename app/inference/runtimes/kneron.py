@@ -71,13 +71,13 @@ class NpuRuntime:
             if self._group is None:
                 raise InferenceFailed("the model is closed")
             try:
-                return self._inferred(request)
+                return self._infer(request)
             except self._kp.ApiKPException as error:
                 raise InferenceFailed(
                     f"the NPU did not run the model: {reason_of(error)}", hint="Check that the device is connected."
                 ) from error
 
-    def _inferred(self, request: Any) -> dict[str, Array]:
+    def _infer(self, request: Any) -> dict[str, Array]:
         inference = self._kp.inference
         inference.generic_data_inference_send(device_group=self._group, generic_inference_input_descriptor=request)
         raw = inference.generic_data_inference_receive(device_group=self._group)
@@ -110,9 +110,9 @@ def open_npu(path: Path) -> NpuRuntime:
     except (ImportError, OSError) as error:
         raise NoNpu("no Kneron runtime (kp) on this node") from error
     reasons = []
-    for port in _ports(kp):
+    for port in _iterate_ports(kp):
         try:
-            return _opened(kp, port, path)
+            return _open(kp, port, path)
         except kp.ApiKPException as error:
             reasons.append(reason_of(error))
     raise NoNpu(f"the Kneron device does not take it: {'; '.join(reasons)}" if reasons else _NOT_CONNECTED)
@@ -121,13 +121,13 @@ def open_npu(path: Path) -> NpuRuntime:
 _NOT_CONNECTED = "no Kneron device is connected to this node"
 
 
-def _ports(kp: Any) -> Iterator[int]:
+def _iterate_ports(kp: Any) -> Iterator[int]:
     for device in kp.core.scan_devices().device_descriptor_list:
         if device.is_connectable:
             yield device.usb_port_id
 
 
-def _opened(kp: Any, port: int, path: Path) -> NpuRuntime:
+def _open(kp: Any, port: int, path: Path) -> NpuRuntime:
     group = kp.core.connect_devices(usb_port_ids=[port])
     is_taken = False
     try:

@@ -54,7 +54,7 @@ class BatchingRuntime:
             self._waiting.append(entry)
             self._changed.notify_all()
             self._changed.wait_for(lambda: entry.is_done or self._is_next(entry))
-            batch = [] if entry.is_done else self._taken(entry)
+            batch = [] if entry.is_done else self._take(entry)
         if batch:
             try:
                 _compute(self._runtime, batch)
@@ -83,7 +83,7 @@ class BatchingRuntime:
     def _is_next(self, entry: _Entry) -> bool:
         return bool(self._waiting) and self._waiting[0] is entry and self._calls < self._batching.calls
 
-    def _taken(self, first: _Entry) -> list[_Entry]:
+    def _take(self, first: _Entry) -> list[_Entry]:
         """Returns the entries to compute together, after waiting for them. The caller holds the lock."""
         self._calls += 1
         left_s = first.arrived + self._batching.wait_s - time.monotonic()

@@ -42,16 +42,16 @@ class TensorLayout:
 
     def pack(self, array: Array) -> bytes:
         if self.layout == "RAW_FLOAT":
-            return self._laid(array.astype(np.float32) * self.factor.astype(np.float32)).tobytes()
+            return self._lay_out(array.astype(np.float32) * self.factor.astype(np.float32)).tobytes()
         limits = np.iinfo(np.int8 if self.layout.endswith("8B") else np.int16)
         values = np.clip(np.rint(array * self.factor), limits.min, limits.max).astype(limits.dtype)
         if limits.bits == 8:
-            return self._laid(values).tobytes()
+            return self._lay_out(values).tobytes()
         if not self.layout.endswith("HL"):
-            return self._laid(values & np.int16(-2)).tobytes()
-        return _halves(self._laid(values)).tobytes()
+            return self._lay_out(values & np.int16(-2)).tobytes()
+        return _split_halves(self._lay_out(values)).tobytes()
 
-    def _laid(self, values: Array) -> Array:
+    def _lay_out(self, values: Array) -> Array:
         buffer = np.zeros(self.length, values.dtype)
         buffer[self.offsets] = values
         return buffer
@@ -68,30 +68,30 @@ def packing_of(node: Descriptor, chip: str) -> TensorLayout:
     """
     layout = node.data_layout.name.removeprefix(_PREFIX)
     shape = shape_of(node)
-    info = _shape_info(node)
+    info = _find_shape_info(node)
     if hasattr(info, "stride_npu"):
         offsets = sum(
             index * stride for index, stride in zip(np.indices(shape, sparse=True), info.stride_npu, strict=True)
         )
         length = max(side * stride for side, stride in zip(shape, info.stride_npu, strict=True))
     else:
-        offsets, length = _blocks(layout, shape, chip)
-    return TensorLayout(shape, np.asarray(offsets, dtype=np.intp), int(length), _factor(node, len(shape)), layout)
+        offsets, length = _count_blocks(layout, shape, chip)
+    return TensorLayout(shape, np.asarray(offsets, dtype=np.intp), int(length), _read_factor(node, len(shape)), layout)
 
 
 def shape_of(node: Descriptor) -> tuple[int, ...]:
     """Returns the shape of a tensor in the ONNX."""
-    info = _shape_info(node)
+    info = _find_shape_info(node)
     return tuple(int(side) for side in (info.shape if hasattr(info, "stride_npu") else info.shape_onnx))
 
 
-def _shape_info(node: Descriptor) -> Any:
+def _find_shape_info(node: Descriptor) -> Any:
     """Returns the part of the descriptor with the shapes: PLUS 2 has them in the descriptor itself, PLUS 3 below it, in
     one of two versions."""
     return node.tensor_shape_info.data if hasattr(node, "tensor_shape_info") else node
 
 
-def _factor(node: Descriptor, rank: int) -> npt.NDArray[np.float64]:
+def _read_factor(node: Descriptor, rank: int) -> npt.NDArray[np.float64]:
     """Returns one value, or one for each index along the quantized axis. PLUS 2 has them one level higher, and scale as
     a plain number."""
     parameters = node.quantization_parameters
@@ -102,7 +102,7 @@ def _factor(node: Descriptor, rank: int) -> npt.NDArray[np.float64]:
     return values.reshape([len(values) if place == axis else 1 for place in range(rank)])
 
 
-def _blocks(layout: str, shape: tuple[int, ...], chip: str) -> tuple[Array, int]:
+def _count_blocks(layout: str, shape: tuple[int, ...], chip: str) -> tuple[Array, int]:
     blocks = _BLOCKS.match(layout)
     if blocks is None or len(shape) != 4 or shape[0] != 1:
         raise ModelUnusable(
@@ -118,7 +118,7 @@ def _blocks(layout: str, shape: tuple[int, ...], chip: str) -> tuple[Array, int]
     return (outer * wide + x) * depth + c % depth, deep * rows * wide * depth
 
 
-def _halves(values: Array) -> Array:
+def _split_halves(values: Array) -> Array:
     """Arranges 16 low bytes of seven bits, then 16 high bytes, and so on."""
     raw = values.view(np.uint16) >> 1
     padded = np.concatenate([raw, np.zeros(-len(raw) % 16, np.uint16)]).reshape(-1, 16)

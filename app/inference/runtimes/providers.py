@@ -62,7 +62,7 @@ def open_by(model: Path, threads: int, chosen: ExecutionProvider) -> OpenedSessi
 
     built = set(ort.get_available_providers())
     problems = []
-    for provider in _candidates(chosen):
+    for provider in _list_candidates(chosen):
         if NAMES[provider] not in built:
             if chosen is not ExecutionProvider.AUTO:
                 problems.append(f"the onnxruntime of this machine was built without {provider.display_name}")
@@ -80,7 +80,7 @@ def open_by(model: Path, threads: int, chosen: ExecutionProvider) -> OpenedSessi
     return OpenedSession(open_session(model, threads, "all"), ExecutionProvider.CPU, "; ".join(problems))
 
 
-def _candidates(chosen: ExecutionProvider) -> tuple[ExecutionProvider, ...]:
+def _list_candidates(chosen: ExecutionProvider) -> tuple[ExecutionProvider, ...]:
     if chosen is ExecutionProvider.AUTO:
         return AUTOMATIC
     return (chosen, ExecutionProvider.CPU) if chosen is not ExecutionProvider.CPU else (chosen,)

@@ -180,13 +180,13 @@ def explain(error: Exception) -> UnsupportedOperator | StageFailed:
     failed = _FAILED_NODE.search(text)
     if failed:
         return StageFailed(
-            f"onnxruntime failed at node {failed['node']!r} ({failed['op']}): {_first_line(text[failed.end() :])}",
+            f"onnxruntime failed at node {failed['node']!r} ({failed['op']}): {_get_first_line(text[failed.end() :])}",
             hint="Check that the model runs with these input shapes; if only its int8 version fails, name the node "
             "in exclude_nodes to leave it in float.",
             detail={"operator": failed["op"], "node": failed["node"], "runtime_message": text[:1000]},
         )
     return StageFailed(
-        f"onnxruntime cannot run the model: {_first_line(text)}",
+        f"onnxruntime cannot run the model: {_get_first_line(text)}",
         hint="Check that the model runs in onnxruntime as it is, with the given input shapes.",
         detail={"runtime_message": text[:1000]},
     )
@@ -211,10 +211,10 @@ class HostModel:
 
         Raises WrongSampleShape for a missing input or another shape, StageFailed if the runtime refuses.
         """
-        return run(self._session, {spec["name"]: self._fitting(spec, arrays) for spec in self.inputs})
+        return run(self._session, {spec["name"]: self._fit_array(spec, arrays) for spec in self.inputs})
 
     @staticmethod
-    def _fitting(spec: Mapping[str, Any], arrays: Mapping[str, Array]) -> Array:
+    def _fit_array(spec: Mapping[str, Any], arrays: Mapping[str, Array]) -> Array:
         array = arrays.get(spec["name"])
         if array is None:
             raise WrongSampleShape(f"input {spec['name']!r} is missing", hint=f"Given: {', '.join(arrays) or 'none'}.")
@@ -267,5 +267,5 @@ def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     return manifest
 
 
-def _first_line(text: str) -> str:
+def _get_first_line(text: str) -> str:
     return _CODE.sub("", text.strip().splitlines()[0])[:300] if text.strip() else "no message"

@@ -11,7 +11,7 @@ MOST_CLASSES = 100_000
 SPACE = " "
 
 
-def stored_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+def read_stored_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the names by index; empty if there are none, or if they cannot be read.
 
     Args:
@@ -20,10 +20,10 @@ def stored_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     characters = metadata.get("character", "")
     if characters and len(characters) <= MOST_LENGTH:
         return (*characters.splitlines(), SPACE)
-    return _names(metadata.get("names", ""))
+    return _read_names(metadata.get("names", ""))
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _read_names(text: str) -> tuple[str, ...]:
     """Reads a dict {0: "person", …} or a list of names, as Python prints it."""
     if not text or len(text) > MOST_LENGTH:
         return ()

@@ -24,7 +24,7 @@ class SourceNotOffered(BadInput):
     code = "SOURCE_NOT_OFFERED"
 
 
-def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ()) -> str:
+def resolve_source(source: str, patterns: Sequence[str], withheld: Sequence[str] = ()) -> str:
     """Returns the source as it may be opened: a path without links and `..`, or the URL.
 
     Args:
@@ -34,7 +34,7 @@ def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ())
     Raises:
         SourceNotOffered: It is not offered.
     """
-    opened = _url(source, patterns, withheld) if "://" in source else _path(source, patterns, withheld)
+    opened = _match_url(source, patterns, withheld) if "://" in source else _match_path(source, patterns, withheld)
     if opened is None:
         raise SourceNotOffered(
             "This node does not offer this source.",
@@ -43,7 +43,7 @@ def resolved(source: str, patterns: Sequence[str], withheld: Sequence[str] = ())
     return opened
 
 
-def _path(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
+def _match_path(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
     """Returns the path if it is offered. The nearest folder above it decides; a folder that contains something withheld
     is not opened, either."""
     if "\0" in source:
@@ -63,7 +63,7 @@ def _path(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str 
     return str(place) if depths and not is_closed else None
 
 
-def _url(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
+def _match_url(source: str, patterns: Sequence[str], withheld: Sequence[str]) -> str | None:
     url = _split(source)
     if url is None or ".." in unquote(url.path).split("/"):
         return None
@@ -88,8 +88,8 @@ def _offers(pattern: SplitResult, url: SplitResult) -> bool:
         return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
     return (
-        _scheme(pattern) == _scheme(url)
-        and _is_host(_host(pattern), _host(url))
+        _get_scheme(pattern) == _get_scheme(url)
+        and _is_host(_get_host(pattern), _get_host(url))
         and _matches(whole(pattern), whole(url))
     )
 
@@ -102,13 +102,13 @@ def _is_at(closed: SplitResult, url: SplitResult) -> bool:
     )
 
 
-def _scheme(parts: SplitResult) -> str:
+def _get_scheme(parts: SplitResult) -> str:
     """Returns the scheme; the transport of RTSP (rtspt, rtspu) does not make another source."""
     scheme = parts.scheme.lower()
     return "rtsp" if scheme in ("rtspt", "rtspu") else scheme
 
 
-def _host(parts: SplitResult) -> str:
+def _get_host(parts: SplitResult) -> str:
     """Returns the host with its port, without user and password, which make no difference."""
     return parts.netloc.rpartition("@")[2].lower()
 

@@ -11,12 +11,12 @@ EBML, SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 LEAST_BYTES = 16
 
 
-def declared_bytes(path: Path) -> int:
+def read_declared_bytes(path: Path) -> int:
     """Returns the bytes of the file according to its own headers, for MP4 and related formats, Matroska and AVI; 0 if
     unknown."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         head = file.read(LEAST_BYTES)
-        reader = _READERS.get(head[:4]) or (_boxes if head[4:8] in BOXES else None)
+        reader = _READERS.get(head[:4]) or (_find_last_box if head[4:8] in BOXES else None)
         file.seek(0)
         return reader(file) if reader else 0
     return 0
@@ -31,7 +31,7 @@ def is_empty(path: Path) -> bool:
 def is_cut(path: Path) -> bool:
     """Returns whether the file ends before its headers say; False if they do not say, or it cannot be read."""
     with suppress(OSError, ValueError):
-        return path.stat().st_size < declared_bytes(path)
+        return path.stat().st_size < read_declared_bytes(path)
     return False
 
 
@@ -39,7 +39,7 @@ BOXES = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"styp"
 """Types of the first box in MP4 and QuickTime files."""
 
 
-def _boxes(file: BinaryIO) -> int:
+def _find_last_box(file: BinaryIO) -> int:
     """Returns the end of the last box. One with size 0 extends to the end of the file; anything after the last is
     ignored."""
     end = 0
@@ -55,12 +55,12 @@ def _boxes(file: BinaryIO) -> int:
         end += size
 
 
-def _riff(file: BinaryIO) -> int:
+def _find_riff_end(file: BinaryIO) -> int:
     """Returns the end of the chunk. A file may have several; the first is the one with the index."""
     return 8 + int.from_bytes(file.read(8)[4:], "little")
 
 
-def _matroska(file: BinaryIO) -> int:
+def _find_matroska_end(file: BinaryIO) -> int:
     """Returns the end of the segment; a recording in progress does not have it."""
     end = 0
     for name in (EBML, SEGMENT):
@@ -76,4 +76,4 @@ def _matroska(file: BinaryIO) -> int:
     return end
 
 
-_READERS: Mapping[bytes, Callable[[BinaryIO], int]] = {EBML: _matroska, b"RIFF": _riff}
+_READERS: Mapping[bytes, Callable[[BinaryIO], int]] = {EBML: _find_matroska_end, b"RIFF": _find_riff_end}

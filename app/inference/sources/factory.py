@@ -52,7 +52,7 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
     """
     path = Path(text)
     if is_stream(text):
-        address, name = text, shown(text)
+        address, name = text, hide_credentials(text)
     elif text and is_there(path):
         address, name = str(path.resolve()), path.name
     else:
@@ -60,7 +60,7 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
             f"there is no source {text!r} on this node", hint="Give a path that this node has, or a URL."
         )
     live = is_live(text)
-    return Video(address, name, live=True) if live else _opened(path), name, live
+    return Video(address, name, live=True) if live else _open(path), name, live
 
 
 def is_live(text: str) -> bool:
@@ -81,7 +81,7 @@ def is_there(path: Path) -> bool:
         return False
 
 
-def _opened(path: Path) -> VideoSource:
+def _open(path: Path) -> VideoSource:
     suffix = path.suffix.lower()
     if path.is_dir() or suffix in SUFFIXES:
         return Pictures(path)
@@ -95,7 +95,7 @@ def _opened(path: Path) -> VideoSource:
     return Video(str(path.resolve()), path.name, live=False)
 
 
-def shown(url: str) -> str:
+def hide_credentials(url: str) -> str:
     """Returns the URL without user and password.
 
     Raises:

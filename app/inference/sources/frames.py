@@ -76,7 +76,7 @@ class Source:
         """Number of frames that were omitted because they cannot be read."""
         self.why_damaged = ""
         """Reason for the last of them."""
-        self._frames = self._all(source, pace, loop=loop)
+        self._frames = self._iterate_all(source, pace, loop=loop)
 
     def __iter__(self) -> Iterator[Frame]:
         return self
@@ -92,7 +92,7 @@ class Source:
     def close(self) -> None:
         self._frames.close()
 
-    def _all(self, source: VideoSource, pace: Pace, *, loop: bool) -> Generator[Frame, None, None]:
+    def _iterate_all(self, source: VideoSource, pace: Pace, *, loop: bool) -> Generator[Frame, None, None]:
         index = 0
         while True:
             before = index
@@ -173,7 +173,7 @@ class Pace:
 
     def wants(self, at: float | None) -> bool:
         """Returns whether the frame with this time is used."""
-        now = self._elapsed() if self._live else at
+        now = self._measure_elapsed() if self._live else at
         if self._live and at is not None and self._is_old(at):
             return False
         if self._fps <= 0 or now is None:
@@ -190,7 +190,7 @@ class Pace:
             return
         due = self._given / self._fps if at is None else at
         self._given += 1
-        early = due - self._elapsed()
+        early = due - self._measure_elapsed()
         if early > 0:
             self._sleep(early)
         elif early < -LATE_S and self._start is not None:
@@ -198,11 +198,11 @@ class Pace:
 
     def _is_old(self, at: float) -> bool:
         """Compares with the earliest frame so far, whose delay is assumed to be the shortest possible."""
-        lead = at - self._elapsed()
+        lead = at - self._measure_elapsed()
         self._lead = max(self._lead, lead)
         return self._lead - lead > OLD_S
 
-    def _elapsed(self) -> float:
+    def _measure_elapsed(self) -> float:
         now = self._clock()
         if self._start is None:
             self._start = now

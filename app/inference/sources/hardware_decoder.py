@@ -51,7 +51,7 @@ class HardwareDecoder:
         if self.device != M2M:
             return own
         try:
-            return _m2m(own.name, own.width, own.height, own.extradata)
+            return _open_m2m(own.name, own.width, own.height, own.extradata)
         except Exception as error:  # noqa: BLE001  # as below
             logger.info("%s is decoded by software, for %s cannot: %s", own.name, M2M_NAME, error)
             return own
@@ -67,7 +67,7 @@ def hardware_decoder() -> HardwareDecoder:
     if choice == "off":
         return HardwareDecoder(reason=f"{VARIABLE} is off")
     if choice == M2M:
-        return _m2m_decoder()
+        return _find_m2m_decoder()
     problems, known = list[str](), set(hwdevices_available())
     for device, name in DEVICES.items():
         if device not in known:
@@ -83,15 +83,15 @@ def hardware_decoder() -> HardwareDecoder:
     return HardwareDecoder(reason="; ".join(problems) or "this FFmpeg supports none of the machine's devices")
 
 
-def _m2m_decoder() -> HardwareDecoder:
+def _find_m2m_decoder() -> HardwareDecoder:
     try:
-        _m2m(CODEC, 640, 480, None)
+        _open_m2m(CODEC, 640, 480, None)
     except Exception as error:  # noqa: BLE001  # a vendor's driver, of any version
         return HardwareDecoder(reason=f"{M2M_NAME}: {getattr(error, 'strerror', None) or error}")
     return HardwareDecoder(M2M)
 
 
-def _m2m(codec: str, width: int, height: int, extradata: bytes | None) -> Any:
+def _open_m2m(codec: str, width: int, height: int, extradata: bytes | None) -> Any:
     """A decoder that has opened a device. Raises what PyAV and the driver raise."""
     import av
 

@@ -32,11 +32,11 @@ class Pictures:
         self._path = path
 
     def frames(self) -> Generator[LazyFrame, None, None]:
-        for path in _pictures_in(self._path) if self._path.is_dir() else [self._path]:
+        for path in _list_pictures(self._path) if self._path.is_dir() else [self._path]:
             yield LazyFrame(path.name, partial(_read, path))
 
 
-def _pictures_in(folder: Path) -> list[Path]:
+def _list_pictures(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
     except OSError as error:
@@ -70,10 +70,10 @@ class Arrays:
     def frames(self) -> Generator[LazyFrame, None, None]:
         for index, picture in enumerate(self._pictures):
             truth = None if self._truths is None else int(self._truths[index])
-            yield LazyFrame(f"{self._name}#{index}", _giving(picture), truth=truth)
+            yield LazyFrame(f"{self._name}#{index}", _make_reader(picture), truth=truth)
 
 
-def _giving(picture: Picture) -> Callable[[], Picture]:
+def _make_reader(picture: Picture) -> Callable[[], Picture]:
     return lambda: picture
 
 
@@ -90,9 +90,9 @@ def _as_pictures(values: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[
     if x is not None and x.ndim == 4:
         if x.dtype.kind == "f" and x.shape[1] in (1, 3):
             bytes_ = np.rint(np.clip(np.nan_to_num(x), 0, 1) * 255).astype(np.uint8)
-            return _without_single(bytes_.transpose(0, 2, 3, 1))
+            return _remove_single(bytes_.transpose(0, 2, 3, 1))
         if x.dtype == np.uint8 and x.shape[3] in (1, 3):
-            return _without_single(x)
+            return _remove_single(x)
     actual = "no x" if x is None else f"x of {x.dtype} {list(x.shape)}"
     raise SourceUnusable(
         f"{name} has {actual}, which are no pictures",
@@ -100,6 +100,6 @@ def _as_pictures(values: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[
     )
 
 
-def _without_single(pictures: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def _remove_single(pictures: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Returns gray pictures as H×W."""
     return np.ascontiguousarray(pictures[..., 0] if pictures.shape[3] == 1 else pictures)

@@ -82,19 +82,19 @@ class Video:
         self.is_endless = live
 
     def frames(self) -> Generator[LazyFrame, None, None]:
-        with self._opened() as container:
+        with self._open() as container:
             stream = container.streams.video[0]
             is_timed = not (self._live and container.format.flags & UNTIMED)
             self.is_endless = self._live and container.duration is None
             self.fps = float(stream.average_rate or 0) if is_timed else 0.0
             index, count, at, is_over = 0, 0, 0.0, False
             decoder = hardware_decoder().context_of(stream)
-            for packet in self._packets(container, stream):
+            for packet in self._iterate_packets(container, stream):
                 if isinstance(packet, LazyFrame):
                     yield packet
                     is_over = True
                     continue
-                for lazy_frame in self._decoded(decoder, packet, stream, index, is_timed=is_timed):
+                for lazy_frame in self._decode(decoder, packet, stream, index, is_timed=is_timed):
                     yield lazy_frame
                     index, count, at = index + 1, count + (lazy_frame.read is not None), lazy_frame.at or at
             if not is_over and (reason := self._cut(container, stream, count, at)):
@@ -103,14 +103,14 @@ class Video:
     def there(self) -> str:
         """How many frames of a file that is cut off are there, by its index, which is at its begin; empty: it has none.
         Raises SourceUnusable."""
-        with self._opened() as container:
+        with self._open() as container:
             stream = container.streams.video[0]
             size, index = Path(self._place).stat().st_size, list(stream.index_entries)
             count = sum(entry.pos + entry.size <= size for entry in index)
             return f"{count} of {length_of(container, stream)} are there" if 0 < count < len(index) else ""
 
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _open(self) -> Iterator[Any]:
         began = time.monotonic()
         place: str | NamedPipe = self._place
         options = OF_DEVICE if self._is_device else OF_FILE
@@ -132,15 +132,16 @@ class Video:
                     )
                 )
             except (self._av.FFmpegError, PermissionError) as error:
+                reason = self._explain_failure(error, time.monotonic() - began)
                 raise SourceUnusable(
-                    f"{self._name} cannot be opened as a video: {self._why_closed(error, time.monotonic() - began)}",
+                    f"{self._name} cannot be opened as a video: {reason}",
                     hint="Check that it is there, and that it is a video.",
                 ) from error
-            if problem := _problem(container):
+            if problem := _find_problem(container):
                 raise SourceUnusable(f"{self._name} {problem}{self._end()}", hint="Give another source.")
             yield container
 
-    def _packets(self, container: Any, stream: Any) -> Iterator[Any]:
+    def _iterate_packets(self, container: Any, stream: Any) -> Iterator[Any]:
         """Ends where the file is cut off: what follows cannot be found. The cut counts as one damaged frame.
 
         Of a stream all packets are read, so that one that gives only sound is seen to give no pictures. When it gives
@@ -153,11 +154,11 @@ class Video:
             try:
                 packet = next(packets, None)
             except self._av.FFmpegError as error:
-                reason = self._reason(error)
+                reason = self._describe_error(error)
                 break
             silent_s += time.monotonic() - began
             if self._live and silent_s >= TIMEOUT_S:
-                reason = _silence()
+                reason = _describe_silence()
             elif packet is None:
                 return
             elif packet.stream.index == stream.index:
@@ -172,22 +173,22 @@ class Video:
         lasts_s = container.duration / MICROSECONDS if container.duration else float("inf")
         return "the other side has ended the stream" if at < lasts_s - END_S else ""
 
-    def _why_closed(self, error: BaseException, after_s: float) -> str:
+    def _explain_failure(self, error: BaseException, after_s: float) -> str:
         """Why it could not be opened. FFmpeg calls a host that says nothing `Invalid data` in some places."""
         if self._live and after_s >= TIMEOUT_S:
-            return _silence()
+            return _describe_silence()
         if self._is_device:
             return OF_CAMERAS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__) or _why(error)
         if self._live and (reason := OF_STREAMS.get(getattr(error, "errno", 0))):
             return reason
-        return REFUSALS.get(type(error).__name__) or self._reason(error)
+        return REFUSALS.get(type(error).__name__) or self._describe_error(error)
 
-    def _reason(self, error: BaseException) -> str:
+    def _describe_error(self, error: BaseException) -> str:
         """FFmpeg's word for our own patience is `Immediate exit requested`."""
         if not self._live and is_empty(Path(self._place)):
             return "it is empty"
         if isinstance(error, self._av.error.ExitError):
-            return _silence()
+            return _describe_silence()
         if self._live and getattr(error, "errno", 0) in LOST:
             return "the connection was lost"
         return _why(error) + self._end()
@@ -196,7 +197,7 @@ class Video:
         """To be added to what is wrong with a file that is not whole."""
         return "" if self._live or not is_cut(Path(self._place)) else "; the file ends before its own headers say"
 
-    def _decoded(self, decoder: Any, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[LazyFrame]:
+    def _decode(self, decoder: Any, packet: Any, stream: Any, index: int, *, is_timed: bool) -> Iterator[LazyFrame]:
         try:
             frames = decoder.decode(packet)
         except self._av.FFmpegError as error:
@@ -207,8 +208,8 @@ class Video:
             if frame.is_corrupt:
                 yield LazyFrame(origin, None, reason="the frame is corrupt")
             else:
-                at = _time(frame, stream) if is_timed else None
-                yield LazyFrame(origin, partial(_pixels, frame), at=at)
+                at = _read_time(frame, stream) if is_timed else None
+                yield LazyFrame(origin, partial(_read_pixels, frame), at=at)
 
 
 def stream_options(url: str) -> tuple[str, dict[str, str]]:
@@ -220,7 +221,7 @@ def stream_options(url: str) -> tuple[str, dict[str, str]]:
     return f"rtsp://{rest}", {"protocol_whitelist": OF_STREAM["protocol_whitelist"], "rtsp_transport": transport}
 
 
-def _silence() -> str:
+def _describe_silence() -> str:
     return f"it gave no picture for {TIMEOUT_S:g} s"
 
 
@@ -229,7 +230,7 @@ def _why(error: BaseException) -> str:
     return getattr(error, "strerror", None) or reason_of(error)
 
 
-def _pixels(frame: Any) -> Picture:
+def _read_pixels(frame: Any) -> Picture:
     pixels: Picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24"))
     return upright(pixels, frame)
 
@@ -241,14 +242,14 @@ def length_of(container: Any, stream: Any) -> str:
     return f"{count} frames" if count else "more frames"
 
 
-def _time(frame: Any, stream: Any) -> float | None:
+def _read_time(frame: Any, stream: Any) -> float | None:
     """Seconds from the begin; None if the stream does not say."""
     if frame.time is None:
         return None
     return float(frame.time - (float(stream.start_time * stream.time_base) if stream.start_time else 0.0))
 
 
-def _problem(container: Any) -> str:
+def _find_problem(container: Any) -> str:
     if not container.streams.video:
         return "has no picture in it, only sound" if container.streams.audio else "has no picture in it"
     context = container.streams.video[0].codec_context

@@ -65,7 +65,7 @@ class DriftMonitor:
         """
         service = self._services.get(user, namespace, name)
         answers = self._calibrations.answers(user, calibration_id)
-        distribution = _answered(service, answers, self._calibrations.class_names(service, now=now))
+        distribution = _count_answers(service, answers, self._calibrations.class_names(service, now=now))
         return self._watch(
             service, ReferenceKind.CALIBRATION, distribution, threshold, now, calibration_id=calibration_id
         )
@@ -89,7 +89,7 @@ class DriftMonitor:
         service = self._services.get(user, namespace, name)
         begin, end = to_text(since), to_text(min(until, now))
         with self._database.read() as conn:
-            distribution = _rows(conn, service.uid, ResultFilter(begin, end), newest_first=False)
+            distribution = _count_rows(conn, service.uid, ResultFilter(begin, end), newest_first=False)
         return self._watch(service, ReferenceKind.WINDOW, distribution, threshold, now, since=begin, until=end)
 
     def stop(self, user: str, namespace: str, name: str) -> None:
@@ -134,7 +134,7 @@ class DriftMonitor:
             if store.drift_of(conn, uid) != drift:  # another was set meanwhile
                 return drift
             chosen = ResultFilter(since=drift.reference.until or None)
-            measured = measure(drift, _rows(conn, uid, chosen, newest_first=True), to_text(now))
+            measured = measure(drift, _count_rows(conn, uid, chosen, newest_first=True), to_text(now))
             after = replace(drift, measured=measured)
             store.put_drift(conn, uid, after)
             if after.is_above and not drift.is_above:  # its event is that of the service's new condition
@@ -145,7 +145,7 @@ class DriftMonitor:
         return after
 
 
-def _answered(service: Service, answers: list[SamplePredictions], names: tuple[str, ...]) -> ScoreDistribution:
+def _count_answers(service: Service, answers: list[SamplePredictions], names: tuple[str, ...]) -> ScoreDistribution:
     algorithm = algorithm_of(service.specification)
     pictures = []
     for answer in answers:
@@ -157,7 +157,7 @@ def _answered(service: Service, answers: list[SamplePredictions], names: tuple[s
     return distribution_of(pictures)
 
 
-def _rows(conn: Connection, uid: str, chosen: ResultFilter, *, newest_first: bool) -> ScoreDistribution:
+def _count_rows(conn: Connection, uid: str, chosen: ResultFilter, *, newest_first: bool) -> ScoreDistribution:
     records = results.rows_of(conn, uid, chosen, newest_first=newest_first, limit=MOST_ROWS)
     return distribution_of([[(one.label, one.score) for one in record.objects] for record in records])
 

@@ -17,7 +17,7 @@ from app.joint_inference.calibration.predictions import SamplePredictions
 from app.joint_inference.calibration.samples import WANTED, CalibrationSample, count_of, read_samples
 from app.joint_inference.calibration.sweep import SWEEP, sweep
 from app.joint_inference.errors import BadSamples
-from app.joint_inference.hard_examples import known, make
+from app.joint_inference.hard_examples import load_algorithms, make
 from app.joint_inference.model.resource import Role
 from app.joint_inference.worker_options import worker_options
 
@@ -28,12 +28,12 @@ def run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """request: {samples, into, edge, cloud}, each side {card, model, twin, parameters}. Leaves answers.json and
     sweep.json in `into`. Raises BadSamples, BadParameter, ModelUnusable and what reading samples raises."""
     into = Path(request["into"])
-    edge, cloud = (_opened(role, request[role.value]) for role in Role)
+    edge, cloud = (_open(role, request[role.value]) for role in Role)
     path = Path(request["samples"])
     expected = count_of(path) or MAX_SAMPLES
     answers, skipped = [], 0
     for number, sample in enumerate(read_samples(path, edge.labels or cloud.labels), 1):
-        answer = _answered(sample, edge, cloud)
+        answer = _predict_sample(sample, edge, cloud)
         if answer is None:
             skipped += 1
         else:
@@ -41,14 +41,14 @@ def run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         progress(number / (expected + 1))
     if not answers:
         raise BadSamples(f"None of the {skipped} samples could be read or understood by both models.", hint=WANTED)
-    names = [entry.name for entry in known().values() if entry.algorithm is not None]
+    names = [entry.name for entry in load_algorithms().values() if entry.algorithm is not None]
     result = sweep(answers, make, names, skipped=skipped)
     (into / "answers.json").write_text(json.dumps({"answers": [answer.to_json() for answer in answers]}))
     (into / "sweep.json").write_text(json.dumps(SWEEP.write(result)))
     return {"samples": len(answers), "skipped": skipped}
 
 
-def _answered(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> SamplePredictions | None:
+def _predict_sample(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> SamplePredictions | None:
     if sample.picture is None:
         return None
     try:
@@ -59,7 +59,7 @@ def _answered(sample: CalibrationSample, edge: Predictor, cloud: Predictor) -> S
         return None
 
 
-def _opened(role: Role, side: Mapping[str, Any]) -> Predictor:
+def _open(role: Role, side: Mapping[str, Any]) -> Predictor:
     options = worker_options(role, side["parameters"]).predictor
     options = replace(options, provider=ExecutionProvider.CPU)  # a sandbox reaches no device
     twin = Path(side["twin"]) if side["twin"] else None

@@ -43,14 +43,14 @@ class PictureLabels:
 
     def __init__(self, archive: zipfile.ZipFile, pictures: Iterable[str], classes: ModelClasses) -> None:
         self._archive, self._classes = archive, classes
-        described = {_key(name) for name in pictures}
+        described = {_make_key(name) for name in pictures}
         self._files = {
             (PurePosixPath(info.filename).suffix.lower(), key): info
             for info in archive.infolist()
-            if (key := _key(info.filename)) in described and PurePosixPath(info.filename).name.lower() != CLASSES
+            if (key := _make_key(info.filename)) in described and PurePosixPath(info.filename).name.lower() != CLASSES
         }
         self._is_yolo = any(suffix == YOLO for suffix, _ in self._files)
-        self._names = self._yolo_names() if self._is_yolo else []
+        self._names = self._read_yolo_names() if self._is_yolo else []
 
     def of(self, name: str, width: int, height: int) -> GroundTruth:
         """Returns what is true of a picture of this size, in pixels. In a set of YOLO, one without a file is empty.
@@ -58,16 +58,16 @@ class PictureLabels:
         Raises:
             BadSamples: Its file cannot be read, or names a class that the models do not know.
         """
-        key = _key(name)
+        key = _make_key(name)
         if (info := self._files.get((VOC, key))) is not None:
-            return self._voc(info)
+            return self._parse_voc(info)
         if (info := self._files.get((YOLO, key))) is not None:
-            return self._yolo(info, width, height)
+            return self._parse_yolo(info, width, height)
         return GroundTruth(boxes=()) if self._is_yolo else UNKNOWN
 
-    def _yolo(self, info: zipfile.ZipInfo, width: int, height: int) -> GroundTruth:
+    def _parse_yolo(self, info: zipfile.ZipInfo, width: int, height: int) -> GroundTruth:
         boxes = list[Box]()
-        for number, line in enumerate(self._text(info).splitlines(), 1):
+        for number, line in enumerate(self._read_text(info).splitlines(), 1):
             words = line.split()
             if not words:
                 continue
@@ -81,41 +81,43 @@ class PictureLabels:
                 raise BadSamples(problem) from None
             corners = (x - across / 2, y - down / 2, x + across / 2, y + down / 2)
             x1, y1, x2, y2 = (value * side for value, side in zip(corners, (width, height) * 2, strict=True))
-            boxes.append(Box(x1, y1, x2, y2, 1.0, self._index(label, info.filename)))
+            boxes.append(Box(x1, y1, x2, y2, 1.0, self._check_index(label, info.filename)))
         return GroundTruth(boxes=tuple(boxes))
 
-    def _index(self, label: int, file: str) -> int:
+    def _check_index(self, label: int, file: str) -> int:
         return self._classes.index_of(self._names[label], file) if label < len(self._names) else label
 
-    def _yolo_names(self) -> list[str]:
+    def _read_yolo_names(self) -> list[str]:
         by_name = {PurePosixPath(info.filename).name.lower(): info for info in self._archive.infolist()}
         if CLASSES in by_name:
-            return [line.strip() for line in self._text(by_name[CLASSES]).splitlines() if line.strip()]
+            return [line.strip() for line in self._read_text(by_name[CLASSES]).splitlines() if line.strip()]
         if DATA not in by_name:
             return []
         try:
-            names = read_yaml(_NUMBER.sub(r'\1"\2"', self._text(by_name[DATA])))["names"]
+            names = read_yaml(_NUMBER.sub(r'\1"\2"', self._read_text(by_name[DATA])))["names"]
             is_list = isinstance(names, list)
             return [str(names[number if is_list else str(number)]) for number in range(len(names))]
         except (UnreadableYaml, KeyError, TypeError) as error:
             raise BadSamples(f"{DATA} has no list `names` of the classes.") from error
 
-    def _voc(self, info: zipfile.ZipInfo) -> GroundTruth:
+    def _parse_voc(self, info: zipfile.ZipInfo) -> GroundTruth:
         try:
-            objects = list(fromstring(self._text(info)).iter("object"))
-            boxes = [self._voc_box(one, info.filename) for one in objects if one.findtext("difficult", "0") != "1"]
+            objects = list(fromstring(self._read_text(info)).iter("object"))
+            boxes = [
+                self._parse_voc_box(one, info.filename) for one in objects if one.findtext("difficult", "0") != "1"
+            ]
         except (ParseError, DefusedXmlException, ValueError, TypeError) as error:
             raise BadSamples(f"{info.filename} is not in VOC's form.") from error
         return GroundTruth(boxes=tuple(boxes))
 
-    def _voc_box(self, one: Element, file: str) -> Box:
+    def _parse_voc_box(self, one: Element, file: str) -> Box:
         sides = [float(one.findtext(f"bndbox/{side}") or "") for side in ("xmin", "ymin", "xmax", "ymax")]
         if not all(map(isfinite, sides)):
             raise ValueError(sides)
         x1, y1, x2, y2 = sides
         return Box(x1, y1, x2, y2, 1.0, self._classes.index_of((one.findtext("name") or "").strip(), file))
 
-    def _text(self, info: zipfile.ZipInfo) -> str:
+    def _read_text(self, info: zipfile.ZipInfo) -> str:
         if info.file_size > MAX_BYTES:
             raise BadSamples(f"{info.filename} has more than {MAX_BYTES >> 10} KiB.")
         try:
@@ -125,7 +127,7 @@ class PictureLabels:
             raise BadSamples(f"{info.filename} is damaged in the zip.", hint="Pack and send it again.") from error
 
 
-def _key(name: str) -> tuple[str, ...]:
+def _make_key(name: str) -> tuple[str, ...]:
     """What a picture and its file have in common."""
     path = PurePosixPath(name)
     return (*(part for part in path.parent.parts if part.lower() not in FOLDERS), path.stem)

@@ -36,8 +36,8 @@ class SamplePredictions:
         truth = self.truth
         return {
             "name": self.name,
-            "edge": _written(self.edge),
-            "cloud": _written(self.cloud),
+            "edge": _to_json(self.edge),
+            "cloud": _to_json(self.cloud),
             "label": truth.label,
             "boxes": None if truth.boxes is None else [box.to_json() for box in truth.boxes],
         }
@@ -54,7 +54,7 @@ class SamplePredictions:
         return SamplePredictions(str(data["name"]), _read(data["edge"]), _read(data["cloud"]), truth)
 
 
-def _written(prediction: Prediction) -> dict[str, Any]:
+def _to_json(prediction: Prediction) -> dict[str, Any]:
     return {**prediction.to_json(), "candidates": [box.to_json() for box in prediction.candidates]}
 
 

@@ -52,9 +52,9 @@ def measure(answers: Sequence[SamplePredictions]) -> QualityMeasures:
     """
     import numpy as np
 
-    kind = _kind(answers)
-    edge = np.array([_worth(kind, answer, answer.edge) for answer in answers], dtype=np.float64)
-    cloud = np.array([_worth(kind, answer, answer.cloud) for answer in answers], dtype=np.float64)
+    kind = _get_kind(answers)
+    edge = np.array([_judge_answer(kind, answer, answer.edge) for answer in answers], dtype=np.float64)
+    cloud = np.array([_judge_answer(kind, answer, answer.cloud) for answer in answers], dtype=np.float64)
     return QualityMeasures(kind, edge, cloud)
 
 
@@ -64,7 +64,7 @@ def ratio(sums: Sums) -> float:
     return float(good / counted) if counted else 1.0
 
 
-def _kind(answers: Sequence[SamplePredictions]) -> Kind:
+def _get_kind(answers: Sequence[SamplePredictions]) -> Kind:
     if not answers:
         raise ValueError("there is no sample")
     if all(answer.edge.probabilities for answer in answers):
@@ -72,7 +72,7 @@ def _kind(answers: Sequence[SamplePredictions]) -> Kind:
     return Kind.F1 if all(a.truth.boxes is not None for a in answers) else Kind.BOX_AGREEMENT
 
 
-def _worth(kind: Kind, answer: SamplePredictions, prediction: Prediction) -> tuple[float, float]:
+def _judge_answer(kind: Kind, answer: SamplePredictions, prediction: Prediction) -> tuple[float, float]:
     if kind is Kind.ACCURACY:
         return float(prediction.label == answer.truth.label), 1.0
     if kind is Kind.LABEL_AGREEMENT:

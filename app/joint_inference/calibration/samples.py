@@ -69,16 +69,16 @@ def read_samples(path: Path, labels: Sequence[str]) -> Iterator[CalibrationSampl
         BadSamples, SamplesTooLarge, BadArchive, ZipBomb: The set is not valid; raised before the first sample, or at a
             later one.
     """
-    directory = _directory(path)
+    directory = _read_directory(path)
     if entries.is_npz(directory):
         entries.refuse_bomb(directory, path.stat().st_size, "the .npz file", MAX_BYTES)
-        yield from _arrays(path)
+        yield from _iterate_arrays(path)
         return
     with zipfile.ZipFile(path) as archive:
-        yield from _pictures(archive, path.stat().st_size, labels)
+        yield from _iterate_pictures(archive, path.stat().st_size, labels)
 
 
-def _directory(path: Path) -> list[zipfile.ZipInfo]:
+def _read_directory(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.infolist()
@@ -88,29 +88,29 @@ def _directory(path: Path) -> list[zipfile.ZipInfo]:
 
 def count_of(path: Path) -> int:
     """Returns the expected number of pictures, to show the progress; 0 if unknown."""
-    directory = _directory(path)
+    directory = _read_directory(path)
     if entries.is_npz(directory):
         return 0
     return sum(PurePosixPath(info.filename).suffix.lower() in ENDINGS for info in directory)
 
 
-def _pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Iterator[CalibrationSample]:
+def _iterate_pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Iterator[CalibrationSample]:
     chosen = entries.choose(archive.infolist(), size, max_files=MAX_SAMPLES, max_bytes=MAX_BYTES)
     pictures = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
     if not pictures:
         raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
     classes = ModelClasses(labels)
-    truths = _labels(archive, classes)
+    truths = _read_labels(archive, classes)
     own = PictureLabels(archive, [entry.name for entry in pictures], classes) if truths is None else None
     for entry in pictures:
-        picture = _opened(archive, entry.info)
+        picture = _open(archive, entry.info)
         truth = truths.of(entry.name) if truths is not None else UNKNOWN
         if own is not None and picture is not None:
             truth = own.of(entry.name, picture.shape[1], picture.shape[0])
         yield CalibrationSample(entry.name, picture, truth)
 
 
-def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
+def _open(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
     """Returns None for a picture that cannot be read: one bad picture of hundreds means nothing for the others."""
     try:
         if info.file_size > MAX_PICTURE_BYTES:
@@ -121,7 +121,7 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Picture | None:
         return None
 
 
-def _labels(archive: zipfile.ZipFile, classes: ModelClasses) -> SampleLabels | None:
+def _read_labels(archive: zipfile.ZipFile, classes: ModelClasses) -> SampleLabels | None:
     """Reads labels.csv, otherwise annotations.json; None: there is neither.
 
     Raises:
@@ -177,7 +177,7 @@ def _with(before: GroundTruth, row: Sequence[str], place: str, classes: ModelCla
     return GroundTruth(before.label, (*(before.boxes or ()), Box(x1, y1, x2, y2, 1.0, label)))
 
 
-def _arrays(path: Path) -> Iterator[CalibrationSample]:
+def _iterate_arrays(path: Path) -> Iterator[CalibrationSample]:
     try:
         with np.load(path, allow_pickle=False) as loaded:
             arrays: Mapping[str, Any] = {name: loaded[name] for name in loaded.files if name in ("x", "y")}
@@ -192,10 +192,10 @@ def _arrays(path: Path) -> Iterator[CalibrationSample]:
         raise BadSamples("y is not one whole number for each sample of x.", hint=WANTED)
     for index, values in enumerate(x):
         truth = GroundTruth() if y is None else GroundTruth(int(y[index]))
-        yield CalibrationSample(f"x[{index}]", _picture(values), truth)
+        yield CalibrationSample(f"x[{index}]", _to_picture(values), truth)
 
 
-def _picture(values: npt.NDArray[Any]) -> Picture | None:
+def _to_picture(values: npt.NDArray[Any]) -> Picture | None:
     """Converts an array with channels first, last or none, of floats up to 1 or up to 255."""
     if values.ndim == 3 and values.shape[0] in (1, 3) and values.shape[2] not in (1, 3):
         values = np.moveaxis(values, 0, 2)

@@ -103,20 +103,20 @@ class Calibrations:
             namespace, name, specification.edge.model, specification.cloud.model, set_name, size
         )
         created = Calibration(str(uuid4()), user, to_text(now), State.WAITING, request)
-        self.objects.put_file(_key(created.calibration_id, "samples"), samples)
+        self.objects.put_file(_build_key(created.calibration_id, "samples"), samples)
         with self.database.write() as conn:
             store.add(conn, created)
             old = [former for former in store.of_owner(conn, user)[KEPT:] if not former.is_under_way(now)]
             for former in old:
                 store.remove(conn, former.calibration_id)
         for former in old:
-            self.objects.delete_prefix(_key(former.calibration_id, ""))
+            self.objects.delete_prefix(_build_key(former.calibration_id, ""))
         try:
             self.start(created.calibration_id)
         except ModelmillError:
             with self.database.write() as conn:
                 store.remove(conn, created.calibration_id)
-            self.objects.delete_prefix(_key(created.calibration_id, ""))
+            self.objects.delete_prefix(_build_key(created.calibration_id, ""))
             raise
         return created
 
@@ -160,7 +160,7 @@ class Calibrations:
         calibration = self.get(user, calibration_id)
         try:
             if calibration.state is State.READY:
-                return SWEEP.read(json.loads(b"".join(self.objects.read(_key(calibration_id, "sweep.json")))))
+                return SWEEP.read(json.loads(b"".join(self.objects.read(_build_key(calibration_id, "sweep.json")))))
         except ObjectMissing:
             raise CalibrationNotFound(f"What calibration {calibration_id!r} found is gone.") from None
         raise NotReady("This calibration has nothing to choose from.", hint="Wait for its end, or start another.")
@@ -168,13 +168,13 @@ class Calibrations:
     def answers(self, user: str, calibration_id: str) -> list[SamplePredictions]:
         """What both models answered to each sample. Raises CalibrationNotFound, NotReady."""
         self.sweep(user, calibration_id)
-        content = json.loads(b"".join(self.objects.read(_key(calibration_id, "answers.json"))))
+        content = json.loads(b"".join(self.objects.read(_build_key(calibration_id, "answers.json"))))
         return [SamplePredictions.from_json(answer) for answer in content["answers"]]
 
     def class_names(self, service: Service, *, now: datetime) -> tuple[str, ...]:
         """Names of the classes that its edge worker reports, by number. Raises BadSamples: its model is gone."""
         edge = service.specification.edge
-        return edge_options(edge.parameters).labels or self._card(service.owner, edge.model, now).labels
+        return edge_options(edge.parameters).labels or self._find_card(service.owner, edge.model, now).labels
 
     def apply(self, user: str, calibration_id: str, setting: Setting, *, now: datetime) -> Service:
         """Write a setting into the service that it was measured for.
@@ -203,13 +203,13 @@ class Calibrations:
             self._run(calibration, now)
             end: dict[str, Any] = {"state": State.READY.value, "progress": 100}
         except ModelmillError as error:
-            end = _failed(error)
+            end = _fail(error)
         except Exception:  # the edge of the actor: a page waits for an end
             logger.exception("Calibration %s failed.", calibration_id)
-            end = _failed(ModelmillError("Something broke in this server.", hint="The worker's log says what."))
+            end = _fail(ModelmillError("Something broke in this server.", hint="The worker's log says what."))
         with self.database.write() as conn:
             store.change(conn, calibration_id, **end)
-        self.objects.delete(_key(calibration_id, "samples"))
+        self.objects.delete(_build_key(calibration_id, "samples"))
 
     def _refuse_too_many(self, user: str, now: datetime) -> None:
         with self.database.read() as conn:
@@ -222,22 +222,22 @@ class Calibrations:
     def _run(self, calibration: Calibration, now: datetime) -> None:
         service = self.services.get(calibration.owner, calibration.request.namespace, calibration.request.name)
         specification = service.specification
-        cards = {role: self._card(calibration.owner, specification.worker(role).model, now) for role in Role}
+        cards = {role: self._find_card(calibration.owner, specification.worker(role).model, now) for role in Role}
         make_private(self.work)
         folder = Path(tempfile.mkdtemp(prefix="calibration-", dir=self.work))
         try:
-            self.objects.get_file(_key(calibration.calibration_id, "samples"), folder / "samples")
+            self.objects.get_file(_build_key(calibration.calibration_id, "samples"), folder / "samples")
             request = self._request(cards, specification, folder)
             limits = Limits(self.memory_bytes, TIME_S, 1)
-            hooks = Hooks(on_progress=self._teller(calibration.calibration_id))
+            hooks = Hooks(on_progress=self._make_reporter(calibration.calibration_id))
             self.sandbox.run(RUN, request, work_dir=folder, limits=limits, hooks=hooks)
             for name in ("answers.json", "sweep.json"):
-                key = _key(calibration.calibration_id, name)
+                key = _build_key(calibration.calibration_id, name)
                 self.objects.put_file(key, folder / name, content_type="application/json")
         finally:
             remove_tree(folder)
 
-    def _card(self, user: str, name: str, now: datetime) -> ModelCard:
+    def _find_card(self, user: str, name: str, now: datetime) -> ModelCard:
         model = self.models.find(user, name, now=now)
         if model is None:
             raise BadSamples(
@@ -267,7 +267,7 @@ class Calibrations:
             raise BadSamples("The file of a model is gone.", hint="Register the model again.") from None
         return str(path)
 
-    def _teller(self, calibration_id: str) -> Callable[[float, str], None]:
+    def _make_reporter(self, calibration_id: str) -> Callable[[float, str], None]:
         told_at = 0.0
 
         def tell(share: float, _: str) -> None:
@@ -291,9 +291,9 @@ def calibrations_using(conn: Connection, use: ModelUse, *, now: datetime) -> lis
     return [Usage("calibration", name, owner) for owner, name in sorted(using)]
 
 
-def _failed(error: ModelmillError) -> dict[str, Any]:
+def _fail(error: ModelmillError) -> dict[str, Any]:
     return {"state": State.FAILED.value, "error": json.dumps(error.to_dict())}
 
 
-def _key(calibration_id: str, name: str) -> str:
+def _build_key(calibration_id: str, name: str) -> str:
     return f"calibrations/{calibration_id}/{name}"

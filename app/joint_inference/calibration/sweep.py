@@ -88,7 +88,7 @@ def sweep(answers: Sequence[SamplePredictions], make: Make, names: Iterable[str]
     """
     measured = measure(answers)
     predictions = [answer.edge for answer in answers]
-    settings = tuple(_tried(name, predictions, measured, make) for name in names if name not in LEFT_OUT)
+    settings = tuple(_try_settings(name, predictions, measured, make) for name in names if name not in LEFT_OUT)
     edge, cloud = (tuple(float(v) for v in sums.sum(axis=0)) for sums in (measured.edge, measured.cloud))
     return Sweep(
         measured.kind,
@@ -116,11 +116,11 @@ def best_within(settings: Iterable[Setting], budget: float) -> Setting | None:
     return max(fitting, key=lambda setting: (setting.quality, -setting.upload, -len(setting.parameters)), default=None)
 
 
-def _tried(name: str, predictions: Sequence[Prediction], measured: QualityMeasures, make: Make) -> list[Setting]:
+def _try_settings(name: str, predictions: Sequence[Prediction], measured: QualityMeasures, make: Make) -> list[Setting]:
     import numpy as np
 
     settings = []
-    for parameters in _grid(name):
+    for parameters in _iterate_grid(name):
         try:
             algorithm = make(name, parameters)
         except BadParameter:  # an algorithm that needs parameters from its user
@@ -131,6 +131,6 @@ def _tried(name: str, predictions: Sequence[Prediction], measured: QualityMeasur
     return settings
 
 
-def _grid(name: str) -> Iterator[dict[str, str]]:
+def _iterate_grid(name: str) -> Iterator[dict[str, str]]:
     values = GRIDS.get(name, {})
     return (dict(zip(values, combination, strict=True)) for combination in product(*values.values()))

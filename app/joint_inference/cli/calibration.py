@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.joint_inference.cli.services import POLL_S, FullName, client_of, parted
+from app.joint_inference.cli.services import POLL_S, FullName, client_of, split_full_name
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
@@ -27,7 +27,7 @@ def calibrate(
     url: Url = None,
 ) -> None:
     """Run both models on the collected hard samples, and show the settings of the Pareto front."""
-    namespace, name = parted(service)
+    namespace, name = split_full_name(service)
     with client_of(context, url) as client:
         record = client.calibrate(namespace, name, folder)
         while wait and record["state"] in ("WAITING", "RUNNING"):
@@ -54,7 +54,7 @@ def drift(
     url: Url = None,
 ) -> None:
     """Show how far a service has drifted from its reference, or set the reference."""
-    namespace, name = parted(service)
+    namespace, name = split_full_name(service)
     reference = {"calibration_id": calibration, "since": since, "until": until, "threshold": threshold}
     chosen = {key: value for key, value in reference.items() if value}
     with client_of(context, url) as client:

@@ -89,12 +89,12 @@ def show(
     url: Url = None,
 ) -> None:
     """Show a service: its state and the reason, its workers, their counters, and why a failed worker ended."""
-    namespace, name = parted(service)
+    namespace, name = split_full_name(service)
     with client_of(context, url) as client:
         if watch:
             _watch(client, namespace, name, as_json=as_json)
             return
-        typer.echo(_shown(client.service(namespace, name), as_json=as_json))
+        typer.echo(_format_shown(client.service(namespace, name), as_json=as_json))
 
 
 @commands.command()
@@ -114,7 +114,7 @@ def rollout(
     it."""
     from app.joint_inference.cli.tables import rollout_lines
 
-    namespace, name = parted(service)
+    namespace, name = split_full_name(service)
     with client_of(context, url) as client:
         record = client.change_rollout(namespace, name, action) if action else client.service(namespace, name)
     if as_json:
@@ -137,7 +137,7 @@ def delete(
     url: Url = None,
 ) -> None:
     """Delete a service, and stop its workers."""
-    namespace, name = parted(service)
+    namespace, name = split_full_name(service)
     with client_of(context, url) as client:
         client.delete(namespace, name)
         if wait and not _is_gone(client, namespace, name, timeout):
@@ -156,7 +156,7 @@ def client_of(context: typer.Context, url: str | None) -> JointClient:
     return JointClient(url_of(context, url), token=token())
 
 
-def parted(full_name: str) -> tuple[str, str]:
+def split_full_name(full_name: str) -> tuple[str, str]:
     """'ns/name' or 'name' → namespace and name. Raises BadRequest."""
     namespace, _, name = full_name.rpartition("/")
     if not name or "/" in namespace:
@@ -164,7 +164,7 @@ def parted(full_name: str) -> tuple[str, str]:
     return namespace or "default", name
 
 
-def _shown(record: dict[str, Any], *, as_json: bool) -> str:
+def _format_shown(record: dict[str, Any], *, as_json: bool) -> str:
     from app.joint_inference.cli.tables import service_lines
 
     return json.dumps(record, indent=2) if as_json else "\n".join(service_lines(record))
@@ -176,14 +176,14 @@ def _watch(client: JointClient, namespace: str, name: str, *, as_json: bool) -> 
     try:
         while True:
             try:
-                record = _found(client, namespace, name)
+                record = _find_service(client, namespace, name)
                 heard_at = time.monotonic()
                 if record is None and not seen:
                     raise NotFound(f"there is no service {namespace}/{name}", hint=SEE)
                 if record is None:
                     typer.echo(f"{namespace}/{name} is gone", err=as_json)
                     return
-                seen = _printed(_shown(record, as_json=as_json), seen, gap="" if as_json else "\n")
+                seen = _print_once(_format_shown(record, as_json=as_json), seen, gap="" if as_json else "\n")
             except Unreachable:
                 if not seen or time.monotonic() - heard_at > PATIENCE_S:
                     raise
@@ -192,7 +192,7 @@ def _watch(client: JointClient, namespace: str, name: str, *, as_json: bool) -> 
         raise CommandFailed(Exit.CANCELLED) from None
 
 
-def _printed(text: str, seen: str, *, gap: str) -> str:
+def _print_once(text: str, seen: str, *, gap: str) -> str:
     """Once, not at every look."""
     if text != seen:
         typer.echo(f"{gap if seen else ''}{text}")
@@ -202,7 +202,7 @@ def _printed(text: str, seen: str, *, gap: str) -> str:
 def _is_gone(client: JointClient, namespace: str, name: str, timeout_s: float) -> bool:
     """Within this time. One of the same name that was made anew meanwhile is another."""
     deadline, uid = time.monotonic() + timeout_s, ""
-    while (record := _found(client, namespace, name)) is not None:
+    while (record := _find_service(client, namespace, name)) is not None:
         present_uid = record["resource"]["metadata"]["uid"]
         uid = uid or present_uid
         if present_uid != uid:
@@ -213,7 +213,7 @@ def _is_gone(client: JointClient, namespace: str, name: str, timeout_s: float) -
     return True
 
 
-def _found(client: JointClient, namespace: str, name: str) -> dict[str, Any] | None:
+def _find_service(client: JointClient, namespace: str, name: str) -> dict[str, Any] | None:
     from app.kit.cli.api_client import ApiError
 
     try:
@@ -228,7 +228,7 @@ def path_of(service: str) -> str:
     """Of a service in the API. Raises as `parted`."""
     from app.joint_inference.client import path_of
 
-    return path_of(*parted(service))
+    return path_of(*split_full_name(service))
 
 
 def read_resources(file: str) -> list[Any]:

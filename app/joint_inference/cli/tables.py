@@ -30,13 +30,13 @@ def services_table(records: Iterable[Json], now: datetime) -> Table:
         state, counted = TERMINATING if record["is_deleting"] else record["state"], record["metrics"]
         table.add_row(
             escape(f"{record['namespace']}/{record['name']}"),
-            Text(state, style=_color(state, record["reason"])),
+            Text(state, style=_choose_color(state, record["reason"])),
             str(record["active"]),
             str(record["failed"]),
             counted.get("inferenceNumber", "–"),
-            _share(counted.get(upload_share_key(counted))),
+            _format_share(counted.get(upload_share_key(counted))),
             age(record["created_at"], now),
-            escape(_since(record, now)),
+            escape(_format_since(record, now)),
         )
     return table
 
@@ -46,7 +46,7 @@ def service_lines(record: Json) -> Iterator[str]:
     resource = record["resource"]
     status, spec = resource.get("status") or {}, resource["spec"]
     yield f"service    {full_name(resource)}"
-    yield f"state      {state_of(resource)}  {_why(current_of(status) or {})}".rstrip()
+    yield f"state      {state_of(resource)}  {_explain(current_of(status) or {})}".rstrip()
     yield f"created    {resource['metadata']['creationTimestamp']}"
     if status.get("startTime"):
         yield f"started    {status['startTime']}"
@@ -59,16 +59,16 @@ def service_lines(record: Json) -> Iterator[str]:
     yield f"workers    {status.get('active', 0)} active, {status.get('failed', 0)} failed"
     yield from rollout_lines(record["rollout"]) if record["rollout"] else ()
     for worker in record["workers"]:
-        yield from _worker_lines(worker)
+        yield from _format_worker(worker)
     for condition in status.get("conditions") or ():
         since = condition.get("lastTransitionTime", "–")
-        yield f"condition  {condition['type']}={condition['status']} since {since}  {_why(condition)}".rstrip()
+        yield f"condition  {condition['type']}={condition['status']} since {since}  {_explain(condition)}".rstrip()
     for metric in status.get("metrics") or ():
         if metric["value"]:
             yield f"count      {metric['key']} {metric['value']}"
 
 
-def _worker_lines(worker: Json) -> Iterator[str]:
+def _format_worker(worker: Json) -> Iterator[str]:
     facts = [str(worker["state"] or "not reported"), f"on {worker['node']}"]
     facts += [] if worker["is_online"] else ["which is not connected"]
     facts += [f"pid {worker['pid']}"] if worker.get("pid") else []
@@ -115,19 +115,19 @@ def state_of(resource: Json) -> str:
     return str(current["type"]) if current else "Pending"
 
 
-def _color(state: str, reason: str) -> str:
+def _choose_color(state: str, reason: str) -> str:
     is_well = state != "Running" or reason == Reason.SERVING
     return COLORS.get(state, "") if is_well else "yellow"
 
 
-def _since(record: Json, now: datetime) -> str:
+def _format_since(record: Json, now: datetime) -> str:
     """`SourceUnavailable (5 min)  cam cannot be opened`"""
-    return _why({**record, "reason": f"{record['reason']} ({age(record['since'], now)})"})
+    return _explain({**record, "reason": f"{record['reason']} ({age(record['since'], now)})"})
 
 
-def _why(condition: Json) -> str:
+def _explain(condition: Json) -> str:
     return "  ".join(filter(None, (condition.get("reason"), condition.get("message"))))
 
 
-def _share(text: str | None) -> str:
+def _format_share(text: str | None) -> str:
     return f"{float(text):.0%}" if text else "–"

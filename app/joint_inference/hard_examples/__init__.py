@@ -10,7 +10,7 @@ from app.joint_inference.hard_examples.base import (
     UnknownAlgorithm,
     Verdict,
 )
-from app.joint_inference.hard_examples.registry import GROUP, AlgorithmEntry, known, make, needs_prediction
+from app.joint_inference.hard_examples.registry import GROUP, AlgorithmEntry, load_algorithms, make, needs_prediction
 
 __all__ = [
     "GROUP",
@@ -21,7 +21,7 @@ __all__ = [
     "Parameter",
     "UnknownAlgorithm",
     "Verdict",
-    "known",
+    "load_algorithms",
     "make",
     "needs_prediction",
 ]

@@ -53,7 +53,7 @@ class Ibt:
     def never(self, *, candidate_threshold: float) -> str:
         if self.threshold_box > candidate_threshold or self.threshold_img >= 1 - ROUNDING:
             return ""
-        return _below_candidates("threshold_box", self.threshold_box, candidate_threshold, self.empty_is_hard)
+        return _check_threshold("threshold_box", self.threshold_box, candidate_threshold, self.empty_is_hard)
 
 
 class Threshold:
@@ -83,7 +83,7 @@ class Threshold:
     def never(self, *, candidate_threshold: float) -> str:
         if self.threshold > candidate_threshold:
             return ""
-        return _below_candidates("threshold", self.threshold, candidate_threshold, self.empty_is_hard)
+        return _check_threshold("threshold", self.threshold, candidate_threshold, self.empty_is_hard)
 
 
 OUTSIDE = Verdict(False, 0.0, "a score outside 0..1")
@@ -105,7 +105,7 @@ def empty(is_hard: bool, *, least_hard: float) -> Verdict:
     return Verdict(is_hard, least_hard if is_hard else 0.0, "nothing detected")
 
 
-def _below_candidates(key: str, threshold: float, candidate_threshold: float, empty_is_hard: bool) -> str:
+def _check_threshold(key: str, threshold: float, candidate_threshold: float, empty_is_hard: bool) -> str:
     only = ", only a picture in which nothing is seen" if empty_is_hard else ""
     return (
         f"{key} is {threshold:g}, and boxes are looked at from cand_threshold {candidate_threshold:g} on: "

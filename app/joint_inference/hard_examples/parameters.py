@@ -22,7 +22,7 @@ class ParameterReader:
     def text(self, key: str, default: str = "") -> str:
         value = self.parameters.get(key, "")
         if not isinstance(value, str):
-            raise refused(key, value, "a text")
+            raise make_bad_parameter(key, value, "a text")
         return value.strip() or default
 
     def number(self, key: str, default: float, *, least: float = -math.inf, most: float = math.inf) -> float:
@@ -56,20 +56,20 @@ class ParameterReader:
         except ValueError:
             number = least - 1
         if not least <= number <= most:
-            raise refused(key, text, f"a whole number from {least} to {most}")
+            raise make_bad_parameter(key, text, f"a whole number from {least} to {most}")
         return number
 
     def flag(self, key: str, default: bool) -> bool:
         text = self.text(key).lower()
         if text and text not in YES + NO:
-            raise refused(key, text, "true or false")
+            raise make_bad_parameter(key, text, "true or false")
         return text in YES if text else default
 
     def choice(self, key: str, default: Choice, choices: Sequence[Choice]) -> Choice:
         text = self.text(key)
         match = next((choice for choice in choices if choice.lower() == text.lower()), None)
         if text and match is None:
-            raise refused(key, text, f"one of {', '.join(choices)}")
+            raise make_bad_parameter(key, text, f"one of {', '.join(choices)}")
         return match if match is not None else default
 
 
@@ -91,15 +91,15 @@ def number_of(key: str, text: str, *, least: float = -math.inf, most: float = ma
     except (ValueError, ZeroDivisionError):
         number = math.nan
     if not math.isfinite(number) or not least <= number <= most:
-        raise refused(key, text, f"a number{_range(least, most)}")
+        raise make_bad_parameter(key, text, f"a number{_format_range(least, most)}")
     return number
 
 
-def refused(key: str, value: object, expected: str) -> BadParameter:
+def make_bad_parameter(key: str, value: object, expected: str) -> BadParameter:
     return BadParameter(f"Parameter {key} must be {expected}, not {str(value)[:80]!r}.", detail={"key": key})
 
 
-def _range(least: float, most: float) -> str:
+def _format_range(least: float, most: float) -> str:
     if math.isinf(most):
         return "" if math.isinf(least) else f" of {least:g} and more"
     return f" from {least:g} to {most:g}"

@@ -46,14 +46,14 @@ class AlgorithmEntry:
 
 
 @cache
-def known() -> Mapping[str, AlgorithmEntry]:
+def load_algorithms() -> Mapping[str, AlgorithmEntry]:
     """Returns the algorithms by name, bundled ones first. Entry points are read once per process."""
-    algorithms = {name: _described(name, algorithm) for name, algorithm in BUNDLED.items()}
+    algorithms = {name: _describe(name, algorithm) for name, algorithm in BUNDLED.items()}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.name in algorithms or point.name in RESERVED:
             logger.warning("Hard-example algorithm %s of %s is left out: the name is taken", point.name, point.value)
             continue
-        algorithms[point.name] = _loaded(point)
+        algorithms[point.name] = _load(point)
     return algorithms
 
 
@@ -65,19 +65,23 @@ def make(name: str, parameters: Mapping[str, str]) -> HardExampleAlgorithm:
         BadParameter: A parameter is not valid.
     """
     if name in RESERVED:
-        raise UnknownAlgorithm(f"The hard-example algorithm {name} is not for this: {RESERVED[name]}.", hint=_hint())
-    entry = known().get(name)
+        raise UnknownAlgorithm(
+            f"The hard-example algorithm {name} is not for this: {RESERVED[name]}.", hint=_build_hint()
+        )
+    entry = load_algorithms().get(name)
     if entry is None:
-        raise UnknownAlgorithm(f"There is no hard-example algorithm {name!r}.", hint=_hint())
+        raise UnknownAlgorithm(f"There is no hard-example algorithm {name!r}.", hint=_build_hint())
     if entry.algorithm is None:
-        raise UnknownAlgorithm(f"The hard-example algorithm {name} cannot be loaded: {entry.problem}.", hint=_hint())
+        raise UnknownAlgorithm(
+            f"The hard-example algorithm {name} cannot be loaded: {entry.problem}.", hint=_build_hint()
+        )
     try:
         return entry.algorithm(parameters)
     except ModelmillError:
         raise
     except Exception as error:  # third-party code
         raise BadParameter(
-            f"The hard-example algorithm {name} takes no such parameters: {_said(error)}.", detail={"key": ""}
+            f"The hard-example algorithm {name} takes no such parameters: {_describe_error(error)}.", detail={"key": ""}
         ) from error
 
 
@@ -85,23 +89,23 @@ def needs_prediction(algorithm: HardExampleAlgorithm) -> bool:
     return bool(getattr(algorithm, "needs_prediction", True))
 
 
-def _hint() -> str:
-    return f"There are {', '.join(name for name, entry in known().items() if entry.algorithm is not None)}."
+def _build_hint() -> str:
+    return f"There are {', '.join(name for name, entry in load_algorithms().items() if entry.algorithm is not None)}."
 
 
-def _loaded(point: EntryPoint) -> AlgorithmEntry:
+def _load(point: EntryPoint) -> AlgorithmEntry:
     origin = f"{point.value} ({point.dist.name})" if point.dist else point.value
     try:
         algorithm = point.load()
     except Exception as error:  # noqa: BLE001  # it is somebody else's code
-        logger.warning("Hard-example algorithm %s cannot be loaded: %s", origin, _said(error))
-        return AlgorithmEntry(point.name, None, origin=origin, problem=_said(error))
+        logger.warning("Hard-example algorithm %s cannot be loaded: %s", origin, _describe_error(error))
+        return AlgorithmEntry(point.name, None, origin=origin, problem=_describe_error(error))
     if not callable(algorithm):
         return AlgorithmEntry(point.name, None, origin=origin, problem="it is not callable")
-    return _described(point.name, algorithm, origin)
+    return _describe(point.name, algorithm, origin)
 
 
-def _described(name: str, algorithm: Algorithm, origin: str = "") -> AlgorithmEntry:
+def _describe(name: str, algorithm: Algorithm, origin: str = "") -> AlgorithmEntry:
     parameters = getattr(algorithm, "parameters", ())
     shown = parameters if isinstance(parameters, list | tuple) else ()
     return AlgorithmEntry(
@@ -114,5 +118,5 @@ def _described(name: str, algorithm: Algorithm, origin: str = "") -> AlgorithmEn
     )
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]

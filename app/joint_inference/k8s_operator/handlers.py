@@ -24,17 +24,17 @@ def registry_of(mirror: Mirror, *, look_s: float = LOOK_S) -> kopf.OperatorRegis
     """Returns a separate registry without ways to log in."""
     registry = kopf.OperatorRegistry()
 
-    @_patient
+    @_retry_conflicts
     def take(body: kopf.Body, **_: Any) -> None:
         if not mirror.take(body, now=now()):
             raise kopf.TemporaryError("One of this name is still being deleted.", delay=AGAIN_S)
 
-    @_patient
+    @_retry_conflicts
     def release(body: kopf.Body, **_: Any) -> None:
         if not mirror.release(body, now=now()):
             raise kopf.TemporaryError("Its workers are still being ended.", delay=GONE_S)
 
-    @_patient
+    @_retry_conflicts
     def show(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
         new_status = mirror.status_for(body, now=now())
         if new_status is not None:
@@ -59,7 +59,7 @@ def settings_of() -> kopf.OperatorSettings:
     return settings
 
 
-def _patient(handler: Callable[..., None]) -> Callable[..., None]:
+def _retry_conflicts(handler: Callable[..., None]) -> Callable[..., None]:
     """Retries what the store refuses now, because it is unreachable or something else changed the service."""
 
     @functools.wraps(handler)

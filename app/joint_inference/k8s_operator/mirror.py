@@ -66,9 +66,9 @@ class Mirror:
                 self._services.apply(self._user, without_theirs(resource), now=now)
             except ModelsDiffer as error:
                 message = error.message
-                self._refused[uid] = Refusal(_generation(resource), message, Reason.MODELS_DIFFER, may_pass=True)
+                self._refused[uid] = Refusal(_read_generation(resource), message, Reason.MODELS_DIFFER, may_pass=True)
             except InvalidResource as error:
-                self._refused[uid] = Refusal(_generation(resource), error.message)
+                self._refused[uid] = Refusal(_read_generation(resource), error.message)
             else:
                 self._refused.pop(uid, None)
             return True
@@ -90,22 +90,22 @@ class Mirror:
         """Returns what its status should be; None if it is up to date. A service that was deleted here while the
         cluster still has it is created again."""
         before: Json = resource.get("status") or {}
-        refusal = self._refused_now(resource)
+        refusal = self._find_refusal(resource)
         if refusal is None or refusal.may_pass:
             with self._lock:
                 if refusal is not None or self._find(resource) is None:
                     self.take(resource, now=now)
-                refusal = self._refused_now(resource)
+                refusal = self._find_refusal(resource)
         service = self._find(resource)
         status = dict(service.status) if service is not None else {}
         if refusal is not None:
-            status = _refused(status, before, refusal, to_text(now))
+            status = _refuse_status(status, before, refusal, to_text(now))
         return status if is_news(before, status) else None
 
-    def _refused_now(self, resource: Json) -> Refusal | None:
+    def _find_refusal(self, resource: Json) -> Refusal | None:
         """Returns the refusal of this generation, if there is one."""
         refusal = self._refused.get(str(resource["metadata"]["uid"]))
-        return refusal if refusal is not None and refusal.generation == _generation(resource) else None
+        return refusal if refusal is not None and refusal.generation == _read_generation(resource) else None
 
     def _find(self, resource: Json) -> Service | None:
         try:
@@ -132,9 +132,9 @@ def is_news(before: Json, status: Json) -> bool:
     """Returns whether the status should be written; a heartbeat alone only after some time."""
     if not status:
         return False
-    if _still(before) != _still(status):
+    if _keep_status(before) != _keep_status(status):
         return True
-    shown, former = _heartbeat(status), _heartbeat(before)
+    shown, former = _read_heartbeat(status), _read_heartbeat(before)
     return shown is not None and former is not None and shown - former >= HEARTBEAT
 
 
@@ -143,7 +143,7 @@ def merge_patch(before: Json, status: Json) -> dict[str, Any]:
     return {**dict.fromkeys(set(before) - set(status)), **status}
 
 
-def _refused(service: Json, before: Json, refusal: Refusal, now: str) -> dict[str, Any]:
+def _refuse_status(service: Json, before: Json, refusal: Refusal, now: str) -> dict[str, Any]:
     """Returns the status of the service that continues as before, if there is one, with the refusal as its current
     condition."""
     goes_on = " The service goes on as it was before." if service else ""
@@ -152,7 +152,7 @@ def _refused(service: Json, before: Json, refusal: Refusal, now: str) -> dict[st
     return {"active": 0, "failed": 0, **service, "conditions": conditions}
 
 
-def _still(status: Json) -> dict[str, Any]:
+def _keep_status(status: Json) -> dict[str, Any]:
     conditions = [
         {key: value for key, value in entry.items() if key != "lastHeartbeatTime"}
         for entry in status.get("conditions") or ()
@@ -160,13 +160,13 @@ def _still(status: Json) -> dict[str, Any]:
     return {**status, "conditions": conditions}
 
 
-def _heartbeat(status: Json) -> datetime | None:
+def _read_heartbeat(status: Json) -> datetime | None:
     conditions = status.get("conditions") or ()
     heartbeat = conditions[-1].get("lastHeartbeatTime") if conditions else None
     return datetime.fromisoformat(heartbeat) if heartbeat else None
 
 
-def _generation(resource: Json) -> int:
+def _read_generation(resource: Json) -> int:
     return int(resource["metadata"].get("generation") or 0)
 
 

@@ -110,19 +110,19 @@ async def nothing(_: Request) -> Response:
 @speaks_status
 async def namespaces(request: Request) -> Response:
     """Lists `default` and the namespaces in which the caller has services."""
-    items = [_namespace(name) for name in await _names(request)]
+    items = [_describe_namespace(name) for name in await _list_names(request)]
     if wants_table(request.headers.get("accept", "")):
-        return JSONResponse(_table(items))
+        return JSONResponse(_build_table(items))
     return JSONResponse({"kind": "NamespaceList", "apiVersion": "v1", "metadata": {}, "items": items})
 
 
 @speaks_status
 async def namespace(request: Request) -> Response:
     name = request.path_params["namespace"]
-    if name not in await _names(request):
+    if name not in await _list_names(request):
         raise NotFound(f'namespaces "{name}" not found')
-    namespace = _namespace(name)
-    return JSONResponse(_table([namespace]) if wants_table(request.headers.get("accept", "")) else namespace)
+    namespace = _describe_namespace(name)
+    return JSONResponse(_build_table([namespace]) if wants_table(request.headers.get("accept", "")) else namespace)
 
 
 @speaks_status
@@ -143,24 +143,24 @@ async def events(request: Request) -> Response:
             return []
         if fields.get("involvedObject.kind", KIND) != KIND or fields.get("involvedObject.uid", uid) != uid:
             return []
-        return [_event(event, number, uid, where, name) for number, event in enumerate(reversed(events))]
+        return [_describe_event(event, number, uid, where, name) for number, event in enumerate(reversed(events))]
 
     items = await run_in_threadpool(listed)
     return JSONResponse({"kind": "EventList", "apiVersion": "v1", "metadata": {"resourceVersion": "0"}, "items": items})
 
 
-async def _names(request: Request) -> list[str]:
+async def _list_names(request: Request) -> list[str]:
     services, user = joint_of(request).services, user_of(request)
     every, _ = await run_in_threadpool(services.all, user)
     return sorted({DEFAULT_NAMESPACE, *(service.namespace for service in every)})
 
 
-def _namespace(name: str) -> dict[str, Any]:
+def _describe_namespace(name: str) -> dict[str, Any]:
     metadata = {"name": name, "uid": name, "labels": {"kubernetes.io/metadata.name": name}, "creationTimestamp": None}
     return {"kind": "Namespace", "apiVersion": "v1", "metadata": metadata, "status": {"phase": "Active"}}
 
 
-def _table(namespaces: list[dict[str, Any]]) -> dict[str, Any]:
+def _build_table(namespaces: list[dict[str, Any]]) -> dict[str, Any]:
     columns = [
         {"name": name, "type": "string", "format": "", "description": "", "priority": 0} for name in ("Name", "Status")
     ]
@@ -174,7 +174,7 @@ def _table(namespaces: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _event(event: ServiceEvent, number: int, uid: str, namespace: str, name: str) -> dict[str, Any]:
+def _describe_event(event: ServiceEvent, number: int, uid: str, namespace: str, name: str) -> dict[str, Any]:
     at = f"{event.at[:19]}Z"
     about = {"kind": KIND, "namespace": namespace, "name": name, "uid": uid, "apiVersion": API_VERSION}
     return {

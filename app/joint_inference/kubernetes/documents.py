@@ -35,11 +35,11 @@ _DESCRIBED = {
 
 
 async def v3(_: Request) -> Response:
-    return JSONResponse({"paths": {f"apis/{API_VERSION}": {"serverRelativeURL": f"{V3}?hash={_digest()}"}}})
+    return JSONResponse({"paths": {f"apis/{API_VERSION}": {"serverRelativeURL": f"{V3}?hash={_compute_digest()}"}}})
 
 
 async def v3_of_ours(_: Request) -> Response:
-    return Response(_text(), media_type="application/json", headers={"ETag": f'"{_digest()}"'})
+    return Response(_load_text(), media_type="application/json", headers={"ETag": f'"{_compute_digest()}"'})
 
 
 async def v2(_: Request) -> Response:
@@ -47,13 +47,13 @@ async def v2(_: Request) -> Response:
 
 
 @cache
-def _text() -> bytes:
+def _load_text() -> bytes:
     return json.dumps(document()).encode()
 
 
 @cache
-def _digest() -> str:
-    return hashlib.sha256(_text()).hexdigest()[:32].upper()
+def _compute_digest() -> str:
+    return hashlib.sha256(_load_text()).hexdigest()[:32].upper()
 
 
 def document() -> dict[str, Any]:
@@ -62,32 +62,32 @@ def document() -> dict[str, Any]:
         "openapi": "3.0.0",
         "info": {"title": "Modelmill", "version": VERSION},
         "paths": {
-            f"/apis/{API_VERSION}/{PLURAL}": {"get": _operation("listForAllNamespaces", "list", _LIST)},
+            f"/apis/{API_VERSION}/{PLURAL}": {"get": _describe_operation("listForAllNamespaces", "list", _LIST)},
             _ITEMS_PATH: {
                 "parameters": [_in_path("namespace")],
-                "get": _operation("list", "list", _LIST),
-                "post": _creating(_operation("create", "post", _ITEM, writes=True)),
+                "get": _describe_operation("list", "list", _LIST),
+                "post": _add_body(_describe_operation("create", "post", _ITEM, writes=True)),
             },
-            f"{_ITEMS_PATH}/{{name}}": _one("", "delete"),
-            f"{_ITEMS_PATH}/{{name}}/status": _one("Status"),
+            f"{_ITEMS_PATH}/{{name}}": _find_one("", "delete"),
+            f"{_ITEMS_PATH}/{{name}}/status": _find_one("Status"),
         },
-        "components": {"schemas": _schemas()},
+        "components": {"schemas": _build_schemas()},
     }
 
 
-def _one(suffix: str, *further: str) -> dict[str, Any]:
+def _find_one(suffix: str, *further: str) -> dict[str, Any]:
     methods = {"get": "get", "put": "put", "patch": "patch", **{name: name for name in further}}
     return {
         "parameters": [_in_path("namespace"), _in_path("name")],
         **{
-            method: _operation(f"{method}{suffix}", action, _ITEM, writes=method in ("put", "patch"))
+            method: _describe_operation(f"{method}{suffix}", action, _ITEM, writes=method in ("put", "patch"))
             for method, action in methods.items()
         },
     }
 
 
-def _operation(name: str, action: str, answers: str, *, writes: bool = False) -> dict[str, Any]:
-    response = {"description": "OK", "content": {"application/json": {"schema": _ref(answers)}}}
+def _describe_operation(name: str, action: str, answers: str, *, writes: bool = False) -> dict[str, Any]:
+    response = {"description": "OK", "content": {"application/json": {"schema": _make_ref(answers)}}}
     parameters = [_in_query("dryRun"), _in_query("fieldManager"), _in_query("fieldValidation")] if writes else []
     operation = {
         "operationId": f"{name}{KIND}",
@@ -97,20 +97,20 @@ def _operation(name: str, action: str, answers: str, *, writes: bool = False) ->
         "x-kubernetes-group-version-kind": _KIND[0],
     }
     if writes:
-        operation["requestBody"] = {"content": {"application/json": {"schema": _ref(_ITEM)}}}
+        operation["requestBody"] = {"content": {"application/json": {"schema": _make_ref(_ITEM)}}}
     return operation
 
 
-def _creating(operation: dict[str, Any]) -> dict[str, Any]:
+def _add_body(operation: dict[str, Any]) -> dict[str, Any]:
     header = {"name": HEADER, "in": "header", "required": False, "schema": SCHEMA_OF_KEY}
     return {**operation, "parameters": [*operation["parameters"], header]}
 
 
-def _schemas() -> dict[str, Any]:
+def _build_schemas() -> dict[str, Any]:
     head = {
         "apiVersion": {**_TEXT, "description": API_VERSION},
         "kind": {**_TEXT, "description": KIND},
-        "metadata": {"description": "Name, namespace, labels, annotations.", "allOf": [_ref(_META)]},
+        "metadata": {"description": "Name, namespace, labels, annotations.", "allOf": [_make_ref(_META)]},
     }
     spec = json.loads(json.dumps(SCHEMA["properties"]["spec"]))
     for name, description in _DESCRIBED.items():
@@ -138,14 +138,14 @@ def _schemas() -> dict[str, Any]:
                 "apiVersion": _TEXT,
                 "kind": _TEXT,
                 "metadata": {"type": "object"},
-                "items": {"type": "array", "items": _ref(_ITEM)},
+                "items": {"type": "array", "items": _make_ref(_ITEM)},
             },
         },
-        _META: {"type": "object", "properties": _metadata()},
+        _META: {"type": "object", "properties": _describe_metadata()},
     }
 
 
-def _metadata() -> dict[str, Any]:
+def _describe_metadata() -> dict[str, Any]:
     texts = {"type": "object", "additionalProperties": _TEXT}
     return {
         **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), _TEXT),
@@ -156,7 +156,7 @@ def _metadata() -> dict[str, Any]:
     }
 
 
-def _ref(name: str) -> dict[str, str]:
+def _make_ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 

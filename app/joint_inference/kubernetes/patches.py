@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.kubernetes.read_endpoints import shown
-from app.joint_inference.kubernetes.representations import speaks_status, warned
+from app.joint_inference.kubernetes.read_endpoints import answer_service
+from app.joint_inference.kubernetes.representations import add_warnings, speaks_status
 from app.joint_inference.kubernetes.requests import (
     APPLY,
     JSON_PATCH,
@@ -31,13 +31,13 @@ from app.joint_inference.kubernetes.write_endpoints import (
     check_version,
     created,
     metadata_of,
-    tried_change,
+    try_change,
 )
 from app.joint_inference.model import field_ownership
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.resource import Service
 from app.joint_inference.service.services import ResourceEdit
-from app.joint_inference.validation import known_fields
+from app.joint_inference.validation import select_known_fields
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput, BadRequest
 from app.kit.text.merge_patch import merge_patch
@@ -55,7 +55,7 @@ async def patch_service(request: Request) -> Response:
     return await run_in_threadpool(PATCHES[kind], request, patch)
 
 
-def _merged(request: Request, patch: Any) -> Response:
+def _answer_merge(request: Request, patch: Any) -> Response:
     if not isinstance(patch, dict):
         raise BadRequest("A merge patch is an object.")
 
@@ -63,21 +63,21 @@ def _merged(request: Request, patch: Any) -> Response:
         resource = merge_patch(before.to_resource(), patch)
         return resource if metadata_of(patch).get("resourceVersion") else _of_any_version(resource), None
 
-    return _changed(request, edit, Manager(write_options(request).manager))
+    return _answer_change(request, edit, Manager(write_options(request).manager))
 
 
-def _patched(request: Request, operations: Any) -> Response:
+def _answer_patch(request: Request, operations: Any) -> Response:
     def edit(before: Service) -> tuple[Any, Any]:
         whole = before.to_resource()
-        after = patched(whole, operations)
+        after = patch_resource(whole, operations)
         managed = metadata_of(after).get("managedFields")
         is_other = managed != whole["metadata"].get("managedFields")
-        return after, checked_managed(managed) if is_other else None
+        return after, check_managed(managed) if is_other else None
 
-    return _changed(request, edit, Manager(write_options(request).manager))
+    return _answer_change(request, edit, Manager(write_options(request).manager))
 
 
-def _applied(request: Request, resource: Any) -> Response:
+def _answer_apply(request: Request, resource: Any) -> Response:
     """Creates the service, or changes the fields that the body names, and those that its manager named before but no
     longer does."""
     check_kind(resource)
@@ -92,14 +92,14 @@ def _applied(request: Request, resource: Any) -> Response:
     def edit(before: Service) -> tuple[Any, Any]:
         check_version(before, resource)
         check_uid(before, resource)
-        return field_ownership.applied(
-            before.managed, before.to_resource(), known_fields(resource), manager, at, force=writing.is_forced
+        return field_ownership.merge_apply(
+            before.managed, before.to_resource(), select_known_fields(resource), manager, at, force=writing.is_forced
         )
 
-    return _changed(request, edit, manager, warnings_for_fields(resource, writing))
+    return _answer_change(request, edit, manager, warnings_for_fields(resource, writing))
 
 
-def _changed(request: Request, edit: ResourceEdit, by: Manager, warnings: list[str] | None = None) -> Response:
+def _answer_change(request: Request, edit: ResourceEdit, by: Manager, warnings: list[str] | None = None) -> Response:
     """warnings: instead of those about what it becomes, of which a part may not be the caller's."""
     writing, place = write_options(request), request.path_params
     services, user = joint_of(request).services, user_of(request)
@@ -110,16 +110,16 @@ def _changed(request: Request, edit: ResourceEdit, by: Manager, warnings: list[s
     check_uid(before, resource)
     messages = warnings_for(resource, writing) if warnings is None else warnings
     if writing.is_dry:
-        return warned(JSONResponse(tried_change(services, user, before, resource)), messages)
+        return add_warnings(JSONResponse(try_change(services, user, before, resource)), messages)
     service = services.change(user, before.namespace, before.name, edit, now=now(), by=by)
-    return warned(shown(request, service), messages)
+    return add_warnings(answer_service(request, service), messages)
 
 
 def _of_any_version(resource: Any) -> Any:
     return merge_patch(resource, {"metadata": {"resourceVersion": None}})
 
 
-PATCHES = {MERGE: _merged, JSON_PATCH: _patched, APPLY: _applied}
+PATCHES = {MERGE: _answer_merge, JSON_PATCH: _answer_patch, APPLY: _answer_apply}
 
 
 MAX_OPERATIONS = 1000
@@ -128,7 +128,7 @@ GROWS = "copy"
 SHARE = {"manager": str, "operation": str, "time": str, "fieldsV1": dict}
 
 
-def patched(resource: Any, operations: Any) -> Any:
+def patch_resource(resource: Any, operations: Any) -> Any:
     """Returns the patched resource without changing the original.
 
     Raises:
@@ -157,7 +157,7 @@ def patched(resource: Any, operations: Any) -> Any:
     return result
 
 
-def checked_managed(managed: Any) -> list[Any]:
+def check_managed(managed: Any) -> list[Any]:
     """Returns metadata.managedFields as a tool has rewritten them, as kubectl does when it switches to server-side
     apply.
 

@@ -33,17 +33,17 @@ async def list_services(request: Request) -> Response:
         return await watch(request)
     selector = selector_of(query)
     limit = number_of(query, "limit", default=0, most=MOST) or MOST
-    after = _after(query.get("continue", ""))
+    after = _read_token(query.get("continue", ""))
     services, user = joint_of(request).services, user_of(request)
     namespace = request.path_params.get("namespace")
     every, version = await run_in_threadpool(lambda: services.all(user, namespace=namespace))
     matching = [service for service in every if selector.takes(service) and _place(service) > after]
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if len(matching) > limit:
-        metadata["continue"] = _token(matching[limit - 1])
+        metadata["continue"] = _write_token(matching[limit - 1])
         if not query.get("labelSelector") and not query.get("fieldSelector"):
             metadata["remainingItemCount"] = len(matching) - limit
-    return _answered(request, [service.to_resource() for service in matching[:limit]], metadata)
+    return _answer_list(request, [service.to_resource() for service in matching[:limit]], metadata)
 
 
 @speaks_status
@@ -52,10 +52,10 @@ async def get_service(request: Request) -> Response:
     services, user = joint_of(request).services, user_of(request)
     place = request.path_params
     service = await run_in_threadpool(lambda: services.get(user, place["namespace"], place["name"]))
-    return shown(request, service)
+    return answer_service(request, service)
 
 
-def shown(request: Request, service: Service, *, status: int = 200) -> Response:
+def answer_service(request: Request, service: Service, *, status: int = 200) -> Response:
     """One service, as a table if that is wanted."""
     resource = service.to_resource()
     if not wants_table(request.headers.get("accept", "")):
@@ -71,7 +71,7 @@ def include_of(request: Request) -> str:
     return include
 
 
-def _answered(request: Request, resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Response:
+def _answer_list(request: Request, resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Response:
     if wants_table(request.headers.get("accept", "")):
         return JSONResponse(table_of(resources, metadata, now=now(), include=include_of(request)))
     return JSONResponse(list_of(resources, metadata))
@@ -81,11 +81,11 @@ def _place(service: Service) -> tuple[str, str]:
     return service.namespace, service.name
 
 
-def _token(last: Service) -> str:
+def _write_token(last: Service) -> str:
     return base64.urlsafe_b64encode(json.dumps(_place(last)).encode()).decode()
 
 
-def _after(token: str) -> tuple[str, str]:
+def _read_token(token: str) -> tuple[str, str]:
     """Raises BadRequest for what is no token of ours."""
     if not token:
         return ("", "")

@@ -65,7 +65,7 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
         name: of the requested service.
     """
     name = str(error.detail.get("name") or name)
-    reason, message = _reason_and_message(error, name)
+    reason, message = _describe_error(error, name)
     details: dict[str, Any] = {"group": GROUP, "kind": PLURAL}
     if name:
         details["name"] = name
@@ -79,7 +79,7 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
             for conflict in error.detail["conflicts"]
         ]
     if isinstance(error, InvalidResource):
-        details |= {"kind": KIND, "causes": [_cause(problem) for problem in error.detail.get("problems", ())]}
+        details |= {"kind": KIND, "causes": [_describe_cause(problem) for problem in error.detail.get("problems", ())]}
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -92,7 +92,7 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
     }
 
 
-def _reason_and_message(error: ModelmillError, name: str) -> tuple[str, str]:
+def _describe_error(error: ModelmillError, name: str) -> tuple[str, str]:
     """Returns reason and message. kubectl shows only the message."""
     sentence = f"{error.message} {error.hint}".strip()
     if isinstance(error, ServiceNotFound):
@@ -102,13 +102,13 @@ def _reason_and_message(error: ModelmillError, name: str) -> tuple[str, str]:
     if isinstance(error, ServiceChanged):
         return "Conflict", f'Operation cannot be fulfilled on {QUALIFIED} "{name}": {sentence}'
     if isinstance(error, InvalidResource):
-        causes = [_cause(problem) for problem in error.detail.get("problems", ())]
+        causes = [_describe_cause(problem) for problem in error.detail.get("problems", ())]
         whole = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
         return "Invalid", f'{KIND}.{GROUP} "{name}" is invalid: {whole or sentence}'
     return REASONS.get(error.status, "InternalError"), sentence
 
 
-def _cause(problem: Mapping[str, str]) -> dict[str, str]:
+def _describe_cause(problem: Mapping[str, str]) -> dict[str, str]:
     is_missing = problem["message"] == "is missing"
     return {
         "reason": "FieldValueRequired" if is_missing else "FieldValueInvalid",
@@ -121,7 +121,7 @@ def list_of(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> 
     return {"kind": LIST_KIND, "apiVersion": API_VERSION, "metadata": dict(metadata), "items": list(items)}
 
 
-def warned(response: Response, warnings: Sequence[str]) -> Response:
+def add_warnings(response: Response, warnings: Sequence[str]) -> Response:
     """Adds a header for each warning, which kubectl prints."""
     for warning in warnings[:20]:
         text = warning.encode("ascii", "replace").decode()
@@ -163,12 +163,12 @@ def table_of(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": dict(metadata),
-        "columnDefinitions": [_NAME_COLUMN, *map(_definition, _COLUMNS)],
-        "rows": [_row(resource, now, include) for resource in resources],
+        "columnDefinitions": [_NAME_COLUMN, *map(_define_column, _COLUMNS)],
+        "rows": [_make_row(resource, now, include) for resource in resources],
     }
 
 
-def found_at(value: Any, path: str) -> Any:
+def read_path(value: Any, path: str) -> Any:
     """Returns the value at a JSONPath of steps like .status.conditions[-1].type; None if there is none."""
     for name, index in _STEP.findall(path):
         if name:
@@ -187,31 +187,31 @@ def human_duration(seconds: float) -> str:
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     steps = (
         (whole < 120, f"{whole}s"),
-        (minutes < 10, _two(minutes, "m", whole % 60, "s")),
+        (minutes < 10, _format_two_units(minutes, "m", whole % 60, "s")),
         (minutes < 180, f"{minutes}m"),
-        (hours < 8, _two(hours, "h", minutes % 60, "m")),
+        (hours < 8, _format_two_units(hours, "h", minutes % 60, "m")),
         (hours < 48, f"{hours}h"),
-        (days < 8, _two(days, "d", hours % 24, "h")),
+        (days < 8, _format_two_units(days, "d", hours % 24, "h")),
         (days < 730, f"{days}d"),
-        (days < 8 * 365, _two(days // 365, "y", days % 365, "d")),
+        (days < 8 * 365, _format_two_units(days // 365, "y", days % 365, "d")),
         (True, f"{days // 365}y"),
     )
     return next(text for is_it, text in steps if is_it)
 
 
-def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+def _format_two_units(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 
-def _definition(column: Mapping[str, str]) -> dict[str, Any]:
+def _define_column(column: Mapping[str, str]) -> dict[str, Any]:
     described = column.get(
         "description", f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
     )
     return {"name": column["name"], "type": column["type"], "format": "", "description": described, "priority": 0}
 
 
-def _row(resource: Mapping[str, Any], now: datetime, include: str) -> dict[str, Any]:
-    cells = [_cell(found_at(resource, column["jsonPath"]), column["type"], now) for column in _COLUMNS]
+def _make_row(resource: Mapping[str, Any], now: datetime, include: str) -> dict[str, Any]:
+    cells = [_format_cell(read_path(resource, column["jsonPath"]), column["type"], now) for column in _COLUMNS]
     row: dict[str, Any] = {"cells": [resource["metadata"]["name"], *cells]}
     if include == "Object":
         row["object"] = resource
@@ -221,7 +221,7 @@ def _row(resource: Mapping[str, Any], now: datetime, include: str) -> dict[str, 
     return row
 
 
-def _cell(value: Any, kind: str, now: datetime) -> Any:
+def _format_cell(value: Any, kind: str, now: datetime) -> Any:
     if kind == "date":
         return human_duration((now - datetime.fromisoformat(value)).total_seconds()) if value else "<unknown>"
     return value

@@ -14,10 +14,10 @@ from app.joint_inference.documents import parse_document
 from app.joint_inference.model.field_ownership import MAX_MANAGER, OURS
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION, Service
 from app.joint_inference.sedna import ignored_parameters
-from app.joint_inference.validation import unknown_in, validated, warnings_of
+from app.joint_inference.validation import unknown_in, validate, warnings_of
 from app.kit.errors import BadRequest
 from app.kit.text.untrusted_json import UnreadableJson, read_json
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 
 MAX_BODY_BYTES = 1 << 20
 APPLY = "application/apply-patch+yaml"
@@ -71,7 +71,7 @@ async def body_of(request: Request) -> Any:
     Raises:
         BadRequest, TooLarge: It cannot be read.
     """
-    body = await whole_body(request, MAX_BODY_BYTES, "A resource")
+    body = await read_whole_body(request, MAX_BODY_BYTES, "A resource")
     if not body:
         return None
     try:
@@ -106,12 +106,12 @@ def warnings_for(resource: Any, writing: WriteOptions) -> list[str]:
         BadRequest: Unknown fields are not allowed.
         InvalidResource: The resource is not valid.
     """
-    ignored = ignored_parameters(validated(resource)["spec"])
+    ignored = ignored_parameters(validate(resource)["spec"])
     if writing.fields == "Ignore":
         return ignored
     unknown = warnings_of(resource)
     if unknown and writing.fields == "Strict":
-        raise _strict(unknown)
+        raise _make_bad_request(unknown)
     return [*(f'unknown field "{path}"' for path in unknown), *ignored]
 
 
@@ -123,11 +123,11 @@ def warnings_for_fields(resource: Any, writing: WriteOptions) -> list[str]:
     """
     unknown = unknown_in(resource)
     if unknown and writing.fields == "Strict":
-        raise _strict(unknown)
+        raise _make_bad_request(unknown)
     return [f'unknown field "{path}"' for path in unknown] if writing.fields == "Warn" else []
 
 
-def _strict(unknown: Sequence[str]) -> BadRequest:
+def _make_bad_request(unknown: Sequence[str]) -> BadRequest:
     return BadRequest("strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown[:20]))
 
 
@@ -185,8 +185,8 @@ def selector_of(query: Mapping[str, str]) -> Selector:
     Raises:
         BadRequest: They are not valid.
     """
-    fields = tuple(_field(part) for part in _parts(query.get("fieldSelector", "")))
-    return Selector(fields, tuple(_label(part) for part in _parts(query.get("labelSelector", ""))))
+    fields = tuple(_parse_field(part) for part in _split_selector(query.get("fieldSelector", "")))
+    return Selector(fields, tuple(_parse_label(part) for part in _split_selector(query.get("labelSelector", ""))))
 
 
 def fields_of(text: str) -> dict[str, str]:
@@ -195,30 +195,30 @@ def fields_of(text: str) -> dict[str, str]:
     Raises:
         BadRequest: It is not valid.
     """
-    matches = [_EQUAL.fullmatch(part) for part in _parts(text)]
+    matches = [_EQUAL.fullmatch(part) for part in _split_selector(text)]
     if not all(match and match.group(2) != "!=" for match in matches):
         raise BadRequest(f"{text!r} is no field selector of equalities.")
     return {match.group(1): match.group(3) for match in matches if match}
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_selector(text: str) -> Iterator[str]:
     """Splits at commas outside of parentheses."""
     for part in re.split(r",(?![^()]*\))", text):
         if part.strip():
             yield part.strip()
 
 
-def _field(part: str) -> Match:
+def _parse_field(part: str) -> Match:
     match = _EQUAL.fullmatch(part)
     if match is None:
         raise BadRequest(f"{part!r} is no field selector: write metadata.name=…")
     key, operator, value = match.groups()
     if key not in _FIELDS:
         raise BadRequest(f"field label not supported: {key}")
-    return _equality(key, operator, value)
+    return _make_equality(key, operator, value)
 
 
-def _label(part: str) -> Match:
+def _parse_label(part: str) -> Match:
     if match := _SETS.fullmatch(part):
         key, operator, values = match.groups()
         choices = {value.strip() for value in values.split(",")}
@@ -226,14 +226,14 @@ def _label(part: str) -> Match:
             return lambda labels: labels.get(key) in choices
         return lambda labels: labels.get(key) not in choices
     if match := _EQUAL.fullmatch(part):
-        return _equality(*match.groups())
+        return _make_equality(*match.groups())
     if match := _THERE.fullmatch(part):
         is_not, key = match.groups()
         return lambda labels: (key in labels) is not bool(is_not)
     raise BadRequest(f"{part!r} is no label selector.")
 
 
-def _equality(key: str, operator: str, value: str) -> Match:
+def _make_equality(key: str, operator: str, value: str) -> Match:
     if operator == "!=":
         return lambda labels: labels.get(key) != value
     return lambda labels: labels.get(key) == value

@@ -85,9 +85,9 @@ class WatchStream:
         changes = self.services.changes(self.user, self.seen, namespace=self.namespace)
         if changes:
             self.seen = max(self.seen, changes[-1].version)
-        return [(kind, service) for service in changes for kind in self._kind(service)]
+        return [(kind, service) for service in changes for kind in self._iterate_kinds(service)]
 
-    def _kind(self, service: Service) -> Iterator[str]:
+    def _iterate_kinds(self, service: Service) -> Iterator[str]:
         is_known = service.uid in self.shown
         if service.gone_at is not None or not self.selector.takes(service):
             self.shown.discard(service.uid)
@@ -114,7 +114,7 @@ class WatchRequest:
         if self.is_table:
             metadata = {"resourceVersion": resource["metadata"]["resourceVersion"]}
             resource = table_of([resource], metadata, now=now(), include=self.include)
-        return _line(kind, resource)
+        return _write_line(kind, resource)
 
 
 async def watch(request: Request) -> Response:
@@ -139,7 +139,7 @@ async def watch(request: Request) -> Response:
     first = await run_in_threadpool(view.begin, 0 if wish.initial_end else after)
     hub: ChangeHub = hub_of(request)
     return EventSourceResponse(
-        _lines(request, hub, view, wish, first),
+        _stream_lines(request, hub, view, wish, first),
         media_type="application/json",
         ping=0,
         send_timeout=SEND_TIMEOUT_S,
@@ -148,13 +148,13 @@ async def watch(request: Request) -> Response:
     )
 
 
-async def _lines(
+async def _stream_lines(
     request: Request, hub: ChangeHub, view: WatchStream, wish: WatchRequest, first: list[tuple[str, Service]]
 ) -> AsyncIterator[bytes]:
     for kind, service in first:
         yield wish.line(kind, service)
     if wish.initial_end:
-        yield _bookmark(view.seen, INITIAL_END)
+        yield _write_bookmark(view.seen, INITIAL_END)
     begin = bookmarked = allowed = time.monotonic()
     with hub.watch(NUDGED) as flag:
         while not hub.is_ending and time.monotonic() - begin < wish.seconds:
@@ -162,7 +162,7 @@ async def _lines(
                 yield wish.line(kind, service)
             if wish.bookmarks and time.monotonic() - bookmarked > BOOKMARK_S:
                 bookmarked = time.monotonic()
-                yield _bookmark(view.seen, {})
+                yield _write_bookmark(view.seen, {})
             if time.monotonic() - allowed > ALLOWED_AGAIN_S:
                 allowed = time.monotonic()
                 if not await _may_go_on(request):
@@ -178,12 +178,12 @@ async def _may_go_on(request: Request) -> bool:
     return bool(await run_in_threadpool(authenticator_of(request).still_holds, request))
 
 
-def _bookmark(version: int, annotations: dict[str, str]) -> bytes:
+def _write_bookmark(version: int, annotations: dict[str, str]) -> bytes:
     metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
-    return _line("BOOKMARK", {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata})
+    return _write_line("BOOKMARK", {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata})
 
 
-def _line(kind: str, document: dict[str, Any]) -> bytes:
+def _write_line(kind: str, document: dict[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": document}).encode() + b"\n"

@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceChanged, ServiceExists, ServiceNotFound
-from app.joint_inference.kubernetes.read_endpoints import shown
-from app.joint_inference.kubernetes.representations import failure, speaks_status, warned
+from app.joint_inference.kubernetes.read_endpoints import answer_service
+from app.joint_inference.kubernetes.representations import add_warnings, failure, speaks_status
 from app.joint_inference.kubernetes.requests import (
     APPLY,
     MERGE,
@@ -26,7 +26,7 @@ from app.joint_inference.kubernetes.requests import (
 from app.joint_inference.model.field_ownership import UPDATE, Manager, check_status
 from app.joint_inference.model.resource import API_VERSION, KIND, Service
 from app.joint_inference.service import Services
-from app.joint_inference.validation import validated, validated_status
+from app.joint_inference.validation import validate, validate_status
 from app.kit.clock import now
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.text.merge_patch import merge_patch
@@ -41,7 +41,7 @@ async def create_service(request: Request) -> Response:
     try:
         return await run_in_threadpool(created, request, resource)
     except ModelmillError as error:
-        return failure(error, named_in_body(resource))  # no name is in the path
+        return failure(error, read_body_name(resource))  # no name is in the path
 
 
 def created(request: Request, resource: Any, operation: str = UPDATE) -> Response:
@@ -52,14 +52,14 @@ def created(request: Request, resource: Any, operation: str = UPDATE) -> Respons
     warnings = warnings_for(resource, writing)
     services = joint_of(request).services
     if writing.is_dry:
-        return warned(JSONResponse(_tried(services, user, resource, namespace), status_code=201), warnings)
+        return add_warnings(JSONResponse(_try_create(services, user, resource, namespace), status_code=201), warnings)
     service = services.create(user, resource, now=now(), namespace=namespace, by=Manager(writing.manager, operation))
-    return warned(shown(request, service, status=201), warnings)
+    return add_warnings(answer_service(request, service, status=201), warnings)
 
 
-def _tried(services: Services, user: str, resource: Any, namespace: str | None) -> dict[str, Any]:
+def _try_create(services: Services, user: str, resource: Any, namespace: str | None) -> dict[str, Any]:
     """What would be created. Raises ServiceExists."""
-    fit = validated(resource, namespace=namespace)
+    fit = validate(resource, namespace=namespace)
     place = fit["metadata"]
     try:
         services.get(user, place["namespace"], place["name"])
@@ -69,7 +69,7 @@ def _tried(services: Services, user: str, resource: Any, namespace: str | None) 
     raise ServiceExists(f"There is a service {place['name']!r} already.")
 
 
-def tried_change(services: Services, user: str, before: Service, resource: Any) -> dict[str, Any]:
+def try_change(services: Services, user: str, before: Service, resource: Any) -> dict[str, Any]:
     """What a service would be after a change; nothing is stored.
 
     Args:
@@ -79,7 +79,7 @@ def tried_change(services: Services, user: str, before: Service, resource: Any) 
         ServiceChanged: It names another version than the present one.
         InvalidResource: It breaks the schema, or the models do not go together.
     """
-    after = changed_to(before, resource)
+    after = apply_change(before, resource)
     if after["spec"] != before.spec:
         services.check_models(user, after["spec"])
     return after
@@ -88,10 +88,10 @@ def tried_change(services: Services, user: str, before: Service, resource: Any) 
 @speaks_status
 async def replace_service(request: Request) -> Response:
     resource = await body_of(request)
-    return await run_in_threadpool(_replaced, request, resource)
+    return await run_in_threadpool(_answer_replace, request, resource)
 
 
-def _replaced(request: Request, resource: Any) -> Response:
+def _answer_replace(request: Request, resource: Any) -> Response:
     check_kind(resource)
     writing, place = write_options(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
@@ -100,19 +100,19 @@ def _replaced(request: Request, resource: Any) -> Response:
     before = services.get(user, place["namespace"], place["name"])
     check_uid(before, resource)
     if writing.is_dry:
-        return warned(JSONResponse(tried_change(services, user, before, resource)), warnings)
+        return add_warnings(JSONResponse(try_change(services, user, before, resource)), warnings)
     service = services.replace(user, before.namespace, before.name, resource, now=now(), by=Manager(writing.manager))
-    return warned(shown(request, service), warnings)
+    return add_warnings(answer_service(request, service), warnings)
 
 
 @speaks_status
 async def delete_service(request: Request) -> Response:
     """With preconditions, if any. It is there until its workers have ended."""
     options = await body_of(request)
-    return await run_in_threadpool(_deleted, request, options if isinstance(options, dict) else {})
+    return await run_in_threadpool(_answer_delete, request, options if isinstance(options, dict) else {})
 
 
-def _deleted(request: Request, options: dict[str, Any]) -> Response:
+def _answer_delete(request: Request, options: dict[str, Any]) -> Response:
     services, user, place = joint_of(request).services, user_of(request), request.path_params
     before = services.get(user, place["namespace"], place["name"])
     preconditions = options.get("preconditions")
@@ -122,7 +122,7 @@ def _deleted(request: Request, options: dict[str, Any]) -> Response:
     is_dry = write_options(request).is_dry or options.get("dryRun") == ["All"]
     if not is_dry:
         before = services.delete(user, before.namespace, before.name, now=now())
-    return shown(request, before)
+    return answer_service(request, before)
 
 
 @speaks_status
@@ -133,36 +133,36 @@ async def put_status(request: Request) -> Response:
     body = await body_of(request)
     if not isinstance(body, dict):
         raise BadRequest("The body is no resource.")
-    return await run_in_threadpool(_status_put, request, body)
+    return await run_in_threadpool(_answer_status_put, request, body)
 
 
-def _status_put(request: Request, body: dict[str, Any]) -> Response:
+def _answer_status_put(request: Request, body: dict[str, Any]) -> Response:
     services, user, place = joint_of(request).services, user_of(request), request.path_params
     before, writing = services.get(user, place["namespace"], place["name"]), write_options(request)
     if request.method == "PUT" or content_type(request) == APPLY:
         check_kind(body)
         check_place(body, before.namespace, before.name)
     if content_type(request) == APPLY:
-        check_status(before.status, validated_status(body.get("status") or {}), force=writing.is_forced)
+        check_status(before.status, validate_status(body.get("status") or {}), force=writing.is_forced)
     if request.method == "PATCH":
         body = {"metadata": metadata_of(body), "status": merge_patch(before.status, body.get("status", {}))}
     check_uid(before, body)
     check_version(before, body)
-    status = validated_status(body.get("status") or {})
+    status = validate_status(body.get("status") or {})
     if not writing.is_dry:
         before = services.put_status(user, before.namespace, before.name, status, now=now())
-    return shown(request, before)
+    return answer_service(request, before)
 
 
-def named_in_body(resource: Any) -> str:
+def read_body_name(resource: Any) -> str:
     name = metadata_of(resource).get("name")
     return name if isinstance(name, str) else ""
 
 
-def changed_to(before: Service, resource: Any) -> dict[str, Any]:
+def apply_change(before: Service, resource: Any) -> dict[str, Any]:
     """What it would be. Raises ServiceChanged, InvalidResource."""
     check_version(before, resource)
-    fit = validated(resource, namespace=before.namespace)
+    fit = validate(resource, namespace=before.namespace)
     whole = before.to_resource()
     about = {key: fit["metadata"][key] for key in ("labels", "annotations") if fit["metadata"].get(key)}
     unchanged = {key: value for key, value in whole["metadata"].items() if key not in ("labels", "annotations")}

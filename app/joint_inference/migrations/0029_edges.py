@@ -18,7 +18,7 @@ def upgrade() -> None:
         sa.Column("uid", sa.String(36), nullable=False),
         sa.Column("node", sa.String(63), nullable=False),
         sa.Column("reported", sa.Text(), nullable=False, server_default="{}"),
-        *_numbers(),
+        *_make_number_columns(),
         sa.PrimaryKeyConstraint("uid", "node"),
     )
     op.execute(
@@ -32,7 +32,7 @@ def downgrade() -> None:
     op.create_table(
         "joint_row_numbers",
         sa.Column("uid", sa.String(36), nullable=False),
-        *_numbers(),
+        *_make_number_columns(),
         sa.PrimaryKeyConstraint("uid"),
     )
     op.execute(
@@ -43,7 +43,7 @@ def downgrade() -> None:
     op.drop_column("joint_services", "rollout")
 
 
-def _numbers() -> list[sa.Column[Any]]:
+def _make_number_columns() -> list[sa.Column[Any]]:
     return [
         sa.Column("number", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("run", sa.String(64), nullable=False, server_default=""),

@@ -103,21 +103,21 @@ class CocoDataset:
         annotation: dict[str, Any] = {
             "id": self._next("annotations"),
             "image_id": image_id,
-            "category_id": self._category(name),
+            "category_id": self._add_category(name),
             "bbox": [round(value, 2) for value in (x, y, width, height)],
             "area": round(width * height, 2),
             "iscrowd": 0,
             "score": round(box.score, 5),
         }
         if box.keypoints:
-            annotation |= _keypoints(box, across, down)
+            annotation |= _write_keypoints(box, across, down)
         if box.mask:
             parts = [tuple((x * across, y * down) for x, y in part) for part in box.mask]
             annotation |= {"segmentation": flat(parts), "area": round(sum(map(area_of, parts)), 2)}
         self.document["annotations"].append(annotation)
         return annotation
 
-    def _category(self, name: str) -> int:
+    def _add_category(self, name: str) -> int:
         for category in self.document["categories"]:
             if category.get("name") == name:
                 return int(category["id"])
@@ -129,7 +129,7 @@ class CocoDataset:
         return max((int(one["id"]) for one in self.document[kind]), default=0) + 1
 
 
-def _keypoints(box: Box, across: float, down: float) -> dict[str, Any]:
+def _write_keypoints(box: Box, across: float, down: float) -> dict[str, Any]:
     """Returns x, y and v of each key point, v as COCO has it: 2 for a visible one, and 0, 0, 0 for any other."""
     points = [
         [round(x * across, 2), round(y * down, 2), 2] if score >= VISIBLE else [0, 0, 0]

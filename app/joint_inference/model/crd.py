@@ -16,7 +16,7 @@ _COUNT = {"type": "integer"}
 _TIME = {"type": "string", "format": "date-time"}
 
 
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+def _make_object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     requirement = {"required": list(required)} if required else {}
     return {"type": "object", **requirement, "properties": properties}
 
@@ -26,10 +26,10 @@ def _list_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 _PAIR = {"key": _TEXT, "value": _TEXT}
-_PARAMETERS = _list_of(_object(_PAIR, "key", "value"))
+_PARAMETERS = _list_of(_make_object(_PAIR, "key", "value"))
 _LABELS = {"type": "object", "additionalProperties": _TEXT}
-_NAMED = _object({"name": _TEXT}, "name")
-_WORKER_SPEC = _object(
+_NAMED = _make_object({"name": _TEXT}, "name")
+_WORKER_SPEC = _make_object(
     {
         "scriptDir": _TEXT,
         "scriptBootFile": _TEXT,
@@ -42,8 +42,8 @@ _WORKER_SPEC = _object(
     "frameworkType",
     "frameworkVersion",
 )
-_ALGORITHM = _object({"name": _TEXT, "parameters": _PARAMETERS}, "name")
-_ROLLOUT = _object(
+_ALGORITHM = _make_object({"name": _TEXT, "parameters": _PARAMETERS}, "name")
+_ROLLOUT = _make_object(
     {
         "waves": _list_of(_TEXT),
         "soakSeconds": _COUNT,
@@ -53,7 +53,7 @@ _ROLLOUT = _object(
         "minAgreement": _TEXT,
     }
 )
-_EDGE_WORKER = _object(
+_EDGE_WORKER = _make_object(
     {
         "name": _TEXT,
         "model": _NAMED,
@@ -68,14 +68,14 @@ _EDGE_WORKER = _object(
     "hardExampleAlgorithm",
     "workerSpec",
 )
-_CLOUD_WORKER = _object(
+_CLOUD_WORKER = _make_object(
     {"name": _TEXT, "model": _NAMED, "nodeName": _TEXT, "workerSpec": _WORKER_SPEC},
     "name",
     "model",
     "nodeName",
     "workerSpec",
 )
-_CONDITION = _object(
+_CONDITION = _make_object(
     {
         "type": _TEXT,
         "status": _TEXT,
@@ -86,19 +86,19 @@ _CONDITION = _object(
     },
 )
 
-SPEC_SCHEMA: dict[str, Any] = _object(
+SPEC_SCHEMA: dict[str, Any] = _make_object(
     {"edgeWorker": _EDGE_WORKER, "cloudWorker": _CLOUD_WORKER}, "edgeWorker", "cloudWorker"
 )
-STATUS_SCHEMA: dict[str, Any] = _object(
+STATUS_SCHEMA: dict[str, Any] = _make_object(
     {
         "conditions": _list_of(_CONDITION),
         "startTime": _TIME,
         "active": _COUNT,
         "failed": _COUNT,
-        "metrics": _list_of(_object(_PAIR)),
+        "metrics": _list_of(_make_object(_PAIR)),
     },
 )
-SCHEMA: dict[str, Any] = _object({"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA})
+SCHEMA: dict[str, Any] = _make_object({"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA})
 """The requirement's openAPIV3Schema."""
 
 PRINTER_COLUMNS: list[dict[str, str]] = [

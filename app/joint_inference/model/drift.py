@@ -132,10 +132,10 @@ def measure(drift: Drift, now: ScoreDistribution, at: str) -> DriftMeasurement:
 
 def stability_index(before: Sequence[int], now: Sequence[int]) -> float:
     """Population stability index of two counts over the same bins; 0: their shares are equal."""
-    pairs = zip(_shares(before), _shares(now), strict=True)
+    pairs = zip(_compute_shares(before), _compute_shares(now), strict=True)
     return sum((later - earlier) * math.log(later / earlier) for earlier, later in pairs)
 
 
-def _shares(counts: Sequence[int]) -> list[float]:
+def _compute_shares(counts: Sequence[int]) -> list[float]:
     total = sum(counts) + EMPTY_SHARE * len(counts)
     return [(count + EMPTY_SHARE) / total for count in counts]

@@ -42,7 +42,7 @@ class OwnedFields:
     """When its last change was."""
 
 
-def updated(
+def record_update(
     managed: Sequence[Any], before: Mapping[str, Any] | None, after: Mapping[str, Any], by: Manager, at: str
 ) -> list[Any]:
     """Returns managedFields after a manager has changed `before` to `after`: what was changed is theirs, what is gone
@@ -55,16 +55,16 @@ def updated(
     """
     old, new = fields_of(before or {}), fields_of(after)
     changed = {path for path, value in new.items() if path not in old or old[path] != value}
-    shares = _shares(managed, old, at)
+    shares = _list_owners(managed, old, at)
     unchanged = frozenset(new.keys() - changed)
     remaining = [
         OwnedFields(entry.manager, entry.paths & unchanged, entry.at) for entry in shares if entry.manager != by
     ]
     mine = next((entry.paths for entry in shares if entry.manager == by), frozenset())
-    return _written([*remaining, OwnedFields(by, frozenset((mine & unchanged) | changed), at)], shares)
+    return _write_owners([*remaining, OwnedFields(by, frozenset((mine & unchanged) | changed), at)], shares)
 
 
-def applied(
+def merge_apply(
     managed: Sequence[Any], live: Mapping[str, Any], intended: Mapping[str, Any], by: Manager, at: str, *, force: bool
 ) -> tuple[dict[str, Any], list[Any]]:
     """live with what `by` wants, without what they wanted before and do not any more, and its managedFields.
@@ -76,7 +76,7 @@ def applied(
         FieldConflict
     """
     old, new = fields_of(live), fields_of(intended)
-    shares = _shares(managed, old, at)
+    shares = _list_owners(managed, old, at)
     others = [entry for entry in shares if entry.manager != by]
     claimed = {path for path, value in new.items() if path not in old or old[path] != value}
     conflicts = [
@@ -86,12 +86,12 @@ def applied(
         for path in sorted(entry.paths & claimed)
     ]
     if conflicts and not force:
-        raise _conflict(conflicts)
+        raise _describe_conflict(conflicts)
     mine = next((entry.paths for entry in shares if entry.manager == by), frozenset())
     owned = frozenset().union(*(entry.paths for entry in others))
     result = {path: value for path, value in old.items() if path not in mine - new.keys() - owned} | new
     remaining = [OwnedFields(entry.manager, entry.paths - claimed, entry.at) for entry in others]
-    return _nested(live, result), _written([*remaining, OwnedFields(by, frozenset(new), at)], shares)
+    return _select_nested(live, result), _write_owners([*remaining, OwnedFields(by, frozenset(new), at)], shares)
 
 
 def check_status(live: Mapping[str, Any], intended: Mapping[str, Any], *, force: bool) -> None:
@@ -100,10 +100,12 @@ def check_status(live: Mapping[str, Any], intended: Mapping[str, Any], *, force:
     Raises:
         FieldConflict: A field would be changed.
     """
-    old = dict(_leaves(live, ("status",)))
-    conflicts = [(OURS, path) for path, value in _leaves(intended, ("status",)) if old.get(path, value) != value]
+    old = dict(_iterate_leaves(live, ("status",)))
+    conflicts = [
+        (OURS, path) for path, value in _iterate_leaves(intended, ("status",)) if old.get(path, value) != value
+    ]
     if conflicts and not force:
-        raise _conflict(conflicts)
+        raise _describe_conflict(conflicts)
 
 
 def fields_of(resource: Mapping[str, Any]) -> Fields:
@@ -111,20 +113,20 @@ def fields_of(resource: Mapping[str, Any]) -> Fields:
     metadata = metadata if isinstance(metadata, Mapping) else {}
     fields: Fields = {}
     for key in ("labels", "annotations"):
-        fields.update(_leaves(metadata.get(key) or {}, ("metadata", key)))
-    fields.update(_leaves(resource.get("spec") or {}, ("spec",)))
+        fields.update(_iterate_leaves(metadata.get(key) or {}, ("metadata", key)))
+    fields.update(_iterate_leaves(resource.get("spec") or {}, ("spec",)))
     return fields
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _iterate_leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if not isinstance(value, Mapping):
         yield path, value
         return
     for key, inner in value.items():
-        yield from _leaves(inner, (*path, str(key)))
+        yield from _iterate_leaves(inner, (*path, str(key)))
 
 
-def _nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+def _select_nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     rest = {key: value for key, value in live["metadata"].items() if key not in ("labels", "annotations")}
     resource: dict[str, Any] = {**live, "metadata": rest, "spec": {}}
     for path, value in fields.items():
@@ -137,20 +139,22 @@ def _nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     return resource
 
 
-def _shares(managed: Sequence[Any], fields: Fields, at: str) -> list[OwnedFields]:
+def _list_owners(managed: Sequence[Any], fields: Fields, at: str) -> list[OwnedFields]:
     """Returns the owners; for a service that is older than its owners, everything belongs to whoever was there
     before."""
     if not managed and fields:
         return [OwnedFields(Manager(BEFORE), frozenset(fields), at)]
     return [
         OwnedFields(
-            Manager(entry["manager"], entry["operation"]), frozenset(_paths(entry["fieldsV1"], ())), entry["time"]
+            Manager(entry["manager"], entry["operation"]),
+            frozenset(_iterate_paths(entry["fieldsV1"], ())),
+            entry["time"],
         )
         for entry in managed
     ]
 
 
-def _written(shares: Sequence[OwnedFields], before: Sequence[OwnedFields]) -> list[Any]:
+def _write_owners(shares: Sequence[OwnedFields], before: Sequence[OwnedFields]) -> list[Any]:
     """Writes the owners: a manager without fields is omitted, and an unchanged share keeps its time."""
     times = {(entry.manager, entry.paths): entry.at for entry in before}
     return [
@@ -160,14 +164,14 @@ def _written(shares: Sequence[OwnedFields], before: Sequence[OwnedFields]) -> li
             "apiVersion": API_VERSION,
             "time": times.get((entry.manager, entry.paths), entry.at),
             "fieldsType": "FieldsV1",
-            "fieldsV1": _tree(entry.paths),
+            "fieldsV1": _build_tree(entry.paths),
         }
         for entry in shares
         if entry.paths
     ]
 
 
-def _tree(paths: frozenset[Path]) -> dict[str, Any]:
+def _build_tree(paths: frozenset[Path]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path in sorted(paths):
         node = tree
@@ -176,24 +180,24 @@ def _tree(paths: frozenset[Path]) -> dict[str, Any]:
     return tree
 
 
-def _paths(tree: Mapping[str, Any], path: Path) -> Iterator[Path]:
+def _iterate_paths(tree: Mapping[str, Any], path: Path) -> Iterator[Path]:
     for key, inner in tree.items():
         here = (*path, key.removeprefix("f:"))
         if inner:
-            yield from _paths(inner, here)
+            yield from _iterate_paths(inner, here)
         else:
             yield here
 
 
-def _conflict(conflicts: Sequence[tuple[str, Path]]) -> FieldConflict:
+def _describe_conflict(conflicts: Sequence[tuple[str, Path]]) -> FieldConflict:
     count = len(conflicts)
-    message = ", ".join(f'conflict with "{manager}": {_shown(path)}' for manager, path in conflicts[:20])
+    message = ", ".join(f'conflict with "{manager}": {_format_path(path)}' for manager, path in conflicts[:20])
     return FieldConflict(
         f"Apply failed with {count} conflict{'s' if count > 1 else ''}: {message}.",
         hint="Leave these fields out, give them the values that they have, or force it.",
-        detail={"conflicts": [{"manager": manager, "field": _shown(path)} for manager, path in conflicts]},
+        detail={"conflicts": [{"manager": manager, "field": _format_path(path)} for manager, path in conflicts]},
     )
 
 
-def _shown(path: Path) -> str:
+def _format_path(path: Path) -> str:
     return "." + ".".join(path)

@@ -36,7 +36,7 @@ COUNTS = (
 )
 
 
-def placed_on(service: Service, node: Node, reported: Mapping[str, Any]) -> Service:
+def place_on(service: Service, node: Node, reported: Mapping[str, Any]) -> Service:
     """The service as it is for one of its edge nodes. In the edge worker's parameters $(NODE_NAME) is the node's name,
     and $(NODE_LABEL:site) the value of its label; that of a label which it lacks is empty.
 
@@ -44,12 +44,12 @@ def placed_on(service: Service, node: Node, reported: Mapping[str, Any]) -> Serv
         reported: the last taskInfo of that node.
     """
     worker = {key: value for key, value in service.spec["edgeWorker"].items() if key != "nodeSelector"}
-    pairs = [{**pair, "value": _expanded(pair["value"], node)} for pair in worker["workerSpec"].get("parameters") or ()]
+    pairs = [{**pair, "value": _expand(pair["value"], node)} for pair in worker["workerSpec"].get("parameters") or ()]
     worker |= {"nodeName": node.name, "workerSpec": {**worker["workerSpec"], "parameters": pairs}}
     return replace(service, spec={**service.spec, "edgeWorker": worker}, reported=reported)
 
 
-def _expanded(text: str, node: Node) -> str:
+def _expand(text: str, node: Node) -> str:
     return _VARIABLE.sub(lambda match: node.labels.get(match[1], "") if match[1] else node.name, text)
 
 
@@ -95,7 +95,7 @@ def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
         return Condition(ConditionType.RUNNING, Reason.SERVING, head)
     causes = Counter((c.type, c.reason) for c in troubled.values()).most_common()
     lines = [
-        _cause(reason, [(node, c) for node, c in troubled.items() if (c.type, c.reason) == (kind, reason)])
+        _format_cause(reason, [(node, c) for node, c in troubled.items() if (c.type, c.reason) == (kind, reason)])
         for (kind, reason), _ in causes[:CAUSES]
     ]
     message = "\n".join([head, *lines])
@@ -107,13 +107,13 @@ def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
     return Condition(kind, reason, message)
 
 
-def _cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:
+def _format_cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:
     """Writes a cause: `NodeOffline (3): cam1, cam2, cam3. The node 'cam1' is not connected…`"""
     names = ", ".join(node for node, _ in nodes[:NAMES]) + (", …" if len(nodes) > NAMES else "")
     return f"{reason} ({len(nodes)}): {names}. {nodes[0][1].message.partition(chr(10))[0]}"
 
 
-def summed(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def sum_infos(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The taskInfo of the whole: counts and pictures a second are added up, p50 is the middle of the nodes', p95 that
     of the slowest, and the breaker the worst.
 
@@ -129,9 +129,9 @@ def summed(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     total[UPLOAD_SHARE] = round(total["uploadNumber"] / pictures, 4) if pictures else 0.0
     for key, combine in (("MsP50", median), ("MsP95", max)):
         for side in ("edge", "cloud"):
-            values = _numbers(known, f"{side}{key}")
+            values = _list_numbers(known, f"{side}{key}")
             total[f"{side}{key}"] = round(float(combine(values)), 3) if values else None
-    rates = _numbers(known, "fps")
+    rates = _list_numbers(known, "fps")
     total["fps"] = round(sum(rates), 2) if rates else None
     worst = [
         breaker for breaker in (Breaker.OPEN, Breaker.HALF_OPEN) if any(i.get("breaker") == breaker for i in known)
@@ -152,6 +152,6 @@ def task_info_of(reported: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in reported.items() if key not in ("phase", SUMMED_AT)}
 
 
-def _numbers(infos: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+def _list_numbers(infos: Sequence[Mapping[str, Any]], key: str) -> list[float]:
     values = (info.get(key) for info in infos)
     return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]

@@ -70,21 +70,21 @@ def key_of(service: Service, role: Role) -> WorkKey:
 
 
 def plan_service(service: Service, state: ObservedState) -> ServicePlan:
-    workers = {role: _observed(service, role, state) for role in Role}
+    workers = {role: _observe(service, role, state) for role in Role}
     active = sum(worker.is_active for worker in workers.values())
     failed = sum(worker.counts_as_failed for worker in workers.values())
     nodes = {
         role: frozenset([node.name] if node is not None else [])
         for role, node in ((Role.EDGE, state.edge_node), (Role.CLOUD, state.cloud_node))
     }
-    problem = state.problem or _missing(service, state)
-    condition = problem or _withdrawn(service, state, condition_of(service, workers))
-    orders = {} if problem is not None else _orders(service, state, workers[Role.CLOUD])
+    problem = state.problem or _find_missing(service, state)
+    condition = problem or _withdraw(service, state, condition_of(service, workers))
+    orders = {} if problem is not None else _make_orders(service, state, workers[Role.CLOUD])
     placed = {(role, service.specification.worker(role).node): content for role, content in orders.items()}
     return ServicePlan(condition, placed, active, failed, nodes, workers)
 
 
-def _observed(service: Service, role: Role, state: ObservedState) -> ObservedWorker:
+def _observe(service: Service, role: Role, state: ObservedState) -> ObservedWorker:
     worker = service.specification.worker(role)
     node = state.edge_node if role is Role.EDGE else state.cloud_node
     report = node.worker(key_of(service, role)) if node else None
@@ -103,7 +103,7 @@ def _observed(service: Service, role: Role, state: ObservedState) -> ObservedWor
     )
 
 
-def _missing(service: Service, state: ObservedState) -> Condition | None:
+def _find_missing(service: Service, state: ObservedState) -> Condition | None:
     """Everything that is missing in one condition, a line each."""
     cloud, edge = service.specification.cloud, service.specification.edge
     no_model = (
@@ -124,7 +124,7 @@ def _missing(service: Service, state: ObservedState) -> Condition | None:
     return Condition(ConditionType.FAILED, missing[0][0], "\n".join(text for _, text in missing)) if missing else None
 
 
-def kept_model(service: Service, order: Order | None) -> ModelCard | None:
+def find_kept_model(service: Service, order: Order | None) -> ModelCard | None:
     """Returns the model that a worker goes on with when its name no longer refers to one: that of its last order, if
     the service has not been changed since."""
     if order is None or order.operation is Operation.DELETE or order.generation != service.generation:
@@ -132,7 +132,7 @@ def kept_model(service: Service, order: Order | None) -> ModelCard | None:
     return MODEL_CARD.read(order.content["model"])
 
 
-def _withdrawn(service: Service, state: ObservedState, condition: Condition) -> Condition:
+def _withdraw(service: Service, state: ObservedState, condition: Condition) -> Condition:
     """The condition of a service that serves says which models are no longer there; other troubles come first."""
     lost = [service.specification.worker(role) for role in Role if role in state.withdrawn]
     lines = (
@@ -143,12 +143,12 @@ def _withdrawn(service: Service, state: ObservedState, condition: Condition) -> 
     return with_trouble(condition, "\n".join(lines))
 
 
-def _orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> dict[Role, OrderContent]:
+def _make_orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> dict[Role, OrderContent]:
     assert state.cloud_model is not None
     assert state.edge_model is not None
     resource = resource_for_node(service)
     orders = {Role.CLOUD: OrderContent(Role.CLOUD, resource, state.cloud_model, secret=service.secret)}
-    url = _big_model(service, state, cloud)
+    url = _find_big_model(service, state, cloud)
     if url:
         big = BigModel(url, service.secret)
         orders[Role.EDGE] = OrderContent(
@@ -157,7 +157,7 @@ def _orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> di
     return orders
 
 
-def _big_model(service: Service, state: ObservedState, cloud: ObservedWorker) -> str:
+def _find_big_model(service: Service, state: ObservedState, cloud: ObservedWorker) -> str:
     """Where the cloud worker serves; while it is unreachable, where it did when this generation's edge worker was
     told."""
     if cloud.is_serving and cloud.report is not None and cloud.report.address:

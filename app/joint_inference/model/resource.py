@@ -114,7 +114,7 @@ class Service:
             "uid": self.uid,
             "generation": self.generation,
             "resourceVersion": str(self.version),
-            "creationTimestamp": _seconds(self.created_at),
+            "creationTimestamp": _truncate_to_seconds(self.created_at),
         }
         if self.labels:
             metadata["labels"] = dict(self.labels)
@@ -123,7 +123,7 @@ class Service:
         if self.managed:
             metadata["managedFields"] = list(self.managed)
         if self.deleted_at:
-            metadata["deletionTimestamp"] = _seconds(self.deleted_at)
+            metadata["deletionTimestamp"] = _truncate_to_seconds(self.deleted_at)
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -140,14 +140,14 @@ CLASSES = "classes"
 def specification_of(spec: Mapping[str, Any]) -> Specification:
     """Reads a spec that was validated against the CRD's schema."""
     algorithm = spec["edgeWorker"]["hardExampleAlgorithm"]
-    edge, cloud = _worker(Role.EDGE, spec["edgeWorker"]), _worker(Role.CLOUD, spec["cloudWorker"])
+    edge, cloud = _make_worker(Role.EDGE, spec["edgeWorker"]), _make_worker(Role.CLOUD, spec["cloudWorker"])
     if CLASSES in edge.parameters and CLASSES not in cloud.parameters:
         cloud = replace(cloud, parameters={**cloud.parameters, CLASSES: edge.parameters[CLASSES]})
-    own = _parameters(algorithm.get("parameters", ()))
+    own = _read_parameters(algorithm.get("parameters", ()))
     return Specification(edge, cloud, algorithm["name"], {**edge.parameters, **own})
 
 
-def _worker(role: Role, worker: Mapping[str, Any]) -> Worker:
+def _make_worker(role: Role, worker: Mapping[str, Any]) -> Worker:
     spec = worker["workerSpec"]
     return Worker(
         role=role,
@@ -157,15 +157,15 @@ def _worker(role: Role, worker: Mapping[str, Any]) -> Worker:
         script_dir=spec["scriptDir"],
         script_boot_file=spec["scriptBootFile"],
         framework_version=spec["frameworkVersion"],
-        parameters=_parameters(spec.get("parameters", ())),
+        parameters=_read_parameters(spec.get("parameters", ())),
         selector=worker.get("nodeSelector") or {},
     )
 
 
-def _parameters(pairs: Any) -> dict[str, str]:
+def _read_parameters(pairs: Any) -> dict[str, str]:
     return {pair["key"]: pair["value"] for pair in pairs or ()}
 
 
-def _seconds(text: str) -> str:
+def _truncate_to_seconds(text: str) -> str:
     """Shortens a time to whole seconds, as Kubernetes has them."""
     return text[:19] + "Z"

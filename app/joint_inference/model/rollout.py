@@ -159,7 +159,7 @@ def size_of(wave: str, count: int) -> int:
     return min(math.ceil(amount * count / 100) if is_share else int(amount), count)
 
 
-def advanced(
+def advance(
     rollout: Rollout | None, policy: RolloutPolicy, model: ModelCard, nodes: Sequence[NodeHealth], now: datetime
 ) -> Rollout:
     """What the roll-out is now.
@@ -178,8 +178,8 @@ def advanced(
         return Rollout(model, model)
     if not _is_same(model, rollout.target):
         rollout = Rollout(runs, model, RolloutState.PROGRESSING)
-        return _begun(rollout, policy, 0, nodes, now)
-    return _continued(rollout, policy, nodes, now)
+        return _begin_wave(rollout, policy, 0, nodes, now)
+    return _continue(rollout, policy, nodes, now)
 
 
 def acted(rollout: Rollout, action: RolloutAction) -> Rollout | None:
@@ -198,7 +198,7 @@ def acted(rollout: Rollout, action: RolloutAction) -> Rollout | None:
     return None
 
 
-def _continued(rollout: Rollout, policy: RolloutPolicy, nodes: Sequence[NodeHealth], now: datetime) -> Rollout:
+def _continue(rollout: Rollout, policy: RolloutPolicy, nodes: Sequence[NodeHealth], now: datetime) -> Rollout:
     changed = [node for node in nodes if node.node in rollout.nodes]
     problem = next((text for node in changed if (text := problem_of(node, rollout, policy))), "")
     if problem:
@@ -206,15 +206,17 @@ def _continued(rollout: Rollout, policy: RolloutPolicy, nodes: Sequence[NodeHeal
     if rollout.state is RolloutState.PAUSED:
         return rollout
     if not rollout.nodes:
-        return _begun(rollout, policy, 0, nodes, now)
+        return _begin_wave(rollout, policy, 0, nodes, now)
     is_soaked = (now - from_text(rollout.wave_at)).total_seconds() >= policy.soak_s
     online = [node for node in changed if node.is_online]
     if not is_soaked or not online or not all(is_well(node, rollout, policy) for node in online):
         return rollout
-    return _begun(rollout, policy, rollout.wave + 1, nodes, now)
+    return _begin_wave(rollout, policy, rollout.wave + 1, nodes, now)
 
 
-def _begun(rollout: Rollout, policy: RolloutPolicy, wave: int, nodes: Sequence[NodeHealth], now: datetime) -> Rollout:
+def _begin_wave(
+    rollout: Rollout, policy: RolloutPolicy, wave: int, nodes: Sequence[NodeHealth], now: datetime
+) -> Rollout:
     """The wave of this number, or one behind it that has further nodes; after the last the roll-out is complete. Nodes
     that are connected come first."""
     names = [node.node for node in nodes]
@@ -227,10 +229,10 @@ def _begun(rollout: Rollout, policy: RolloutPolicy, wave: int, nodes: Sequence[N
         if further > 0:
             added = tuple(node.node for node in waiting[:further])
             return replace(rollout, wave=number, wave_at=to_text(now), nodes=kept + added)
-    return Rollout(rollout.target, rollout.target) if not waiting else _last(rollout, policy, kept, waiting, now)
+    return Rollout(rollout.target, rollout.target) if not waiting else _finish(rollout, policy, kept, waiting, now)
 
 
-def _last(
+def _finish(
     rollout: Rollout, policy: RolloutPolicy, kept: tuple[str, ...], waiting: Sequence[NodeHealth], now: datetime
 ) -> Rollout:
     """The waves that are named end before all nodes have the target, or nodes have come since: one more."""
@@ -253,10 +255,10 @@ def problem_of(node: NodeHealth, rollout: Rollout, policy: RolloutPolicy) -> str
     seen, name = node.comparison, node.node
     if seen.errors > policy.most_errors:
         return f"{name}: the new model could not answer {seen.errors} pictures, of which {policy.most_errors} may be."
-    return _difference(name, seen, policy) if seen.pictures >= max(1, policy.least_pictures) else ""
+    return _explain_difference(name, seen, policy) if seen.pictures >= max(1, policy.least_pictures) else ""
 
 
-def _difference(name: str, seen: Comparison, policy: RolloutPolicy) -> str:
+def _explain_difference(name: str, seen: Comparison, policy: RolloutPolicy) -> str:
     if seen.agreement < policy.least_agreement:
         return (
             f"{name}: on {seen.pictures} pictures the agreement with the former model is {seen.agreement:.3f}, "

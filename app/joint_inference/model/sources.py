@@ -78,11 +78,11 @@ def source_states(detail: Mapping[str, Any]) -> Iterator[SourceState]:
         if not isinstance(state, Mapping) or state.get("status") not in list(SourceStatus):
             continue
         yield SourceState(
-            _text(state.get("name")),
+            _to_text(state.get("name")),
             SourceStatus(state["status"]),
-            _text(state.get("since")),
-            _text(state.get("message")),
-            _text(state.get("last_frame_at")),
+            _to_text(state.get("since")),
+            _to_text(state.get("message")),
+            _to_text(state.get("last_frame_at")),
             *(_count(state.get(name)) for name in ("frames", "hard", "still", "damaged")),
         )
 
@@ -108,17 +108,17 @@ def source_broadcasts(detail: Mapping[str, Any]) -> Iterator[SourceBroadcast]:
         if isinstance(state, Mapping):
             share = state.get("core_share")
             yield SourceBroadcast(
-                _text(state.get("source")),
-                _text(state.get("url")),
+                _to_text(state.get("source")),
+                _to_text(state.get("url")),
                 state.get("is_sending") is True,
                 _count(state.get("frames")),
                 _count(state.get("connections")),
                 float(share) if isinstance(share, int | float) and 0 <= share < 1000 else 0.0,
-                _text(state.get("problem")),
+                _to_text(state.get("problem")),
             )
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return value[:MOST_TEXT] if isinstance(value, str) else ""
 
 

@@ -107,35 +107,35 @@ def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condi
     all_stalled = [worker for worker in (cloud, edge) if worker.is_stalled and worker.is_online]
     stalled = min(all_stalled, key=lambda worker: worker.is_behind, default=None)
     if stalled is not None and not stalled.is_behind:
-        return Condition(PENDING, Reason.ROLLOUT_STALLED, _why_stalled(service, stalled))
+        return Condition(PENDING, Reason.ROLLOUT_STALLED, _explain_stall(service, stalled))
     if stalled is not None:
         is_served = edge.was_serving or edge.is_stalled
-        degraded = Condition(RUNNING, Reason.DEGRADED, _why_behind(stalled))
-        return degraded if is_served else _not_serving(edge) or degraded
+        degraded = Condition(RUNNING, Reason.DEGRADED, _explain_lag(stalled))
+        return degraded if is_served else _explain_not_serving(edge) or degraded
     if edge.was_serving:
-        return _serving(service, edge, cloud)
-    waiting = (_not_serving(worker) for worker in (cloud, edge))
+        return _make_serving(service, edge, cloud)
+    waiting = (_explain_not_serving(worker) for worker in (cloud, edge))
     return next(condition for condition in waiting if condition is not None)
 
 
-def _not_serving(worker: ObservedWorker) -> Condition | None:
+def _explain_not_serving(worker: ObservedWorker) -> Condition | None:
     """Returns why a worker does not serve; None if it does."""
     if worker.has_failed:
-        return Condition(FAILED, Reason.WORKER_FAILED, _why_failed(worker))
+        return Condition(FAILED, Reason.WORKER_FAILED, _explain_failure(worker))
     if not worker.is_online:
         message = f"The node {worker.node!r} of the {worker.role} worker is not connected. It is told when it is back."
         return Condition(PENDING, Reason.NODE_OFFLINE, message)
     if worker.is_restarting:
-        return Condition(PENDING, Reason.RESTARTING, _why_failed(worker))
+        return Condition(PENDING, Reason.RESTARTING, _explain_failure(worker))
     if worker.report is None and worker.order_problem:
-        return Condition(PENDING, Reason.ROLLOUT_STALLED, _why_not_stored(worker))
+        return Condition(PENDING, Reason.ROLLOUT_STALLED, _explain_not_stored(worker))
     if worker.is_serving:
         return None
     starting = Reason.CLOUD_STARTING if worker.role is Role.CLOUD else Reason.EDGE_STARTING
     return Condition(PENDING, starting, f"The {worker.role} worker {worker.name!r} starts on {worker.node!r}.")
 
 
-def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
+def _make_serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
     """The edge worker ran when it was last heard. Whether the cloud answers is for its tally to say: that a node is not
     connected to the web says nothing of the way between the two workers."""
     if not edge.is_online:
@@ -143,12 +143,12 @@ def _serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> C
         return Condition(PENDING, Reason.NODE_OFFLINE, message)
     end = edge.stream_end
     if end is not None and not end.is_partial:
-        return _without_frames(edge, end)
-    condition = _asking(service, edge, cloud)
+        return _explain_no_frames(edge, end)
+    condition = _make_asking(service, edge, cloud)
     if end is not None and condition.reason is Reason.SERVING:
         return Condition(RUNNING, Reason.DEGRADED, f"{end.message}\n{OTHERS_GO_ON}")
     if edge.report_problem and condition.reason is Reason.SERVING:
-        return Condition(RUNNING, Reason.DEGRADED, _why_not_reported(edge))
+        return Condition(RUNNING, Reason.DEGRADED, _explain_not_reported(edge))
     return with_trouble(condition, edge.broadcast_trouble)
 
 
@@ -163,10 +163,10 @@ def with_trouble(condition: Condition, trouble: str) -> Condition:
     return Condition(RUNNING, Reason.DEGRADED, trouble)
 
 
-def _asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
+def _make_asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
     """Returns the condition while frames arrive or are sent: how well the big model is reached."""
     if cloud.is_online and (cloud.has_failed or cloud.is_restarting):
-        return Condition(RUNNING, Reason.DEGRADED, f"{_why_failed(cloud)}\n{KEEPS}")
+        return Condition(RUNNING, Reason.DEGRADED, f"{_explain_failure(cloud)}\n{KEEPS}")
     away = "" if cloud.is_online else f"The node {cloud.node!r} of the big model is not connected."
     if service.reported.get("breaker", Breaker.CLOSED) != Breaker.CLOSED:
         last = str(service.reported.get("lastError", "")).rstrip(".")
@@ -179,18 +179,18 @@ def _asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Co
     return Condition(RUNNING, Reason.SERVING, f"{edge.name!r} asks {cloud.name!r} for the hard samples.")
 
 
-def _without_frames(edge: ObservedWorker, end: StreamEnd) -> Condition:
+def _explain_no_frames(edge: ObservedWorker, end: StreamEnd) -> Condition:
     answers = f"{edge.name!r} on {edge.node!r} still answers what it is sent."
     if end.is_failure:
         return Condition(FAILED, end.reason, f"{end.message}\nIt is tried again every few seconds. {answers}")
     return Condition(RUNNING, end.reason, f"{end.message} {answers}")
 
 
-def _why_stalled(service: Service, worker: ObservedWorker) -> str:
+def _explain_stall(service: Service, worker: ObservedWorker) -> str:
     report = worker.report
     assert report is not None
-    runs = _model(report.detail.get("model"), report.detail.get("sha256"))
-    model_text = _model(worker.model.name, worker.model.sha256) if worker.model else ""
+    runs = _format_model(report.detail.get("model"), report.detail.get("sha256"))
+    model_text = _format_model(worker.model.name, worker.model.sha256) if worker.model else ""
     return (
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot become generation {service.generation}"
         f"{f', {model_text}' if model_text else ''}: {report.message or report.reason}\n"
@@ -198,11 +198,11 @@ def _why_stalled(service: Service, worker: ObservedWorker) -> str:
     )
 
 
-def _why_behind(worker: ObservedWorker) -> str:
+def _explain_lag(worker: ObservedWorker) -> str:
     report = worker.report
     assert report is not None
-    ordered = _version(worker.model.name, worker.model.sha256) if worker.model else "another model"
-    runs = _version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
+    ordered = _format_version(worker.model.name, worker.model.sha256) if worker.model else "another model"
+    runs = _format_version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
     return (
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {ordered}: "
         f"{report.message or report.reason}\n"
@@ -220,11 +220,11 @@ def change_of_model(worker: Worker, before: Mapping[str, Any], card: ModelCard) 
         return ""
     return (
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} is told to change from "
-        f"{_version(before.get('name'), before.get('sha256'))} to {_version(card.name, card.sha256)}."
+        f"{_format_version(before.get('name'), before.get('sha256'))} to {_format_version(card.name, card.sha256)}."
     )
 
 
-def _why_not_stored(worker: ObservedWorker) -> str:
+def _explain_not_stored(worker: ObservedWorker) -> str:
     return (
         f"The node {worker.node!r} cannot store what the {worker.role} worker {worker.name!r} is to run: "
         f"{worker.order_problem}.\n"
@@ -232,23 +232,23 @@ def _why_not_stored(worker: ObservedWorker) -> str:
     )
 
 
-def _why_not_reported(worker: ObservedWorker) -> str:
+def _explain_not_reported(worker: ObservedWorker) -> str:
     return (
         f"The node {worker.node!r} cannot store what its workers report: {worker.report_problem}.\n"
         "They go on, and keep their newest results in memory until it can."
     )
 
 
-def _version(name: Any, sha256: Any) -> str:
+def _format_version(name: Any, sha256: Any) -> str:
     base, version = version_on(str(name))
     return f"version {version} of {base!r} (sha256 {str(sha256)[:12]}…)" if name and sha256 else ""
 
 
-def _model(name: Any, sha256: Any) -> str:
+def _format_model(name: Any, sha256: Any) -> str:
     return f"model {str(name)!r} (sha256 {str(sha256)[:12]}…)" if name and sha256 else ""
 
 
-def _why_failed(worker: ObservedWorker) -> str:
+def _explain_failure(worker: ObservedWorker) -> str:
     report = worker.report
     assert report is not None
     what = f"The {worker.role} worker {worker.name!r} on {worker.node!r}"

@@ -83,10 +83,10 @@ def conditions_after(
     if warning is not None:
         conditions[ConditionType.WARNING.value] = ("True", warning.reason, warning.message)
     conditions[current.type.value] = ("True", current.reason, current.message)
-    return [_entry(known.get(kind), kind, *rest, now=now) for kind, rest in conditions.items()]
+    return [_make_entry(known.get(kind), kind, *rest, now=now) for kind, rest in conditions.items()]
 
 
-def _entry(
+def _make_entry(
     known: Mapping[str, Any] | None, kind: str, status: str, reason: str, message: str, *, now: str
 ) -> dict[str, Any]:
     is_same = known is not None and (known["status"], known.get("reason")) == (status, reason)
@@ -101,7 +101,7 @@ def _entry(
     }
 
 
-def completed(status: Mapping[str, Any], now: str) -> dict[str, Any]:
+def complete_status(status: Mapping[str, Any], now: str) -> dict[str, Any]:
     """A status that somebody else wrote, in which nothing is missing that ours have; conditions of no type of ours are
     omitted, as they are at each look."""
     blank = {"status": "Unknown", "lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "", "message": ""}
@@ -124,11 +124,11 @@ def metrics_of(task_info: Mapping[str, Any]) -> list[dict[str, str]]:
     """taskInfo as the status has it: names and texts. Times are the status's own."""
     left_out = {"startTime", "updateTime", "currentTime"}
     return [
-        {"key": key, "value": _text(value)}
+        {"key": key, "value": _to_text(value)}
         for key, value in task_info.items()
         if key not in left_out and value is not None
     ]
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -15,13 +15,13 @@ from app.joint_inference.access import joint_of
 from app.joint_inference.documents import parse_document
 from app.joint_inference.errors import InvalidResource, NoSuchRollout, ServiceChanged
 from app.joint_inference.model.resource import Service
-from app.joint_inference.pages.new import sent_texts, text_problems
+from app.joint_inference.pages.new import read_sent_texts, text_problems
 from app.joint_inference.pages.service import service_of
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.view_models import condition_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
 from app.joint_inference.schemas import RolloutChange
-from app.joint_inference.validation import validated, warnings_of
+from app.joint_inference.validation import validate, warnings_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
@@ -36,11 +36,11 @@ def edit(request: Request) -> Response:
 
 
 async def change(request: Request) -> Response:
-    sent = await sent_texts(request)
-    return await run_in_threadpool(_change, request, sent)
+    sent = await read_sent_texts(request)
+    return await run_in_threadpool(_apply_change, request, sent)
 
 
-def _change(request: Request, sent: Mapping[str, str]) -> Response:
+def _apply_change(request: Request, sent: Mapping[str, str]) -> Response:
     """Changes a service. Nothing that was typed is lost; if somebody else changed it in the meantime, the page says so
     once before it is overwritten."""
     service, text = service_of(request), sent.get("text", "")
@@ -53,7 +53,7 @@ def _change(request: Request, sent: Mapping[str, str]) -> Response:
             )
         resource = parse_document(text)
         shown["left_out"] = warnings_of(resource)
-        fit = validated(resource, namespace=service.namespace)
+        fit = validate(resource, namespace=service.namespace)
         joint_of(request).services.replace(user_of(request), service.namespace, service.name, fit, now=now())
     except InvalidResource as error:
         return _edit_page(request, service, text, status=error.status, problem=text_problems(error)[""], **shown)

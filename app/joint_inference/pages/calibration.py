@@ -48,7 +48,7 @@ class SettingForm(BaseModel):
 
 def calibration(request: Request) -> Response:
     calibration = _of(request)
-    context = _context(request, calibration, query(request, BudgetQuery))
+    context = _build_context(request, calibration, query(request, BudgetQuery))
     return render(request, "joint_inference/calibration.html", area="services", **context)
 
 
@@ -73,7 +73,9 @@ def events(request: Request) -> Response:
 def pick(request: Request) -> Response:
     """Sends the best setting within another budget, while the slider moves."""
     calibration = _of(request)
-    return render(request, "joint_inference/_pick.html", **_context(request, calibration, query(request, BudgetQuery)))
+    return render(
+        request, "joint_inference/_pick.html", **_build_context(request, calibration, query(request, BudgetQuery))
+    )
 
 
 def ask_apply(request: Request) -> Response:
@@ -85,7 +87,9 @@ def ask_apply(request: Request) -> Response:
 @with_form(SettingForm)
 def apply(request: Request, choice: SettingForm) -> Response:
     calibration = _of(request)
-    setting = _setting(calibrations_of(request).sweep(calibration.owner, calibration.calibration_id), choice.setting)
+    setting = _get_setting(
+        calibrations_of(request).sweep(calibration.owner, calibration.calibration_id), choice.setting
+    )
     try:
         changed = calibrations_of(request).apply(user_of(request), calibration.calibration_id, setting, now=now())
     except NotFound:
@@ -99,7 +103,7 @@ def _apply_page(
     request: Request, calibration: Calibration, choice: SettingForm, problem: ModelmillError | None
 ) -> Response:
     sweep = calibrations_of(request).sweep(calibration.owner, calibration.calibration_id)
-    setting = _setting(sweep, choice.setting)
+    setting = _get_setting(sweep, choice.setting)
     service = joint_of(request).services.get(user_of(request), calibration.request.namespace, calibration.request.name)
     return render(
         request,
@@ -113,7 +117,7 @@ def _apply_page(
         service=service,
         problem=problem,
         url=url_of(service.namespace, service.name),
-        changes=changes_of(_present(service), setting),
+        changes=changes_of(_read_present(service), setting),
         old=service.specification.hard_example,
     )
 
@@ -125,13 +129,13 @@ def changes_of(present: Mapping[str, str], setting: Setting) -> list[tuple[str, 
     return [pair for pair in pairs if pair[1] != pair[2]]
 
 
-def _present(service: Service) -> dict[str, str]:
+def _read_present(service: Service) -> dict[str, str]:
     """Returns the current parameters of the algorithm."""
     algorithm = service.spec["edgeWorker"]["hardExampleAlgorithm"]
     return {pair["key"]: pair["value"] for pair in algorithm.get("parameters") or ()}
 
 
-def _setting(sweep: Sweep, number: int) -> Setting:
+def _get_setting(sweep: Sweep, number: int) -> Setting:
     if number >= len(sweep.settings):
         raise NotFound(f"This calibration has no setting {number}.")
     return sweep.settings[number]
@@ -141,7 +145,7 @@ def _of(request: Request) -> Calibration:
     return calibrations_of(request).get(user_of(request), request.path_params["calibration_id"])
 
 
-def _context(request: Request, calibration: Calibration, budget: BudgetQuery) -> dict[str, Any]:
+def _build_context(request: Request, calibration: Calibration, budget: BudgetQuery) -> dict[str, Any]:
     is_lost = calibration.is_lost(now())
     context: dict[str, Any] = {
         "calibration": calibration,
@@ -150,7 +154,7 @@ def _context(request: Request, calibration: Calibration, budget: BudgetQuery) ->
         "is_lost": is_lost,
         "is_live": not calibration.has_ended and not is_lost,
         "sweep": None,
-        "service": _service(request, calibration),
+        "service": _find_service(request, calibration),
     }
     if calibration.state is not State.READY:
         return context
@@ -168,7 +172,7 @@ def _context(request: Request, calibration: Calibration, budget: BudgetQuery) ->
     }
 
 
-def _service(request: Request, calibration: Calibration) -> Service | None:
+def _find_service(request: Request, calibration: Calibration) -> Service | None:
     """Returns the service, which may have been deleted since."""
     try:
         return joint_of(request).services.get(user_of(request), calibration.request.namespace, calibration.request.name)
@@ -200,14 +204,14 @@ def quality_plot(sweep: Sweep, front: Sequence[Setting], best: Setting | None, b
         budget: share of samples that may be uploaded, 0..1.
     """
     values = [setting.quality for setting in sweep.settings] + [sweep.edge_only, sweep.cloud_only]
-    low, high = _bounds(min(values), max(values))
+    low, high = _get_bounds(min(values), max(values))
     x, y = axes((0.0, 1.0), (low, high))
     chance = [(step / STEPS, sweep.random(step / STEPS)) for step in range(STEPS + 1)]
     lines = [
         Line("edge-only", path_of([(0, sweep.edge_only), (1, sweep.edge_only)], x, y)),
         Line("cloud-only", path_of([(0, sweep.cloud_only), (1, sweep.cloud_only)], x, y)),
         Line("chance", path_of(chance, x, y)),
-        Line("front", path_of(_steps([(s.upload, s.quality) for s in front]), x, y)),
+        Line("front", path_of(_list_steps([(s.upload, s.quality) for s in front]), x, y)),
         Line("budget", f"M{x(budget)} {y.start} L{x(budget)} {y.stop}"),
     ]
     unique = {(x(s.upload), y(s.quality), s.algorithm): s for s in sweep.settings}
@@ -227,13 +231,13 @@ def label_of(setting: Setting) -> str:
     return f"{name}: {setting.quality:.1%} / {setting.upload:.1%}"
 
 
-def _bounds(low: float, high: float) -> tuple[float, float]:
+def _get_bounds(low: float, high: float) -> tuple[float, float]:
     """Returns whole steps of 5 % around the values, at least 10 % apart."""
     floor, ceiling = math.floor(low * 20 - 0.2) / 20, min(1.0, math.ceil(high * 20 + 0.2) / 20)
     return max(0.0, min(floor, ceiling - 0.1)), ceiling
 
 
-def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float | None]]:
+def _list_steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float | None]]:
     """Returns what a budget achieves: level until the next better setting."""
     steps: list[tuple[float, float | None]] = []
     for place, (at, value) in enumerate(points):

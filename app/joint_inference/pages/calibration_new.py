@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.joint_inference.access import calibrations_of, named
+from app.joint_inference.access import calibrations_of, read_service_name
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.service import MAX_SET_BYTES
 from app.joint_inference.pages.service import service_of
@@ -20,7 +20,7 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import SentFile, sent_form
+from app.kit.web.forms import SentFile, receive_form
 from app.kit.web.http import retry_after
 from app.kit.web.templates import render
 from app.settings import settings_of
@@ -30,14 +30,14 @@ NO_FILE = SentFile("", Path(os.devnull))
 
 
 def calibrate(request: Request) -> Response:
-    return _page(request, None)
+    return _render_page(request, None)
 
 
 async def begin(request: Request) -> Response:
     """Starts a calibration. The file is streamed to the disk of this host, and from there to the store."""
     await run_in_threadpool(service_of, request)  # before any of the body is read
     try:
-        async with sent_form(
+        async with receive_form(
             request,
             settings_of(request).work,
             max_bytes=MAX_SET_BYTES,
@@ -48,11 +48,11 @@ async def begin(request: Request) -> Response:
     except NotFound:
         raise
     except ModelmillError as error:
-        return await run_in_threadpool(_page, request, error)
+        return await run_in_threadpool(_render_page, request, error)
 
 
 def _begin(request: Request, file: SentFile) -> Response:
-    service = named(request)
+    service = read_service_name(request)
     made = calibrations_of(request).ask(user_of(request), *service, file.path, file.name, now=now())
     return see_other(f"/ui/calibrations/{made.calibration_id}")
 
@@ -63,17 +63,17 @@ async def begin_collected(request: Request) -> Response:
 
 
 def _begin_collected(request: Request) -> Response:
-    service = named(request)
+    service = read_service_name(request)
     try:
         made = calibrations_of(request).ask_of_collected(user_of(request), *service, "", now=now())
     except NotFound:
         raise
     except ModelmillError as error:
-        return _page(request, error)
+        return _render_page(request, error)
     return see_other(f"/ui/calibrations/{made.calibration_id}")
 
 
-def _page(request: Request, problem: ModelmillError | None) -> Response:
+def _render_page(request: Request, problem: ModelmillError | None) -> Response:
     service = service_of(request)
     response = render(
         request,

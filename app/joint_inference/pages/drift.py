@@ -24,7 +24,7 @@ MAX_BYTES = 10_000
 
 
 def drift_page(request: Request) -> Response:
-    return _page(request)
+    return _render_page(request)
 
 
 @with_fields(MAX_BYTES, "A watch")
@@ -34,11 +34,11 @@ def change(request: Request, sent: dict[str, str]) -> Response:
         watch(request, DriftBody.model_validate({name: value for name, value in sent.items() if value.strip()}))
     except ValidationError as error:
         place = error.errors()[0]["loc"]
-        return _page(request, str(place[0]) if place else "reference", sent)
+        return _render_page(request, str(place[0]) if place else "reference", sent)
     except NotFound:
         raise
     except ModelmillError as error:
-        return _page(request, sent=sent, error=error)
+        return _render_page(request, sent=sent, error=error)
     return see_other(url_of(service.namespace, service.name, "/drift"))
 
 
@@ -48,7 +48,7 @@ def stop(request: Request) -> Response:
     return see_other(url_of(service.namespace, service.name, "/drift"))
 
 
-def _page(
+def _render_page(
     request: Request, problem: str = "", sent: dict[str, str] | None = None, error: ModelmillError | None = None
 ) -> Response:
     """problem: the field that is wrong ("reference": the choice between them)."""

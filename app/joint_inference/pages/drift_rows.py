@@ -29,7 +29,7 @@ def score_rows(drift: Drift | None) -> list[ShareRow]:
     if drift is None or drift.measured is None:
         return []
     names = [f"{number / BINS:.1f}–{(number + 1) / BINS:.1f}" for number in range(BINS)]
-    return _rows(names, drift.reference.distribution.scores, drift.measured.distribution.scores)
+    return _make_rows(names, drift.reference.distribution.scores, drift.measured.distribution.scores)
 
 
 def class_rows(drift: Drift | None) -> list[ShareRow]:
@@ -38,10 +38,12 @@ def class_rows(drift: Drift | None) -> list[ShareRow]:
         return []
     before, now = drift.reference.distribution.classes, drift.measured.distribution.classes
     names = sorted({*before, *now}, key=lambda name: (-max(before.get(name, 0), now.get(name, 0)), name))
-    return _rows(names, [before.get(name, 0) for name in names], [now.get(name, 0) for name in names])[:SHOWN_CLASSES]
+    return _make_rows(names, [before.get(name, 0) for name in names], [now.get(name, 0) for name in names])[
+        :SHOWN_CLASSES
+    ]
 
 
-def _rows(names: Sequence[str], before: Sequence[int], now: Sequence[int]) -> list[ShareRow]:
+def _make_rows(names: Sequence[str], before: Sequence[int], now: Sequence[int]) -> list[ShareRow]:
     earlier, later = ([count / max(1, sum(counts)) for count in counts] for counts in (before, now))
     most = max((*earlier, *later), default=0.0) * 1.05
     return [

@@ -16,19 +16,29 @@ from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.documents import MAX_BYTES, parse_document
-from app.joint_inference.hard_examples import known
+from app.joint_inference.hard_examples import load_algorithms
 from app.joint_inference.pages import new_form
 from app.joint_inference.pages.new_form import Values
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.yaml_text import to_yaml
 from app.joint_inference.sedna import ignored_parameters
-from app.joint_inference.validation import validated, warnings_of
+from app.joint_inference.validation import validate, warnings_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
-from app.kit.web.forms import sent_fields
+from app.kit.web.editor import (
+    FORM,
+    Draft,
+    Problems,
+    action_of,
+    as_form,
+    as_text,
+    problems_of_text,
+    refuse_draft,
+    with_retry,
+)
+from app.kit.web.forms import read_fields
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
@@ -55,27 +65,27 @@ class ServiceDraft(Draft[Values]):
 
 def new(request: Request) -> Response:
     """Renders the page. ?mode is form (default) or yaml; ?edge_model, ?cloud_model and other fields are filled in."""
-    values = new_form.merged(request.query_params)
+    values = new_form.read_sent_values(request.query_params)
     resource, problems = new_form.resource_of(values)
     mode = YAML if request.query_params.get("mode") == YAML else FORM
-    return _page(request, ServiceDraft(mode, values, to_yaml(resource), resource=None if problems else resource))
+    return _render_page(request, ServiceDraft(mode, values, to_yaml(resource), resource=None if problems else resource))
 
 
 async def create(request: Request) -> Response:
-    sent = await sent_texts(request)
+    sent = await read_sent_texts(request)
     return await run_in_threadpool(_create, request, sent)
 
 
 async def preview(request: Request) -> Response:
     """Sends the YAML as it would be submitted, and its problems, while it is being written."""
-    draft = _drafted(await sent_texts(request))
+    draft = _read_draft(await read_sent_texts(request))
     return await run_in_threadpool(
-        lambda: render(request, "joint_inference/_preview.html", draft=draft, **_words(draft))
+        lambda: render(request, "joint_inference/_preview.html", draft=draft, **_build_words(draft))
     )
 
 
-def _drafted(sent: Mapping[str, str]) -> ServiceDraft:
-    values = new_form.merged(sent)
+def _read_draft(sent: Mapping[str, str]) -> ServiceDraft:
+    values = new_form.read_sent_values(sent)
     if sent.get("mode") != YAML:
         resource, problems = new_form.resource_of(values)
         return ServiceDraft(FORM, values, to_yaml(resource), problems, resource=None if problems else resource)
@@ -83,7 +93,7 @@ def _drafted(sent: Mapping[str, str]) -> ServiceDraft:
     try:
         document = parse_document(text)
         left_out = tuple(warnings_of(document))
-        return ServiceDraft(YAML, values, text, resource=validated(document), left_out=left_out)
+        return ServiceDraft(YAML, values, text, resource=validate(document), left_out=left_out)
     except ModelmillError as error:
         return ServiceDraft(YAML, values, text, text_problems(error), error)
 
@@ -93,21 +103,21 @@ def text_problems(error: ModelmillError) -> Problems:
 
 
 def _create(request: Request, sent: Mapping[str, str]) -> Response:
-    draft = _drafted(sent)
+    draft = _read_draft(sent)
     action, argument = action_of(sent)
     if action == "mode":
-        return _page(request, _switched(draft, argument))
+        return _render_page(request, _switch(draft, argument))
     if action == "preview" or draft.resource is None:
-        return _page(request, draft, 422 if action == "submit" else 200)
+        return _render_page(request, draft, 422 if action == "submit" else 200)
     try:
         service = joint_of(request).services.create(user_of(request), draft.resource, now=now())
     except ModelmillError as error:
         problems = text_problems(error) if draft.mode == YAML else new_form.problems_of(error)
-        return _page(request, refused(draft, error, problems), error.status)
+        return _render_page(request, refuse_draft(draft, error, problems), error.status)
     return see_other(url_of(service.namespace, service.name, "?note=created"))
 
 
-def _switched(draft: ServiceDraft, mode: str) -> ServiceDraft:
+def _switch(draft: ServiceDraft, mode: str) -> ServiceDraft:
     """Converts the service to the other mode; stays in this one if something would be lost."""
     if mode == YAML:
         return as_text(draft, YAML)
@@ -115,7 +125,7 @@ def _switched(draft: ServiceDraft, mode: str) -> ServiceDraft:
     return as_form(draft, values, is_document=draft.resource is not None)
 
 
-def _page(request: Request, draft: ServiceDraft, status: int = 200) -> Response:
+def _render_page(request: Request, draft: ServiceDraft, status: int = 200) -> Response:
     nodes = nodes_of(request).access.seen_by(user_of(request))
     page = render(
         request,
@@ -126,16 +136,16 @@ def _page(request: Request, draft: ServiceDraft, status: int = 200) -> Response:
         edge_nodes=[node for node in nodes if node.side in (Side.EDGE, Side.HOST)],
         cloud_nodes=[node for node in nodes if node.side in (Side.CLOUD, Side.HOST)],
         models=models_of(request).suggestions(user_of(request), most=SUGGESTED),
-        **_words(draft),
+        **_build_words(draft),
     )
     return with_retry(page, draft)
 
 
-def _words(draft: ServiceDraft) -> dict[str, Any]:
+def _build_words(draft: ServiceDraft) -> dict[str, Any]:
     return {
         "values": draft.values,
         "problems": draft.problems,
-        "algorithms": [entry for entry in known().values() if entry.algorithm is not None],
+        "algorithms": [entry for entry in load_algorithms().values() if entry.algorithm is not None],
     }
 
 
@@ -146,11 +156,11 @@ ROUTES = [
 ]
 
 
-async def sent_texts(request: Request) -> dict[str, str]:
+async def read_sent_texts(request: Request) -> dict[str, str]:
     """Returns the texts by name, with line ends as on Unix.
 
     Raises:
         TooLarge, BadRequest: They cannot be read.
     """
-    fields = await sent_fields(request, most_bytes=MAX_BYTES, what="A service")
+    fields = await read_fields(request, most_bytes=MAX_BYTES, what="A service")
     return {name: value.replace("\r\n", "\n") for name, value in fields.items()}

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.joint_inference.hard_examples import known, make
+from app.joint_inference.hard_examples import load_algorithms, make
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
 from app.joint_inference.model.resource import API_VERSION, KIND
-from app.joint_inference.validation import validated
+from app.joint_inference.validation import validate
 from app.kit.errors import ModelmillError
 from app.kit.text.labels import BadLabels, labels_in, text_of
 from app.kit.web.editor import Problems
@@ -56,11 +56,11 @@ VALUE_MAX = 40_000
 
 def empty_values() -> Values:
     """Each algorithm's parameters at their defaults."""
-    defaults = {f"{name}.{p.key}": p.default for name, entry in known().items() for p in entry.parameters}
+    defaults = {f"{name}.{p.key}": p.default for name, entry in load_algorithms().items() for p in entry.parameters}
     return {**DEFAULTS, **defaults}
 
 
-def merged(sent: Mapping[str, str]) -> Values:
+def read_sent_values(sent: Mapping[str, str]) -> Values:
     """The fields as sent; what is no field of ours is omitted, and one that was not sent has its default."""
     return {name: sent.get(name, default)[:VALUE_MAX].strip() for name, default in empty_values().items()}
 
@@ -68,13 +68,13 @@ def merged(sent: Mapping[str, str]) -> Values:
 def resource_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     """The resource as far as it goes, and what is wrong with it."""
     problems: Problems = {name: "" for name in NEEDED if not values[name]}
-    placement = _placement(values, problems)
-    edge, cloud = (_pairs(values[name], name, problems) for name in ("edge_parameters", "cloud_parameters"))
+    placement = _read_placement(values, problems)
+    edge, cloud = (_parse_pairs(values[name], name, problems) for name in ("edge_parameters", "cloud_parameters"))
     for key in reversed(OWN_FIELDS):
         if values[key]:
             edge = [{"key": key, "value": values[key]}, *(pair for pair in edge if pair["key"] != key)]
     _check_budget(values["max_upload_ratio"], problems)
-    algorithm = _algorithm(values, problems)
+    algorithm = _read_algorithm(values, problems)
     resource = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -85,19 +85,19 @@ def resource_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
                 "model": {"name": values["edge_model"]},
                 **placement,
                 "hardExampleAlgorithm": algorithm,
-                "workerSpec": _worker_spec(edge),
+                "workerSpec": _build_worker_spec(edge),
             },
             "cloudWorker": {
                 "name": CLOUD_NAME,
                 "model": {"name": values["cloud_model"]},
                 "nodeName": values["cloud_node"],
-                "workerSpec": _worker_spec(cloud),
+                "workerSpec": _build_worker_spec(cloud),
             },
         },
     }
     if not problems:
         try:
-            resource = validated(resource)
+            resource = validate(resource)
         except ModelmillError as error:
             problems |= problems_of(error)
     return resource, problems
@@ -117,14 +117,14 @@ def problems_of(error: ModelmillError) -> Problems:
 def values_of(resource: Any) -> Values | None:
     """The form that means this resource; None if the form has no field for something in it."""
     try:
-        values = _values(validated(resource))
+        values = _read_values(validate(resource))
         back, problems = resource_of(values)
-        return values if not problems and back == validated(resource) else None
+        return values if not problems and back == validate(resource) else None
     except (ModelmillError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _values(resource: Mapping[str, Any]) -> Values:
+def _read_values(resource: Mapping[str, Any]) -> Values:
     edge, cloud = resource["spec"]["edgeWorker"], resource["spec"]["cloudWorker"]
     algorithm = edge["hardExampleAlgorithm"]
     pairs = edge["workerSpec"].get("parameters", [])
@@ -142,12 +142,12 @@ def _values(resource: Mapping[str, Any]) -> Values:
         "cloud_node": cloud["nodeName"],
         "cloud_model": cloud["model"]["name"],
         "algorithm": algorithm["name"],
-        "edge_parameters": _lines([pair for pair in pairs if pair["key"] not in OWN_FIELDS]),
-        "cloud_parameters": _lines(cloud["workerSpec"].get("parameters", [])),
+        "edge_parameters": _format_pairs([pair for pair in pairs if pair["key"] not in OWN_FIELDS]),
+        "cloud_parameters": _format_pairs(cloud["workerSpec"].get("parameters", [])),
     }
 
 
-def _placement(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
+def _read_placement(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
     """Labels go before a node's name: who types some means them."""
     if not values["edge_selector"]:
         if not values["edge_node"]:
@@ -160,11 +160,11 @@ def _placement(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
         return {"nodeName": values["edge_node"]}
 
 
-def _lines(pairs: list[Mapping[str, str]]) -> str:
+def _format_pairs(pairs: list[Mapping[str, str]]) -> str:
     return "\n".join(f"{pair['key']}={pair['value']}" for pair in pairs)
 
 
-def _worker_spec(parameters: list[dict[str, str]]) -> dict[str, Any]:
+def _build_worker_spec(parameters: list[dict[str, str]]) -> dict[str, Any]:
     """Of the bundled worker."""
     return {
         "scriptDir": "",
@@ -175,7 +175,7 @@ def _worker_spec(parameters: list[dict[str, str]]) -> dict[str, Any]:
     }
 
 
-def _pairs(text: str, field: str, problems: Problems) -> list[dict[str, str]]:
+def _parse_pairs(text: str, field: str, problems: Problems) -> list[dict[str, str]]:
     pairs = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -198,10 +198,10 @@ def _check_budget(text: str, problems: Problems) -> None:
         problems["max_upload_ratio"] = text[:40]
 
 
-def _algorithm(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
+def _read_algorithm(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
     """Parameters at their default are said, too: so the resource shows what decides."""
     name = values["algorithm"]
-    entry = known().get(name)
+    entry = load_algorithms().get(name)
     keys = [parameter.key for parameter in entry.parameters] if entry else []
     chosen = {key: values[f"{name}.{key}"] for key in keys if values[f"{name}.{key}"]}
     try:

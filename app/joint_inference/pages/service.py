@@ -53,7 +53,7 @@ def service_page(request: Request) -> Response:
         "joint_inference/service.html",
         area="services",
         note=request.query_params.get("note", ""),
-        **_body(request, service, now()),
+        **_build_body(request, service, now()),
         yaml=to_yaml(editable(service)),
     )
 
@@ -64,7 +64,7 @@ def live(request: Request) -> Response:
         service = service_of(request)
     except NotFound:
         return reload_page()
-    return fragment(request, "joint_inference/_service_live.html", _body(request, service, now()))
+    return fragment(request, "joint_inference/_service_live.html", _build_body(request, service, now()))
 
 
 async def events(request: Request) -> Response:
@@ -105,15 +105,15 @@ def producer_in(request: Request) -> Producer:
     return producer_of_service(service_of(request))
 
 
-def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
+def _build_body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
     joint, user = joint_of(request), user_of(request)
     drift = drift_of(request).get(user, service.namespace, service.name)
     series = joint.reports.series(service.uid)
     samples = joint.samples.of(user, service.namespace, service.name)[:KEPT_SAMPLES]
     placements = joint.services.placements(service)
     cloud = nodes_of(request).access.find_for(service.owner, service.specification.cloud.node)
-    edges = [_worker(placed, Role.EDGE, node, at) for placed, node in placements]
-    workers = [*edges, _worker(service, Role.CLOUD, cloud, at)]
+    edges = [_build_worker(placed, Role.EDGE, node, at) for placed, node in placements]
+    workers = [*edges, _build_worker(service, Role.CLOUD, cloud, at)]
     is_fleet = bool(service.specification.edge.selector)
     rules = results_of(request).rules
     rule_events = rules.events(producer_of_service(service), RuleEventFilter(), limit=SHOWN_RULE_EVENTS).events
@@ -138,15 +138,15 @@ def _body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
         "collected": collection_folder(service),
         "samples": [view_models.sample_view(sample) for sample in samples],
         "rule_events": rule_events,
-        "seen": _version(service, series, [sample.id for sample in samples], workers, rule_events, at),
+        "seen": _digest_version(service, series, [sample.id for sample in samples], workers, rule_events, at),
     }
 
 
-def _worker(service: Service, role: Role, node: Node | None, at: datetime) -> view_models.ServiceWorkerView:
+def _build_worker(service: Service, role: Role, node: Node | None, at: datetime) -> view_models.ServiceWorkerView:
     return view_models.worker_of(service, role, node, is_online=node is not None and node.is_online(at))
 
 
-def _version(
+def _digest_version(
     service: Service,
     series: list[TallyPoint],
     samples: list[str],
@@ -175,27 +175,27 @@ LATENCIES = (("edge-50", "edgeMsP50"), ("edge-95", "edgeMsP95"), ("cloud-50", "c
 
 def latency_plot(points: Sequence[TallyPoint]) -> Plot | None:
     """Milliseconds; None while there is nothing to draw a line of."""
-    return time_plot({kind: over_time(points, partial(_value, key=key)) for kind, key in LATENCIES})
+    return time_plot({kind: over_time(points, partial(_get_value, key=key)) for kind, key in LATENCIES})
 
 
 def upload_plot(points: Sequence[TallyPoint]) -> Plot | None:
     """Percent: since the start, and of what was seen between two points."""
-    since_start = over_time(points, lambda p: _value(p, upload_share_key(p.task_info)))
+    since_start = over_time(points, lambda p: _get_value(p, upload_share_key(p.task_info)))
     between = []
     for (minutes, _), earlier, later in zip(since_start[1:], points, points[1:], strict=False):
-        between.append((minutes, _share(earlier, later)))
+        between.append((minutes, _compute_share(earlier, later)))
     return time_plot({"upload-now": between, "upload-all": since_start}, top=1.0, times=100.0, ending="%")
 
 
-def _value(point: TallyPoint, key: str) -> float | None:
+def _get_value(point: TallyPoint, key: str) -> float | None:
     value = point.task_info.get(key)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _share(earlier: TallyPoint, later: TallyPoint) -> float | None:
+def _compute_share(earlier: TallyPoint, later: TallyPoint) -> float | None:
     """None when nothing was seen between them, or the counts started again."""
-    seen, seen_later = _value(earlier, "inferenceNumber"), _value(later, "inferenceNumber")
-    sent, sent_later = _uploaded(earlier), _uploaded(later)
+    seen, seen_later = _get_value(earlier, "inferenceNumber"), _get_value(later, "inferenceNumber")
+    sent, sent_later = _get_uploaded(earlier), _get_uploaded(later)
     if seen is None or sent is None or seen_later is None or sent_later is None:
         return None
     if seen_later <= seen or sent_later < sent:
@@ -203,6 +203,6 @@ def _share(earlier: TallyPoint, later: TallyPoint) -> float | None:
     return min(1.0, (sent_later - sent) / (seen_later - seen))
 
 
-def _uploaded(point: TallyPoint) -> float | None:
-    uploads = _value(point, "uploadNumber")
-    return _value(point, "hardExampleNumber") if uploads is None else uploads
+def _get_uploaded(point: TallyPoint) -> float | None:
+    uploads = _get_value(point, "uploadNumber")
+    return _get_value(point, "hardExampleNumber") if uploads is None else uploads

@@ -47,13 +47,13 @@ def services(request: Request) -> Response:
         area="services",
         states=STATES,
         note=request.query_params.get("note", ""),
-        **_context(request),
+        **_build_context(request),
     )
 
 
 def rows(request: Request) -> Response:
     """The table again. 204 when it is what the page shows already."""
-    return fragment(request, "joint_inference/_services_live.html", _context(request))
+    return fragment(request, "joint_inference/_services_live.html", _build_context(request))
 
 
 async def events(request: Request) -> Response:
@@ -65,20 +65,20 @@ def url_of(namespace: str, name: str, further: str = "") -> str:
     return f"/ui/services/{quote(namespace, safe='')}/{quote(name, safe='')}{further}"
 
 
-def _context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> dict[str, Any]:
     filters = query(request, ServiceListQuery)
     page, older = joint_of(request).services.page(
         user_of(request), text=filters.q or "", state=filters.state or "", cursor=filters.cursor, limit=PAGE_SERVICES
     )
     return {
         "filters": filters,
-        "rows": [_row(service) for service in page],
+        "rows": [_build_row(service) for service in page],
         "older": older,
         "seen": version_of([(service.uid, service.version) for service in page]),
     }
 
 
-def _row(service: Service) -> ServiceRow:
+def _build_row(service: Service) -> ServiceRow:
     return ServiceRow(
         service,
         url_of(service.namespace, service.name),

@@ -169,27 +169,27 @@ def figures_of(task_info: Mapping[str, Any]) -> ServiceFigures | None:
     """None while nothing was reported. A worker of the user's own may say no more than the requirement's fields."""
     if "inferenceNumber" not in task_info:
         return None
-    total, hard = _whole(task_info, "inferenceNumber") or 0, _whole(task_info, "hardExampleNumber") or 0
-    cloud = _whole(task_info, "uploadNumber")
+    total, hard = _read_whole(task_info, "inferenceNumber") or 0, _read_whole(task_info, "hardExampleNumber") or 0
+    cloud = _read_whole(task_info, "uploadNumber")
     cloud = min(total, hard) if cloud is None else cloud
-    fallback = _whole(task_info, "fallbackNumber") or 0
+    fallback = _read_whole(task_info, "fallbackNumber") or 0
     return ServiceFigures(
         total=total,
         hard=hard,
         edge=max(0, total - cloud - fallback),
         cloud=cloud,
         fallback=fallback,
-        kept=_whole(task_info, "keptNumber"),
-        failed=_whole(task_info, "uploadFailedNumber"),
-        upload_ratio=_number(task_info, upload_share_key(task_info)) or 0.0,
-        bytes=_whole(task_info, "bytesUploaded"),
-        bytes_saved=_whole(task_info, "bytesSaved") or 0,
-        bytes_month=_whole(task_info, "bytesThisMonth") or 0,
-        fps=_number(task_info, "fps"),
+        kept=_read_whole(task_info, "keptNumber"),
+        failed=_read_whole(task_info, "uploadFailedNumber"),
+        upload_ratio=_read_number(task_info, upload_share_key(task_info)) or 0.0,
+        bytes=_read_whole(task_info, "bytesUploaded"),
+        bytes_saved=_read_whole(task_info, "bytesSaved") or 0,
+        bytes_month=_read_whole(task_info, "bytesThisMonth") or 0,
+        fps=_read_number(task_info, "fps"),
         breaker=str(task_info.get("breaker") or ""),
         last_error=str(task_info.get("lastError") or ""),
-        edge_ms=(_number(task_info, "edgeMsP50"), _number(task_info, "edgeMsP95")),
-        cloud_ms=(_number(task_info, "cloudMsP50"), _number(task_info, "cloudMsP95")),
+        edge_ms=(_read_number(task_info, "edgeMsP50"), _read_number(task_info, "edgeMsP95")),
+        cloud_ms=(_read_number(task_info, "cloudMsP50"), _read_number(task_info, "cloudMsP95")),
         at=str(task_info.get("currentTime") or ""),
     )
 
@@ -289,11 +289,11 @@ def rollout_view(service: Service, edges: Sequence[ServiceWorkerView]) -> Rollou
 
 def sample_view(sample: Sample) -> SampleView:
     is_cloud = sample.source is Source.CLOUD
-    cloud = _said(sample.cloud, sample.labels, sample.cloud_ms, is_cloud) if sample.cloud else None
-    return SampleView(sample, _said(sample.edge, sample.labels, sample.edge_ms, not is_cloud), cloud)
+    cloud = _build_answer(sample.cloud, sample.labels, sample.cloud_ms, is_cloud) if sample.cloud else None
+    return SampleView(sample, _build_answer(sample.edge, sample.labels, sample.edge_ms, not is_cloud), cloud)
 
 
-def _said(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> AnswerView:
+def _build_answer(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> AnswerView:
     if prediction.probabilities:
         ranked = sorted(enumerate(prediction.probabilities), key=lambda pair: -pair[1])
         scores = [(name_of(label, labels), score) for label, score in ranked[:TOP_CLASSES]]
@@ -310,11 +310,11 @@ def name_of(label: int, labels: Sequence[str]) -> str:
     return labels[label] if 0 <= label < len(labels) and labels[label] else f"#{label}"
 
 
-def _number(task_info: Mapping[str, Any], key: str) -> float | None:
+def _read_number(task_info: Mapping[str, Any], key: str) -> float | None:
     value = task_info.get(key)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _whole(task_info: Mapping[str, Any], key: str) -> int | None:
-    value = _number(task_info, key)
+def _read_whole(task_info: Mapping[str, Any], key: str) -> int | None:
+    value = _read_number(task_info, key)
     return None if value is None else int(value)

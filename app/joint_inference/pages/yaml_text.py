@@ -16,14 +16,14 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
         return True
 
 
-def _text(dumper: Any, text: str) -> Any:
+def _represent_text(dumper: Any, text: str) -> Any:
     is_plain = text.isprintable() and bool(text) and text[0].isalpha() and text.lower() not in _READ_AS_OTHER
     is_plain = is_plain and not any(mark in text for mark in (": ", " #")) and not text.endswith(":")
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
 
 
 _READ_AS_OTHER = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(resource: Any) -> str:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceChanged
-from app.joint_inference.model.field_ownership import Manager, updated
+from app.joint_inference.model.field_ownership import Manager, record_update
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.kit.errors import BadInput
@@ -40,7 +40,7 @@ def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Serv
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
         secret=new_secret(),
-        managed=updated((), None, fit, by, at),
+        managed=record_update((), None, fit, by, at),
     )
 
 
@@ -50,7 +50,7 @@ def names_version(patch: Any) -> bool:
     return isinstance(metadata, dict) and bool(metadata.get("resourceVersion"))
 
 
-def replaced(
+def replace_service(
     conn: Connection,
     service: Service,
     fit: Mapping[str, Any],
@@ -69,11 +69,11 @@ def replaced(
     metadata = fit["metadata"]
     wanted_version = metadata.get("resourceVersion")
     if wanted_version and str(wanted_version) != str(service.version):
-        raise changed_meanwhile(service)
+        raise make_conflict(service)
     fields: dict[str, Any] = {
         "labels": metadata.get("labels") or {},
         "annotations": metadata.get("annotations") or {},
-        "managed": updated(service.managed, service.to_resource(), fit, by, at) if managed is None else managed,
+        "managed": record_update(service.managed, service.to_resource(), fit, by, at) if managed is None else managed,
     }
     if fit["spec"] != service.spec:
         fields |= {"spec": fit["spec"], "generation": service.generation + 1}
@@ -81,13 +81,13 @@ def replaced(
         return service
     changed = store.change_service(conn, service, **fields)
     if changed is None:
-        raise changed_meanwhile(service)
+        raise make_conflict(service)
     if changed.generation != service.generation:
         store.add_event(conn, service.uid, at, type="Changed", reason="SpecChanged", message=f"#{changed.generation}")
     return changed
 
 
-def changed_meanwhile(service: Service) -> ServiceChanged:
+def make_conflict(service: Service) -> ServiceChanged:
     return ServiceChanged(
         f"The service {service.name!r} has been changed meanwhile; its version is {service.version}.",
         hint="Read it again, and make your change in that.",

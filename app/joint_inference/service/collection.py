@@ -52,7 +52,7 @@ class HardSampleCollection:
             Why it was not kept; empty: it was, or did not have to be.
         """
         folder = collection_folder(service)
-        size = _size(sample)
+        size = _read_size(sample)
         if not folder or size is None:
             return ""
         try:
@@ -116,7 +116,7 @@ def collection_folder(service: Service) -> str:
     return service.specification.edge.parameters.get(COLLECT, "").strip().strip("/")
 
 
-def _size(sample: Sample) -> tuple[int, int] | None:
+def _read_size(sample: Sample) -> tuple[int, int] | None:
     """Width and height of its picture, as the worker says; None: it does not."""
     size = sample.extra.get("preview")
     if not isinstance(size, list) or len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):

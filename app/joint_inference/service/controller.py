@@ -59,7 +59,7 @@ class Controller:
         """Reconcile one service. Idempotent."""
         with self.database.read() as conn:
             service = store.by_uid(conn, uid)
-            looked_at = store.looked_at(conn, uid)
+            looked_at = store.find_last_look(conn, uid)
             orders = self.nodes.orders_of(conn, PLURAL, uid)
         if service is None or service.gone_at is not None:
             return
@@ -89,7 +89,7 @@ class Controller:
     def forget_gone(self, now: datetime) -> None:
         """Delete services that are long gone, and their pictures once more: the object store may have been away."""
         with self.database.read() as conn:
-            uids = store.gone_before(conn, to_text(now - timedelta(seconds=WATCHED_FOR_S)))
+            uids = store.list_gone_before(conn, to_text(now - timedelta(seconds=WATCHED_FOR_S)))
         for uid in uids:
             self._forget(uid)
         with self.database.write() as conn:
@@ -150,12 +150,12 @@ class Controller:
             fresh = store.lock(conn, service.uid)
             if fresh is None or fresh.deleted_at is not None or fresh.generation != service.generation:
                 return nodes_to_notify
-            if store.looked_at(conn, service.uid) != looked_at or fresh.rollout != service.rollout:
+            if store.find_last_look(conn, service.uid) != looked_at or fresh.rollout != service.rollout:
                 return None
             for role in Role:
                 nodes_to_notify |= self._order(conn, service, role, plan, now)
             fields = {
-                "status": _status(fresh, result, now),
+                "status": _build_status(fresh, result, now),
                 "rollout": note_change(conn, fresh, result.rollout, now),
                 "reported": result.reported_after(fresh),
             }
@@ -215,7 +215,7 @@ class Controller:
         return is_stale and not is_failed and not contents
 
 
-def _status(service: Service, result: Reconciliation, now: datetime) -> dict[str, Any]:
+def _build_status(service: Service, result: Reconciliation, now: datetime) -> dict[str, Any]:
     """The new status; the former one when nothing has changed and no heartbeat is due."""
     at, plan = to_text(now), result.plan
     is_fleet = bool(service.specification.edge.selector)
@@ -232,7 +232,7 @@ def _status(service: Service, result: Reconciliation, now: datetime) -> dict[str
     last = current_of(service.status)
     if last is None or (now - from_text(last["lastHeartbeatTime"])).total_seconds() >= HEARTBEAT_S:
         return status
-    is_same = _timeless(status) == _timeless(service.status)
+    is_same = _remove_times(status) == _remove_times(service.status)
     return dict(service.status) if is_same else status
 
 
@@ -246,6 +246,6 @@ def _publish(conn: Connection, service: Service, condition: Condition, now: date
     publish(conn, service_event(service, f"service.{condition.type.value.lower()}", to_text(now), facts))
 
 
-def _timeless(status: Any) -> Any:
+def _remove_times(status: Any) -> Any:
     conditions = [{k: v for k, v in c.items() if k != "lastHeartbeatTime"} for c in status.get("conditions", ())]
     return {**status, "conditions": conditions}

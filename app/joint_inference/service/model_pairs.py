@@ -90,28 +90,28 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
     named = named if named is not Decoder.AUTO else model.card.decoder
     from app.inference.decoders import OutputSpec, family_of  # numpy comes with it: not before it is needed
 
-    ports = [OutputSpec(str(tensor["name"]), _shape(tensor)) for tensor in model.facts.get("outputs") or ()]
+    ports = [OutputSpec(str(tensor["name"]), _get_shape(tensor)) for tensor in model.facts.get("outputs") or ()]
     are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
     classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
     if named is not Decoder.AUTO:
         return _output(named, classes)
     try:
-        family = family_of(Decoder.AUTO, ports, _size(model))
+        family = family_of(Decoder.AUTO, ports, _get_size(model))
     except ModelUnusable:
         return None  # its worker says so, with what it found
     return _output(family.name, classes) if are_whole or family.name in BY_NAME else None
 
 
-def _size(model: Model) -> Size:
+def _get_size(model: Model) -> Size:
     """Zeros where the input leaves it open."""
     from app.inference.preprocessing import input_layout
 
     inputs = model.facts.get("inputs") or ()
     try:
-        return input_layout(_shape(inputs[0]), (0, 0)).size if inputs else (0, 0)
+        return input_layout(_get_shape(inputs[0]), (0, 0)).size if inputs else (0, 0)
     except ModelUnusable:
         return 0, 0
 
 
-def _shape(tensor: Mapping[str, Any]) -> Shape:
+def _get_shape(tensor: Mapping[str, Any]) -> Shape:
     return tuple(side if isinstance(side, int) and side > 0 else None for side in tensor.get("shape") or ())

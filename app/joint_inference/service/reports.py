@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.model.fleet import SUMMED_AT, summed, task_info_of
+from app.joint_inference.model.fleet import SUMMED_AT, sum_infos, task_info_of
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.service.producers import origin_of, producer_of_service
@@ -82,7 +82,7 @@ class Reports:
         """
         status = read_status(body)
         with self.database.read() as conn:
-            service = self._reported(conn, namespace, name, node=node, user=user, uid=status.uid)
+            service = self._find_reported(conn, namespace, name, node=node, user=user, uid=status.uid)
         self.send(service.uid, status.model_copy(update={"node": node}))
 
     def note(self, uid: str, status: UpstreamStatus, *, now: datetime) -> None:
@@ -102,7 +102,7 @@ class Reports:
                 store.put_report(conn, uid, status.node, reported)
                 running = running_nodes(self.nodes, conn, uid)
                 reports = {node: told for node, told in {**reports, status.node: reported}.items() if node in running}
-                reported = {**summed(reports.values()), SUMMED_AT: to_text(now)}
+                reported = {**sum_infos(reports.values()), SUMMED_AT: to_text(now)}
             is_due = not is_fleet or _is_older(service.reported.get(SUMMED_AT), now)
             if is_due:
                 shown = {**service.status, "metrics": metrics_of(task_info_of(reported))}
@@ -151,7 +151,7 @@ class Reports:
         """Delete the plots of a service."""
         self.plots.forget(uid)
 
-    def _reported(self, conn: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
+    def _find_reported(self, conn: Connection, namespace: str, name: str, *, node: str, user: str, uid: str) -> Service:
         services = store.of_this_name(conn, namespace, name)
         fitting = [service for service in services if not uid or service.uid == uid]
         if node:

@@ -22,7 +22,7 @@ from app.joint_inference.model.rollout import (
     RolloutAction,
     RolloutState,
     acted,
-    advanced,
+    advance,
     change_text,
     policy_of,
 )
@@ -70,7 +70,9 @@ def next_rollout(
     if policy is None or model is None:
         return rollout_of(service) if policy is not None else None
     rollout = rollout_of(service)
-    return advanced(rollout, policy, model, [_health(placed, node, now) for placed, node in placements if node], now)
+    return advance(
+        rollout, policy, model, [_judge_health(placed, node, now) for placed, node in placements if node], now
+    )
 
 
 def condition_with(rollout: Rollout | None, condition: Condition) -> Condition:
@@ -78,7 +80,7 @@ def condition_with(rollout: Rollout | None, condition: Condition) -> Condition:
     if rollout is None or (condition.type, condition.reason) != (ConditionType.RUNNING, Reason.SERVING):
         return condition
     if rollout.is_under_way:
-        return Condition(ConditionType.RUNNING, Reason.ROLLING_OUT, _progress(rollout))
+        return Condition(ConditionType.RUNNING, Reason.ROLLING_OUT, _format_progress(rollout))
     if rollout.state is RolloutState.ROLLED_BACK:
         message = f"{change_text(rollout)}: taken back. {rollout.reason}"
         return Condition(ConditionType.RUNNING, Reason.ROLLED_BACK, message)
@@ -97,7 +99,7 @@ def note_change(conn: Connection, service: Service, rollout: Rollout | None, now
     """
     before, after = rollout_of(service), ROLLOUT.write(rollout) if rollout is not None else {}
     if rollout is not None and before is not None and after != service.rollout:
-        reason, message = _event(before, rollout)
+        reason, message = _describe_event(before, rollout)
         at = to_text(now)
         store.add_event(conn, service.uid, at, type="Changed", reason=reason, message=message)
         if rollout.state is RolloutState.ROLLED_BACK is not before.state:
@@ -132,17 +134,17 @@ class Rollouts:
         return self._notify(stored or fresh)
 
 
-def _health(placed: Service, node: Node, now: datetime) -> NodeHealth:
+def _judge_health(placed: Service, node: Node, now: datetime) -> NodeHealth:
     report = node.worker(key_of(placed, Role.EDGE))
     if report is None:
         return NodeHealth(node.name, node.is_online(now))
     detail = report.detail
     return NodeHealth(
-        node.name, node.is_online(now), str(detail.get("sha256") or ""), _failure(report), comparison_of(detail)
+        node.name, node.is_online(now), str(detail.get("sha256") or ""), _read_failure(report), comparison_of(detail)
     )
 
 
-def _failure(report: WorkerReport) -> str:
+def _read_failure(report: WorkerReport) -> str:
     """A worker that could not be changed goes on as it was: that is no failure of the new model."""
     if report.state not in (WorkerState.FAILED, WorkerState.BACKOFF) or report.former_generation:
         return ""
@@ -161,12 +163,12 @@ def comparison_of(detail: Mapping[str, Any]) -> Comparison:
         return Comparison()
 
 
-def _progress(rollout: Rollout) -> str:
+def _format_progress(rollout: Rollout) -> str:
     state = "paused in" if rollout.state is RolloutState.PAUSED else "in"
     return f"{change_text(rollout)}: {state} wave {rollout.wave + 1}, on {len(rollout.nodes)} nodes."
 
 
-def _event(before: Rollout, after: Rollout) -> tuple[str, str]:
+def _describe_event(before: Rollout, after: Rollout) -> tuple[str, str]:
     change = change_text(after if after.state is not RolloutState.COMPLETE else before)
     match after.state:
         case RolloutState.ROLLED_BACK:

@@ -9,8 +9,8 @@ from typing import Any
 
 from app.joint_inference import store
 from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorithm
-from app.joint_inference.model.fleet import SUMMED_AT, fleet_plan, summed
-from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, kept_model, key_of, plan_service
+from app.joint_inference.model.fleet import SUMMED_AT, fleet_plan, sum_infos
+from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, find_kept_model, key_of, plan_service
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.rollout import Rollout
 from app.joint_inference.model.state import with_trouble
@@ -70,7 +70,7 @@ class ServicePlanner:
         edge_model = self.models.find(service.owner, specification.edge.model, now=now)
         cloud_model = self.models.find(service.owner, specification.cloud.model, now=now)
         problem, warning = self._check(service, edge_model, cloud_model)
-        warning = warning or self._drift(service)
+        warning = warning or self._check_drift(service)
         cloud_node = self.nodes.access.find_for(service.owner, specification.cloud.node)
         edge_orders, cloud_orders = (
             {order.node: order for order in orders if order.key == key_of(service, role)}
@@ -80,13 +80,13 @@ class ServicePlanner:
         card = edge_model.card if edge_model else None
         cloud_card = cloud_model.card if cloud_model else None
         withdrawn = frozenset(role for role, known in ((Role.EDGE, card), (Role.CLOUD, cloud_card)) if known is None)
-        cloud_card = cloud_card or kept_model(service, cloud_orders.get(specification.cloud.node))
+        cloud_card = cloud_card or find_kept_model(service, cloud_orders.get(specification.cloud.node))
         rollout = next_rollout(service, card if problem is None else None, placements, now)
         plans = {}
         for placed, node in placements:
             name = placed.specification.edge.node
             if card is None:
-                edge_card = kept_model(service, edge_orders.get(name))
+                edge_card = find_kept_model(service, edge_orders.get(name))
             else:
                 edge_card = rollout.model_of(name) if rollout is not None else card
             state = ObservedState(
@@ -105,7 +105,7 @@ class ServicePlanner:
             plans[name] = plan_service(placed, state)
         is_fleet = bool(specification.edge.selector)
         plan = fleet_plan(service, plans) if is_fleet else plans[specification.edge.node]
-        reported = summed([placed.reported for placed, _ in placements]) if is_fleet else service.reported
+        reported = sum_infos([placed.reported for placed, _ in placements]) if is_fleet else service.reported
         with self.database.read() as conn:
             trouble = sink_trouble(conn, service.uid)
         condition = with_trouble(condition_with(rollout, plan.condition), trouble)
@@ -131,7 +131,7 @@ class ServicePlanner:
             message = f"{error.message} {error.hint}".strip()
             return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, message), None
 
-    def _drift(self, service: Service) -> Condition | None:
+    def _check_drift(self, service: Service) -> Condition | None:
         with self.database.read() as conn:
             drift = store.drift_of(conn, service.uid)
         message = drift.message if drift is not None else ""

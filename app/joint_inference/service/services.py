@@ -12,23 +12,23 @@ from app.inference.model_card import version_on
 from app.joint_inference import store
 from app.joint_inference.errors import ServiceExists, ServiceNotFound
 from app.joint_inference.model.field_ownership import Manager
-from app.joint_inference.model.fleet import placed_on
+from app.joint_inference.model.fleet import place_on
 from app.joint_inference.model.resource import PLURAL, Role, Service, specification_of
 from app.joint_inference.model.rollout import RolloutAction
-from app.joint_inference.model.status import completed
+from app.joint_inference.model.status import complete_status
 from app.joint_inference.service.broadcasts import check_broadcast
 from app.joint_inference.service.changes import (
     names_version,
     new_service,
     of_this_name,
-    replaced,
+    replace_service,
     terminating,
 )
 from app.joint_inference.service.model_pairs import refuse_mismatch
 from app.joint_inference.service.rollouts import Placement, Rollouts, rollout_of
 from app.joint_inference.service.worker_views import WorkerView, worker_view
 from app.joint_inference.store import ServiceEvent, ServiceFilter
-from app.joint_inference.validation import validated
+from app.joint_inference.validation import validate
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
@@ -83,7 +83,7 @@ class Services:
             InvalidResource: It breaks the schema; ModelsDiffer: its models do not go together.
             ServiceExists: Its name is taken; Conflict: the path of its broadcast is.
         """
-        fit = validated(resource, namespace=namespace)
+        fit = validate(resource, namespace=namespace)
         try:
             with self.database.write() as conn:
                 self._refuse_mismatch(conn, user, fit["spec"])
@@ -138,18 +138,18 @@ class Services:
             edit: returns the resource, and its managedFields; None for these: what changes is `by`'s.
         """
         with self.database.write() as conn:
-            service = _locked(conn, user, namespace, name)
+            service = _get_locked(conn, user, namespace, name)
             resource, managed = edit(service)
-            fit = of_this_name(validated(resource, namespace=namespace), name)
+            fit = of_this_name(validate(resource, namespace=namespace), name)
             if fit["spec"] != service.spec:
                 self._refuse_mismatch(conn, user, fit["spec"])
                 check_broadcast(conn, fit["spec"], service.uid)
-            changed = replaced(conn, service, fit, to_text(now), by, managed)
+            changed = replace_service(conn, service, fit, to_text(now), by, managed)
         return self._notify(changed)
 
     def apply(self, user: str, resource: Any, *, now: datetime) -> tuple[Service, bool]:
         """Create, or replace what has this namespace and name. True: it is new. Raises InvalidResource."""
-        fit = validated(resource)
+        fit = validate(resource)
         namespace, name = fit["metadata"]["namespace"], fit["metadata"]["name"]
         with self.database.read() as conn:
             is_known = store.by_name(conn, user, namespace, name) is not None
@@ -172,8 +172,8 @@ class Services:
             ServiceNotFound: It is not this user's, either.
         """
         with self.database.write() as conn:
-            service = _locked(conn, user, namespace, name)
-            changed = store.change_service(conn, service, status=completed(status, to_text(now)))
+            service = _get_locked(conn, user, namespace, name)
+            changed = store.change_service(conn, service, status=complete_status(status, to_text(now)))
         return self._notify(changed or service)
 
     def get(self, user: str, namespace: str, name: str) -> Service:
@@ -193,7 +193,7 @@ class Services:
             ServiceNotFound: It is not this user's, either.
         """
         with self.database.write() as conn:
-            service = _locked(conn, user, namespace, name)
+            service = _get_locked(conn, user, namespace, name)
             if service.deleted_at is not None:
                 return service
             deleted = store.change_service(conn, service, **terminating(service, to_text(now)))
@@ -225,7 +225,7 @@ class Services:
         """
         with self.database.read() as conn:
             services = store.page(
-                conn, user, ServiceFilter(namespace, text, state), before=_cursor(cursor), limit=limit + 1
+                conn, user, ServiceFilter(namespace, text, state), before=_parse_cursor(cursor), limit=limit + 1
             )
         shown = services[:limit]
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(services) > limit else None
@@ -239,7 +239,7 @@ class Services:
     def changes(self, user: str, after: int, *, namespace: str | None = None) -> list[Service]:
         """Those that changed after this version, oldest change first; one that is gone has gone_at."""
         with self.database.read() as conn:
-            return store.changed(conn, user, after, namespace)
+            return store.list_changed(conn, user, after, namespace)
 
     def events(self, user: str, namespace: str, name: str) -> list[ServiceEvent]:
         """Newest first, at most 100."""
@@ -263,7 +263,7 @@ class Services:
         nodes = self.nodes.access.selected_by(service.owner, edge.selector)
         with self.database.read() as conn:
             reports = store.reports_of(conn, service.uid)
-        return [(placed_on(service, node, reports.get(node.name, {})), node) for node in nodes]
+        return [(place_on(service, node, reports.get(node.name, {})), node) for node in nodes]
 
     def act_on_rollout(self, user: str, namespace: str, name: str, action: RolloutAction, *, now: datetime) -> Service:
         """Pause, resume, take back, retry or promote the roll-out of its edge model.
@@ -343,7 +343,7 @@ def _get(conn: Connection, user: str, namespace: str, name: str) -> Service:
     return _require_service(service, namespace, name)
 
 
-def _locked(conn: Connection, user: str, namespace: str, name: str) -> Service:
+def _get_locked(conn: Connection, user: str, namespace: str, name: str) -> Service:
     """As _get; locked until the transaction ends, since controllers change services at any moment."""
     return _require_service(store.lock(conn, _get(conn, user, namespace, name).uid), namespace, name)
 
@@ -354,7 +354,7 @@ def _require_service(service: Service | None, namespace: str, name: str) -> Serv
     return service
 
 
-def _cursor(text: str | None) -> tuple[str, str] | None:
+def _parse_cursor(text: str | None) -> tuple[str, str] | None:
     if text is None:
         return None
     at, mark, uid = text.partition("~")

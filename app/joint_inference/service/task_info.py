@@ -10,7 +10,7 @@ from app.kit.clock import from_text, to_text
 from app.kit.web.http import checked
 
 
-def _a_time(text: str) -> str:
+def _parse_time(text: str) -> str:
     """As all our times are: they come from other clocks and other programs."""
     time = from_text(text)
     if time.tzinfo is None:
@@ -21,7 +21,7 @@ def _a_time(text: str) -> str:
         raise ValueError("a time is of our era") from None
 
 
-Time = Annotated[str, Field(max_length=40), AfterValidator(_a_time)]
+Time = Annotated[str, Field(max_length=40), AfterValidator(_parse_time)]
 MOST = 2**53
 Count = Annotated[int, Field(ge=0, lt=MOST)]
 
@@ -40,7 +40,7 @@ class TaskInfo(BaseModel):
     """The other name of currentTime."""
 
     @model_validator(mode="after")
-    def _plain(self) -> TaskInfo:
+    def _to_task_info(self) -> TaskInfo:
         further = self.model_extra or {}
         if len(further) > 64:
             raise ValueError("too many further keys")

@@ -17,7 +17,7 @@ from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.events import note_condition
 from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
 from app.kit.sql.rows import from_row
-from app.model_registry.model import shared_name
+from app.model_registry.model import build_shared_name
 from app.results.store import forget_producers
 
 JSON = frozenset({"spec", "status", "labels", "annotations", "reported", "managed", "rollout"})
@@ -47,14 +47,14 @@ def newest_version(conn: Connection) -> int:
 
 def add_service(conn: Connection, service: Service, at: str) -> Service:
     """version is taken here. Raises NameTaken."""
-    version = _next_version(conn)
+    version = _take_next_version(conn)
     values = {name: value for name, value in vars(service).items() if name not in JSON}
     texts = {name: json.dumps(getattr(service, name)) for name in JSON}
     try:
         conn.execute(
             sa.insert(services).values(
                 **{**values, **texts, "version": version},
-                state=_state(service.status),
+                state=_get_state(service.status),
                 looked_at=at,
             )
         )
@@ -68,9 +68,9 @@ def change_service(conn: Connection, service: Service, **fields: Any) -> Service
     """fields: of Service, but for its version, which rises. None: it is not as it was read, nothing was done."""
     values = {name: json.dumps(value) if name in JSON else value for name, value in fields.items()}
     if "status" in fields:
-        values["state"] = _state(fields["status"])
+        values["state"] = _get_state(fields["status"])
     same = (services.c.uid == service.uid, services.c.version == service.version)
-    query = sa.update(services).where(*same).values(**values, version=_next_version(conn)).returning(*services.c)
+    query = sa.update(services).where(*same).values(**values, version=_take_next_version(conn)).returning(*services.c)
     row = conn.execute(query).first()
     if row is not None and "status" in fields:
         note_condition(conn, service.uid, service.status, fields["status"])
@@ -83,7 +83,7 @@ def note_look(conn: Connection, uids: Collection[str], at: str) -> None:
 
 
 def by_uid(conn: Connection, uid: str) -> Service | None:
-    return _first(conn, services.c.uid == uid)
+    return _find_first(conn, services.c.uid == uid)
 
 
 def lock(conn: Connection, uid: str) -> Service | None:
@@ -92,7 +92,7 @@ def lock(conn: Connection, uid: str) -> Service | None:
     return to_service(row) if row else None
 
 
-def looked_at(conn: Connection, uid: str) -> str | None:
+def find_last_look(conn: Connection, uid: str) -> str | None:
     at: str | None = conn.execute(sa.select(services.c.looked_at).where(services.c.uid == uid)).scalar()
     return at
 
@@ -104,7 +104,9 @@ def by_name(conn: Connection, owner: str, namespace: str, name: str) -> Service 
         owner: a user.
         name: of the service.
     """
-    return _first(conn, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE)
+    return _find_first(
+        conn, services.c.owner == owner, services.c.namespace == namespace, services.c.name == name, IS_THERE
+    )
 
 
 def of_this_name(conn: Connection, namespace: str, name: str) -> list[Service]:
@@ -142,7 +144,7 @@ def every(conn: Connection, owner: str, namespace: str | None) -> list[Service]:
     return [to_service(row) for row in conn.execute(query.order_by(services.c.namespace, services.c.name))]
 
 
-def changed(conn: Connection, owner: str, after: int, namespace: str | None) -> list[Service]:
+def list_changed(conn: Connection, owner: str, after: int, namespace: str | None) -> list[Service]:
     """Services that have changed, deleted ones among them, in the order of their changes.
 
     Args:
@@ -187,7 +189,7 @@ def there_for(conn: Connection, owner: str) -> list[Service]:
 
 def there_with_models_of(conn: Connection, owner: str) -> list[Service]:
     """Those that are not being deleted already, of this owner, and of others that may name a model of theirs."""
-    prefix = f'"{shared_name(owner, "")}'
+    prefix = f'"{build_shared_name(owner, "")}'
     names_one = (column.contains(prefix, autoescape=True) for column in (services.c.spec, services.c.rollout))
     is_affected = sa.or_(services.c.owner == owner, *names_one)
     query = sa.select(services).where(is_affected, IS_THERE, services.c.deleted_at.is_(None))
@@ -216,7 +218,7 @@ def not_settled(conn: Connection, looked_at_before: str, limit: int) -> list[str
     )
 
 
-def gone_before(conn: Connection, at: str) -> list[str]:
+def list_gone_before(conn: Connection, at: str) -> list[str]:
     return list(conn.execute(sa.select(services.c.uid).where(services.c.gone_at < at)).scalars())
 
 
@@ -226,18 +228,18 @@ def forget(conn: Connection, uids: Collection[str]) -> None:
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))
 
 
-def _first(conn: Connection, *conditions: Any) -> Service | None:
+def _find_first(conn: Connection, *conditions: Any) -> Service | None:
     row = conn.execute(sa.select(services).where(*conditions)).first()
     return to_service(row) if row else None
 
 
-def _next_version(conn: Connection) -> int:
+def _take_next_version(conn: Connection) -> int:
     """Whoever holds it has the row: the next change waits, so that versions are seen in their order."""
     query = sa.update(versions).values(version=versions.c.version + 1).returning(versions.c.version)
     return int(conn.execute(query).scalar_one())
 
 
-def _state(status: Mapping[str, Any]) -> str:
+def _get_state(status: Mapping[str, Any]) -> str:
     current = current_of(status)
     return str(current["type"]) if current else ""
 

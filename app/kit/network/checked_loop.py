@@ -54,7 +54,7 @@ class CheckedLoop(asyncio.SelectorEventLoop):
         try:
             address = await self.run_in_executor(None, resolve, host, port, self._networks)
             name = host if ssl else None
-            factory = partial(self._bounded, protocol_factory)
+            factory = partial(self._make_bounded, protocol_factory)
             return await super().create_connection(factory, str(address), port, ssl=ssl, server_hostname=name)
         except AddressRefused as error:
             self.problem = error.message.rstrip(".")
@@ -66,7 +66,7 @@ class CheckedLoop(asyncio.SelectorEventLoop):
             self.problem = f"{host}:{port} cannot be reached: {reason}"
             raise OSError(self.problem) from error
 
-    def _bounded(self, protocol_factory: Any) -> Any:
+    def _make_bounded(self, protocol_factory: Any) -> Any:
         """Returns a protocol whose connection is closed when too much was read."""
         protocol = protocol_factory()
         received = protocol.data_received

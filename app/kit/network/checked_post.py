@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from app.kit.network.addresses import Network
-from app.kit.network.public_hosts import AddressRefused, pinned
+from app.kit.network.public_hosts import AddressRefused, pin_host
 
 if TYPE_CHECKING:
     import httpx
@@ -42,7 +42,7 @@ async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks:
     import httpx  # imported late because it loads much
 
     try:
-        target, host, extensions = await pinned(url, networks)
+        target, host, extensions = await pin_host(url, networks)
     except AddressRefused as error:
         raise NotSent(error.message) from error
     except (OSError, UnicodeError) as error:

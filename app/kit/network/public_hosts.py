@@ -71,12 +71,12 @@ def check_url(url: str, allowed: Sequence[Network]) -> str:
 
 def require_public_host(host: str, allowed: Sequence[Network]) -> None:
     """Raises AddressRefused for an address that is not public. A name is checked when it is used."""
-    literal = _literal(host)
+    literal = _parse_literal(host)
     if literal is not None:
         _require_public(host, [literal], allowed)
 
 
-async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, str], dict[str, Any]]:
+async def pin_host(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, str], dict[str, Any]]:
     """Returns where to send a request to this URL.
 
     Args:
@@ -94,7 +94,7 @@ async def pinned(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, s
 
     target = httpx.URL(url)
     port = target.port or SCHEMES[target.scheme]
-    address = _chosen(target.host, await anyio.getaddrinfo(target.host, port, type=socket.SOCK_STREAM), allowed)
+    address = _choose_address(target.host, await anyio.getaddrinfo(target.host, port, type=socket.SOCK_STREAM), allowed)
     return (
         str(target.copy_with(host=str(address))),
         {"Host": target.netloc.decode("ascii")},
@@ -109,12 +109,12 @@ def resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
         OSError: The name cannot be resolved.
         AddressRefused: None of its addresses may be reached.
     """
-    return _chosen(host, socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), allowed)
+    return _choose_address(host, socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), allowed)
 
 
 def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
     """Whether the address may be used: it is public, or in one of these networks."""
-    inner = _inner(address)
+    inner = _get_inner(address)
     if any(each.version == network.version and each in network for each in (address, inner) for network in allowed):
         return True
     return address not in LOCAL_TRANSLATION and all(
@@ -122,27 +122,27 @@ def is_public(address: Address, allowed: Sequence[Network] = ()) -> bool:
     )
 
 
-def _chosen(host: str, entries: Sequence[tuple[Any, ...]], allowed: Sequence[Network]) -> Address:
+def _choose_address(host: str, entries: Sequence[tuple[Any, ...]], allowed: Sequence[Network]) -> Address:
     """Returns the addresses in a result of getaddrinfo."""
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
     return _require_public(host, addresses, allowed)
 
 
-def _inner(address: Address) -> Address:
+def _get_inner(address: Address) -> Address:
     """Returns the IPv4 address that an IPv6 address represents; otherwise the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    return address.ipv4_mapped or address.sixtofour or _at_the_end(address) or address
+    return address.ipv4_mapped or address.sixtofour or _read_embedded(address) or address
 
 
-def _at_the_end(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _read_embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     """Returns the IPv4 address in a translated address (NAT64), or in the old form `::127.0.0.1`."""
     if not any(address in network for network in EMBEDDING):
         return None
     return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
 
 
-def _literal(host: str) -> Address | None:
+def _parse_literal(host: str) -> Address | None:
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -72,10 +72,10 @@ class Credentials:
     def refresh(self) -> bool:
         """Use the files as they are now for new connections. Returns whether they have changed. Raises OSError,
         ssl.SSLError: what was read before stays in use."""
-        marks = self._current()
+        marks = self._read_marks()
         if marks == self._marks:
             return False
-        fresh = [_context(context.protocol, *self.files) for context in (self.server, self.client)]
+        fresh = [_build_context(context.protocol, *self.files) for context in (self.server, self.client)]
         self.server.current, self.client.current = fresh
         self._marks = marks
         return True
@@ -86,12 +86,12 @@ class Credentials:
         thread.start()
         return thread
 
-    def _current(self) -> Marks:
+    def _read_marks(self) -> Marks:
         stats = (path.stat() for path in self.files)
         return tuple((stat.st_mtime_ns, stat.st_ino) for stat in stats)
 
 
-def _context(protocol: int, key: Path, certificate: Path, authorities: Path) -> ssl.SSLContext:
+def _build_context(protocol: int, key: Path, certificate: Path, authorities: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED

@@ -38,7 +38,7 @@ from app.kit.objects.base import (
     check_prefix,
     clamp_range,
 )
-from app.kit.objects.signed_urls import signed_url
+from app.kit.objects.signed_urls import sign_url
 
 MAX_META_BYTES = 4096
 
@@ -89,25 +89,25 @@ class FilesystemStore:
         with path.open("rb") as source, self._folder.draft() as (fd, draft):
             folder.copy_all(source.fileno(), fd)
             # Hash the stored bytes, not those that were read: the source may be changing.
-            size_bytes, sha256 = _digest(fd)
+            size_bytes, sha256 = _digest_file(fd)
             self._commit(key, draft, _Meta(size_bytes, sha256, content_type, time.time()))
         return Stored(key, size_bytes, sha256)
 
     def get_file(self, key: str, path: Path) -> ObjectInfo:
-        with self._opened(key) as (fd, meta):
+        with self._open(key) as (fd, meta):
             part = path.with_name(f".{uuid.uuid4().hex}.part")
             try:
                 _take(fd, part)
                 part.replace(path)
             finally:
                 part.unlink(missing_ok=True)
-            return _info(key, fd, meta)
+            return _make_info(key, fd, meta)
 
     def read(
         self, key: str, *, start: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
         """See `ObjectStore.read`."""
-        with self._opened(key) as (fd, meta):
+        with self._open(key) as (fd, meta):
             position, stop = clamp_range(meta.size_bytes, start, end)
             own_fd = os.dup(fd)
         left_bytes = stop - position
@@ -122,18 +122,18 @@ class FilesystemStore:
         return ByteStream(read_some, lambda: os.close(own_fd), left_bytes, chunk_bytes)
 
     def info(self, key: str) -> ObjectInfo:
-        with self._opened(key) as (fd, meta):
-            return _info(key, fd, meta)
+        with self._open(key) as (fd, meta):
+            return _make_info(key, fd, meta)
 
     def copy(self, source: str, target: str) -> ObjectInfo:
         check_key(target)
-        with self._opened(source) as (fd, meta):
+        with self._open(source) as (fd, meta):
             if source == target:
-                return _info(source, fd, meta)
+                return _make_info(source, fd, meta)
             copied = replace(meta, modified_at=time.time())
             with self._folder.twin(fd) as draft:
                 self._commit(target, draft, copied)
-            return _info(target, fd, copied)
+            return _make_info(target, fd, copied)
 
     def join(self, sources: Sequence[str], target: str) -> ObjectInfo:
         check_key(target)
@@ -141,9 +141,9 @@ class FilesystemStore:
             raise ValueError("nothing to join")
         with self._folder.draft() as (fd, draft):
             for source in sources:
-                with self._opened(source) as (source_fd, _):
+                with self._open(source) as (source_fd, _):
                     folder.copy_all(source_fd, fd)
-            size_bytes, sha256 = _digest(fd)
+            size_bytes, sha256 = _digest_file(fd)
             self._commit(target, draft, _Meta(size_bytes, sha256, DEFAULT_CONTENT_TYPE, time.time()))
         return self.info(target)
 
@@ -171,10 +171,10 @@ class FilesystemStore:
 
     def _presign(self, method: str, key: str, expires_s: int, download_name: str | None) -> str:
         expires = int(time.time()) + check_expiry(expires_s)
-        return signed_url(self._public_url, self._secret, method, check_key(key), expires, download_name=download_name)
+        return sign_url(self._public_url, self._secret, method, check_key(key), expires, download_name=download_name)
 
     @contextmanager
-    def _opened(self, key: str) -> Iterator[tuple[int, _Meta]]:
+    def _open(self, key: str) -> Iterator[tuple[int, _Meta]]:
         """Returns (descriptor, metadata) of one state of the object, which stays readable during changes."""
         *segments, name = check_key(key).split("/")
         try:
@@ -222,7 +222,7 @@ class FilesystemStore:
                     yield self.info("/".join([*segments, name.key]))
 
 
-def _info(key: str, fd: int, meta: _Meta) -> ObjectInfo:
+def _make_info(key: str, fd: int, meta: _Meta) -> ObjectInfo:
     stat = os.fstat(fd)
     etag = meta.sha256 or f"{stat.st_ino:x}-{stat.st_mtime_ns:x}-{stat.st_size:x}"
     return ObjectInfo(key, meta.size_bytes, etag, datetime.fromtimestamp(meta.modified_at, UTC), meta.content_type)
@@ -250,7 +250,7 @@ def _take(fd: int, path: Path) -> None:
         folder.copy_all(fd, target.fileno(), full=folder.FULL_HERE)
 
 
-def _digest(fd: int) -> tuple[int, str]:
+def _digest_file(fd: int) -> tuple[int, str]:
     """Returns (size in bytes, SHA-256) of a file from its start."""
     digest, position = hashlib.sha256(), 0
     while data := os.pread(fd, CHUNK_BYTES, position):

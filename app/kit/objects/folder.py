@@ -125,7 +125,7 @@ class Folder:
             fd = os.dup(top)
             try:
                 for segment in segments:
-                    fd = _step(fd, segment + FOLDER_SUFFIX, create=create)
+                    fd = _open_subfolder(fd, segment + FOLDER_SUFFIX, create=create)
                 yield fd
             finally:
                 os.close(fd)
@@ -237,7 +237,7 @@ def copy_all(source_fd: int, target_fd: int, *, full: str = FULL) -> None:
             pass
 
 
-def _step(fd: int, name: str, *, create: bool) -> int:
+def _open_subfolder(fd: int, name: str, *, create: bool) -> int:
     """Opens a subfolder and closes its parent."""
     with disk_errors():
         if create:

@@ -36,8 +36,8 @@ class Parts:
         sizes = {info.key: info.size_bytes for info in self.objects.list(self.prefix)}
         keys: list[str] = []
         offset = 0
-        while size := sizes.get(self._key(offset), 0):
-            keys.append(self._key(offset))
+        while size := sizes.get(self._build_key(offset), 0):
+            keys.append(self._build_key(offset))
             offset += size
         return Chain(tuple(keys), offset)
 
@@ -48,9 +48,9 @@ class Parts:
         """
         stream = _Stream(chunks)
         while not stream.is_over:
-            offset += self.objects.put(self._key(offset), stream.part(PART_BYTES)).size_bytes
+            offset += self.objects.put(self._build_key(offset), stream.part(PART_BYTES)).size_bytes
         if not stream.last_part_bytes:
-            self.objects.delete(self._key(offset))  # an empty part would belong to nothing
+            self.objects.delete(self._build_key(offset))  # an empty part would belong to nothing
         if stream.error is not None:
             raise stream.error
         return offset
@@ -58,7 +58,7 @@ class Parts:
     def drop(self, offset: int) -> None:
         """Deletes the parts that start at or after this offset."""
         for info in list(self.objects.list(self.prefix)):
-            if info.key >= self._key(offset):
+            if info.key >= self._build_key(offset):
                 self.objects.delete(info.key)
 
     def join(self, target: str, size_bytes: int) -> ObjectInfo | None:
@@ -73,7 +73,7 @@ class Parts:
         self.objects.delete_prefix(self.prefix)
         return joined
 
-    def _key(self, offset: int) -> str:
+    def _build_key(self, offset: int) -> str:
         return f"{self.prefix}{offset:0{DIGITS}d}"
 
 

@@ -45,7 +45,7 @@ class Signed(BaseModel):
     callers=(),
 )
 async def put_object(request: Request) -> Response:
-    key = _verified_key(request, "PUT")
+    key = _verify_key(request, "PUT")
     store: ObjectStore = objects_of(request)
     if IF_MATCH in request.headers:
         require_match(request, await run_in_threadpool(_etag, store, key))
@@ -67,7 +67,7 @@ async def put_object(request: Request) -> Response:
     callers=(),
 )
 def get_object(request: Request) -> Response:
-    key = _verified_key(request, "GET")
+    key = _verify_key(request, "GET")
     store: ObjectStore = objects_of(request)
     info = store.info(key)
     name = request.query_params.get("name") or key.rpartition("/")[2]
@@ -88,7 +88,7 @@ def _etag(store: ObjectStore, key: str) -> str | None:
         return None
 
 
-def _verified_key(request: Request, method: str) -> str:
+def _verify_key(request: Request, method: str) -> str:
     key, given = str(request.path_params["key"]), request.query_params
     secret = web_settings_of(request).secret_key.get_secret_value()
     verify(

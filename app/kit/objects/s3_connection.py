@@ -41,8 +41,8 @@ class Connection:
             host, is_secure = split_endpoint(address, secure=secure)
             return Minio(host, access_key, secret_key, secure=is_secure, region=region, http_client=http)
 
-        fast = _http(PROBE_TIMEOUT_S, PROBE_TIMEOUT_S, retries=0)
-        self.client = client(endpoint, _http(CONNECT_TIMEOUT_S, READ_TIMEOUT_S, retries=2))
+        fast = _make_pool(PROBE_TIMEOUT_S, PROBE_TIMEOUT_S, retries=0)
+        self.client = client(endpoint, _make_pool(CONNECT_TIMEOUT_S, READ_TIMEOUT_S, retries=2))
         self.probe = client(endpoint, fast)
         # With the region, minio signs without a request to the server.
         self.signer = client(public_endpoint or endpoint, fast)
@@ -103,7 +103,7 @@ def split_endpoint(endpoint: str, *, secure: bool) -> tuple[str, bool]:
     return url.netloc, url.scheme == "https" if url.scheme else secure
 
 
-def _http(connect_s: float, read_s: float, *, retries: int) -> PoolManager:
+def _make_pool(connect_s: float, read_s: float, *, retries: int) -> PoolManager:
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())  # a slim image has no certificates of its own
     return PoolManager(

@@ -49,7 +49,7 @@ def s3_errors(key: str = "") -> Iterator[None]:
         # `from None`: the original contains the whole request, and a traceback may end in a log.
         raise translate(error, key) from None
     except (ValueError, ElementTree.ParseError):  # minio received a response that S3 would not send
-        raise _not_s3() from None
+        raise _make_not_s3() from None
 
 
 def translate(error: MinioException | HTTPError, key: str = "") -> ModelmillError:
@@ -59,14 +59,14 @@ def translate(error: MinioException | HTTPError, key: str = "") -> ModelmillErro
     if isinstance(error, ServerError):
         return _from_status(error.status_code)
     if isinstance(error, InvalidResponseError):
-        return _not_s3()
+        return _make_not_s3()
     return StoreUnavailable(
-        f"The S3 server cannot be reached ({_cause(error)}).",
+        f"The S3 server cannot be reached ({_describe_cause(error)}).",
         hint="Check that it runs and that the S3 endpoint is right.",
     )
 
 
-def _not_s3() -> StoreUnavailable:
+def _make_not_s3() -> StoreUnavailable:
     return StoreUnavailable(
         "The object store does not answer like an S3 server.", hint="Check the S3 endpoint: host and port."
     )
@@ -91,7 +91,7 @@ def _from_status(status: int) -> ModelmillError:
     return StoreUnavailable(f"The S3 server is in trouble (HTTP {status}).", hint="Try again in a moment.")
 
 
-def _cause(error: BaseException) -> str:
+def _describe_cause(error: BaseException) -> str:
     """`ConnectTimeoutError` is clearer than the text around it, which is full of URLs."""
     inner = getattr(error, "reason", None)
     return type(inner if isinstance(inner, BaseException) else error).__name__

@@ -114,7 +114,7 @@ def upload(
     with s3_errors(key):
         upload_id = client._create_multipart_upload(bucket, key, dict(headers))
     try:
-        every = _drained([first, second], parts)
+        every = _drain([first, second], parts)
         del first, second  # otherwise they stay in memory to the end
         sent = _send(client, bucket, key, upload_id, every, num_parallel_uploads)
         with s3_errors(key):
@@ -126,7 +126,7 @@ def upload(
         raise
 
 
-def _drained(held: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+def _drain(held: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
     while held:
         yield held.pop(0)
     yield from rest

@@ -76,7 +76,7 @@ def verify(
         raise UrlExpired("This URL has expired.", hint="Ask for a new URL.")
 
 
-def signed_url(
+def sign_url(
     public_url: str, secret: str, method: str, key: str, expires: int, *, download_name: str | None = None
 ) -> str:
     """`<public_url>/objects/<key>?method=…&expires=…&signature=…[&name=…]`.

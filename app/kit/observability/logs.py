@@ -43,7 +43,7 @@ def configure(form: Format, level: Level) -> None:
     of an error tracker) stay.
     """
     handler = _StderrHandler()
-    handler.setFormatter(JsonFormatter() if chosen(form) == "json" else ConsoleFormatter())
+    handler.setFormatter(JsonFormatter() if choose_format(form) == "json" else ConsoleFormatter())
     root = logging.getLogger()
     for old in [h for h in root.handlers if type(h) in (logging.StreamHandler, _StderrHandler)]:
         root.removeHandler(old)
@@ -60,7 +60,7 @@ def configure(form: Format, level: Level) -> None:
     logging._srcfile = ""
 
 
-def chosen(form: Format) -> Literal["json", "console"]:
+def choose_format(form: Format) -> Literal["json", "console"]:
     """auto: readable on a terminal, JSON otherwise. Checks the process, because a worker's sys.stderr is a pipe."""
     if form != "auto":
         return form
@@ -107,14 +107,14 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": f"{_second(int(record.created))}.{int(record.msecs):03d}Z",
+            "time": f"{_format_second(int(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
             "pid": record.process,
-            **_fields(record),
+            **_collect_fields(record),
         }
-        trace = _trace(self, record)
+        trace = _format_trace(self, record)
         if trace:
             line["exception"] = trace
         return TO_JSON(line)
@@ -124,8 +124,8 @@ class ConsoleFormatter(logging.Formatter):
     """For people: time, level, sentence, then the fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        time = _time(record).astimezone()
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        time = _read_time(record).astimezone()
+        fields = "".join(f" {name}={value}" for name, value in _collect_fields(record).items())
         line = CONSOLE.format(
             time=time,
             ms=time.microsecond // 1000,
@@ -134,11 +134,11 @@ class ConsoleFormatter(logging.Formatter):
             fields=fields and " " + fields,
             logger=record.name,
         )
-        trace = _trace(self, record)
+        trace = _format_trace(self, record)
         return f"{line}\n{trace}" if trace else line
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
+def _collect_fields(record: logging.LogRecord) -> dict[str, Any]:
     fields = {name: value() if callable(value) else value for name, value in _context.get().items()}
     if not vars(record).keys() <= OWN:
         fields |= {name: value for name, value in vars(record).items() if name not in OWN and not name.startswith("_")}
@@ -146,15 +146,15 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _second(since_1970_s: int) -> str:
+def _format_second(since_1970_s: int) -> str:
     return datetime.fromtimestamp(since_1970_s, UTC).isoformat()[: -len("+00:00")]
 
 
-def _time(record: logging.LogRecord) -> datetime:
+def _read_time(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
-def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+def _format_trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     parts = [formatter.formatException(record.exc_info)] if record.exc_info and record.exc_info[0] else []
     if record.stack_info:
         parts.append(formatter.formatStack(record.stack_info))

@@ -76,7 +76,7 @@ class MetricsExporter:
     def __init__(self, client: redis.Redis, registry: CollectorRegistry = SHARED) -> None:
         self._client: Any = client
         self._registry = registry
-        self._exported = dict(_values(registry))  # existing counts were added by another pump of this process
+        self._exported = dict(_iterate_values(registry))  # existing counts were added by another pump of this process
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -94,14 +94,14 @@ class MetricsExporter:
     def pour(self) -> None:
         """Adds what is new since the last time. While Redis is unreachable it is kept for the next time."""
         with self._lock:
-            values = dict(_values(self._registry))
+            values = dict(_iterate_values(self._registry))
             added = {key: value - self._exported.get(key, 0.0) for key, value in values.items()}
-            changed = {_series(key) for key, value in added.items() if value}
+            changed = {_identify_series(key) for key, value in added.items() if value}
             if not changed:
                 return
             with self._client.pipeline(transaction=True) as pipe:
                 for key, value in added.items():
-                    if _series(key) in changed:  # whole histograms: a missing bucket is not an empty one
+                    if _identify_series(key) in changed:  # whole histograms: a missing bucket is not an empty one
                         pipe.hincrbyfloat(HASH, json.dumps(key), value)
                 pipe.execute()
             self._exported = values
@@ -135,13 +135,13 @@ class SharedMetrics(Collector):
         return families.values()
 
 
-def _values(registry: CollectorRegistry) -> Iterator[tuple[Key, float]]:
+def _iterate_values(registry: CollectorRegistry) -> Iterator[tuple[Key, float]]:
     for family in registry.collect():
         for sample in family.samples:
             yield (sample.name, tuple(sorted(sample.labels.items()))), sample.value
 
 
-def _series(key: Key) -> Key:
+def _identify_series(key: Key) -> Key:
     """The identity of a sample: all buckets of a histogram share one."""
     name, labels = key
     return name, tuple(label for label in labels if label[0] != "le")

@@ -41,8 +41,8 @@ class RequestLog:
             return
         request_id = scope["request_id"] = _request_id(scope)
         # A path parameter is unknown until the request has been routed.
-        fields: dict[str, logs.Value] = {name: partial(_parameter, scope, name) for name in self.path_fields}
-        with _span(scope), logs.context(**fields, request_id=request_id, trace_id=tracing.trace_id()):
+        fields: dict[str, logs.Value] = {name: partial(_read_parameter, scope, name) for name in self.path_fields}
+        with _open_span(scope), logs.context(**fields, request_id=request_id, trace_id=tracing.trace_id()):
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +66,7 @@ class RequestLog:
 
 
 def _tell(scope: Scope, status: int, took_s: float) -> None:
-    method, route = scope["method"] if scope["method"] in METHODS else "other", _route(scope)
+    method, route = scope["method"] if scope["method"] in METHODS else "other", _find_route(scope)
     HTTP_REQUESTS.labels(method, route, str(status)).inc()
     HTTP_SECONDS.labels(method, route).observe(took_s)
     metrics.note()
@@ -82,12 +82,12 @@ def _tell(scope: Scope, status: int, took_s: float) -> None:
         logger.log(level, "%s %s was answered %d.", method, route, status, extra=facts)
 
 
-def _route(scope: Scope) -> str:
+def _find_route(scope: Scope) -> str:
     """Returns the template of the route, so that there is one series per route and not per job."""
     return getattr(scope.get("route"), "path", None) or NO_ROUTE
 
 
-def _parameter(scope: Scope, name: str) -> str | None:
+def _read_parameter(scope: Scope, name: str) -> str | None:
     value = scope.get("path_params", {}).get(name)
     return value if isinstance(value, str) else None
 
@@ -97,7 +97,7 @@ def _request_id(scope: Scope) -> str:
     return given if _ACCEPTED_ID.fullmatch(given) else uuid4().hex
 
 
-def _span(scope: Scope) -> AbstractContextManager[Any]:
+def _open_span(scope: Scope) -> AbstractContextManager[Any]:
     if not tracing.is_on() or scope["path"].startswith(QUIET):
         return nullcontext()
     given = Headers(scope=scope).get("traceparent")

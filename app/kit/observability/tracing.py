@@ -52,7 +52,7 @@ def configure(role: str) -> None:
         return
     name = os.environ.get("OTEL_SERVICE_NAME") or f"modelmill-{role}"
     _provider = TracerProvider(resource=Resource.create({"service.name": name}))
-    _provider.add_span_processor(BatchSpanProcessor(_exporter()))
+    _provider.add_span_processor(BatchSpanProcessor(_make_exporter()))
     _tracer = _provider.get_tracer("modelmill")
 
 
@@ -70,7 +70,7 @@ def span(name: str, **attributes: Any) -> AbstractContextManager[Any]:
     """Opens a span for the block; an exception that leaves the block marks it as failed."""
     if _tracer is None:
         return _NOTHING
-    return _tracer.start_as_current_span(name, attributes=_named(attributes))
+    return _tracer.start_as_current_span(name, attributes=_prefix_names(attributes))
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def remote_span(name: str, carrier: Carrier, *, kind: str, **attributes: Any) ->
     from opentelemetry.trace import SpanKind
 
     with _tracer.start_as_current_span(
-        name, context=_context_of(carrier), kind=SpanKind[kind], attributes=_named(attributes)
+        name, context=_context_of(carrier), kind=SpanKind[kind], attributes=_prefix_names(attributes)
     ):
         yield
 
@@ -106,7 +106,7 @@ def past_span(name: str, carrier: Carrier, begin_s: float, end_s: float, **attri
     if _tracer is None:
         return
     whole = _tracer.start_span(
-        name, context=_context_of(carrier), start_time=int(begin_s * 1e9), attributes=_named(attributes)
+        name, context=_context_of(carrier), start_time=int(begin_s * 1e9), attributes=_prefix_names(attributes)
     )
     whole.end(int(max(begin_s, end_s) * 1e9))
 
@@ -123,7 +123,7 @@ def note(name: str | None = None, **attributes: Any) -> None:
     from opentelemetry.trace import get_current_span
 
     current = get_current_span()
-    current.set_attributes(_named(attributes))
+    current.set_attributes(_prefix_names(attributes))
     if name is not None:
         current.update_name(name)
 
@@ -156,12 +156,12 @@ def _context_of(carrier: Carrier) -> Any:
     return TraceContextTextMapPropagator().extract(carrier, context=Context())
 
 
-def _named(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _prefix_names(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """job_id → modelmill.job_id; a name with a dot is already one of OpenTelemetry's conventions."""
     return {name if "." in name else PREFIX + name: value for name, value in attributes.items() if value is not None}
 
 
-def _exporter() -> Any:
+def _make_exporter() -> Any:
     if os.environ.get("OTEL_TRACES_EXPORTER") == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 

@@ -30,7 +30,7 @@ _fillings: list[bytes] = []
 def give_back() -> None:
     """Releases what was needed only to start."""
     release()
-    for begin, size in _unchanged_files():
+    for begin, size in _iterate_unchanged_files():
         _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), MADV_DONTNEED)
     gc.freeze()  # existing objects stay: scanning them again and again would interrupt the work each time
 
@@ -41,7 +41,7 @@ def release() -> None:
     _libc.malloc_trim(0)
 
 
-def _unchanged_files() -> Iterator[tuple[int, int]]:
+def _iterate_unchanged_files() -> Iterator[tuple[int, int]]:
     """Address and size of the parts of programs and libraries in memory that equal their files. The kernel reads them
     again when they are used again; much of them only a start uses. None where the kernel does not say."""
     for begin, end, anonymous in MAPPINGS.findall(SMAPS.read_text() if SMAPS.exists() else ""):
@@ -60,13 +60,13 @@ def freeze_for_fork() -> None:
     """Runs before the first fork: the garbage collector skips existing objects, and no child allocates between them,
     because either would make the child copy whole pages."""
     give_back()
-    for size, count in _free_blocks().items():
+    for size, count in _count_free_blocks().items():
         if size > BYTES_OVERHEAD:
             _fillings.extend(bytes(size - BYTES_OVERHEAD) for _ in range(count))
     gc.freeze()
 
 
-def _free_blocks() -> dict[int, int]:
+def _count_free_blocks() -> dict[int, int]:
     """Python writes its statistics only to file descriptor 2."""
     errors, text = os.dup(2), os.memfd_create("statistics")
     try:
@@ -92,7 +92,7 @@ def set_short_name(text: str) -> None:
 
 
 @cache
-def _command_line() -> tuple[int, int]:
+def _locate_command_line() -> tuple[int, int]:
     """Its address in memory, and its length in bytes: the same in every process forked from this one."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     return int(fields[ARG_START]), int(fields[ARG_END]) - int(fields[ARG_START])
@@ -101,7 +101,7 @@ def _command_line() -> tuple[int, int]:
 def set_title(text: str) -> None:
     """Overwrites the command line, as far as there is room, and the short name."""
     set_short_name(text.removeprefix("modelmill "))
-    start, size = _command_line()
+    start, size = _locate_command_line()
     if start and size > 0:
         ctypes.memmove(start, text.encode()[: size - 1].ljust(size, b"\0"), size)
 

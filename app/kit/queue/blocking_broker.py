@@ -77,7 +77,7 @@ class BlockingBroker(ConsumerBroker):
     def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
         listeners = self._before.get(signal)
         if listeners is None:
-            listeners = self._before[signal] = self._listeners(f"before_{signal}")
+            listeners = self._before[signal] = self._find_listeners(f"before_{signal}")
         for listener in listeners:
             try:
                 listener(self, *args, **kwargs)
@@ -89,7 +89,7 @@ class BlockingBroker(ConsumerBroker):
     def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
         listeners = self._after.get(signal)
         if listeners is None:
-            listeners = self._after[signal] = self._listeners(f"after_{signal}")[::-1]
+            listeners = self._after[signal] = self._find_listeners(f"after_{signal}")[::-1]
         for listener in listeners:
             try:
                 listener(self, *args, **kwargs)
@@ -155,11 +155,11 @@ class BlockingBroker(ConsumerBroker):
             message_id: unique within the queue; None: a random one.
             kwargs: the actor's arguments.
         """
-        self.enqueue(_message(queue, actor, message_id, kwargs))
+        self.enqueue(_make_message(queue, actor, message_id, kwargs))
 
     def prepare(self, queue: str, actor: str, *, message_id: str | None = None, **kwargs: Any) -> OutgoingMessage:
         """Returns the message as a value, so that it can be queued in one step with other changes."""
-        message = _message(queue, actor, message_id, kwargs)
+        message = _make_message(queue, actor, message_id, kwargs)
         self.emit_before("enqueue", message, None)
         key = self.list_key(queue)
         return OutgoingMessage(self.database, key, f"{key}.msgs", message.options[MESSAGE_ID], _encode(message))
@@ -249,7 +249,7 @@ class BlockingBroker(ConsumerBroker):
         finally:
             self.maintenance_chance = chance
 
-    def _listeners(self, name: str) -> list[Callable[..., None]]:
+    def _find_listeners(self, name: str) -> list[Callable[..., None]]:
         """Returns the middleware that handles this signal; most does not, and there are eight signals per message."""
         silent = getattr(Middleware, name)
         heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
@@ -261,6 +261,6 @@ def _encode(message: Message[Any]) -> bytes:
     return to_json(vars(message)).encode()
 
 
-def _message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:
+def _make_message(queue: str, actor: str, message_id: str | None, kwargs: dict[str, Any]) -> Message[Any]:
     unique = message_id or os.urandom(16).hex()
     return Message(queue, actor, (), kwargs, {MESSAGE_ID: unique}, unique, current_millis())

@@ -192,7 +192,7 @@ class BlockingConsumer(_RedisConsumer):
         self._beat_at = -math.inf
         self._list = broker.list_key(queue_name)
         self._own_keys = (broker.database, broker.acks_key(broker.broker_id, queue_name), f"{self._list}.msgs")
-        _connected(self._begin)
+        _call_connected(self._begin)
 
     @property
     def outstanding_message_count(self) -> int:
@@ -206,7 +206,7 @@ class BlockingConsumer(_RedisConsumer):
 
     def requeue(self, messages: Iterable[MessageProxy]) -> None:
         redis_ids = [message.options[MESSAGE_ID] for message in messages]
-        _connected(lambda: self._put_back(redis_ids))
+        _call_connected(lambda: self._put_back(redis_ids))
 
     def close(self) -> None:
         """Sends the last outcomes."""
@@ -214,10 +214,10 @@ class BlockingConsumer(_RedisConsumer):
             if self._request is not None and self._line.is_open:
                 request, self._request = self._request, None
                 with contextlib.suppress(ConnectionClosed):  # the rest is sent again
-                    _connected(lambda: self._receive_finals(request))
+                    _call_connected(lambda: self._receive_finals(request))
                 self._line.close()  # without the reply to the fetch: what it has taken is returned, see _begin
             if self.unsettled.answers:
-                _connected(lambda: self._exchange(0))
+                _call_connected(lambda: self._exchange(0))
         finally:
             self._line.close()
 
@@ -229,7 +229,7 @@ class BlockingConsumer(_RedisConsumer):
                 return None
             if not self._line.is_open:  # it was lost as a request was sent ahead
                 raise ConnectionClosed("The connection to Redis is lost.")
-            self.message_cache = _connected(lambda: self._exchange(room))
+            self.message_cache = _call_connected(lambda: self._exchange(room))
         message, inline = self._take(), self.broker.work_inline
         # Messages that arrive while the process ends go through Dramatiq, which returns those that no thread takes.
         if message is None or inline is None or self.broker.is_draining or not inline.takes(message):
@@ -302,7 +302,7 @@ class BlockingConsumer(_RedisConsumer):
             commands.append(final.call.with_acknowledgement(*self._own_keys, final.redis_id))
         self._is_quiet = self._is_quiet and not answers and not finals
         self._line.allow(MAX_BLOCK_S * (QUIET_BLOCKS - 1) if self._is_quiet else 0.0)
-        question = self._question(answers, room)
+        question = self._build_question(answers, room)
         self._line.send(commands + question)
         return SentRequest(scripts, finals, answers, len(question))
 
@@ -310,9 +310,9 @@ class BlockingConsumer(_RedisConsumer):
         """Receives the replies to all but the question."""
         replies = [self._line.receive() for _ in request.scripts]
         self._known.update(script.sha for script in request.scripts)
-        return replies + [self._finished(final) for final in request.finals]
+        return replies + [self._receive_final(final) for final in request.finals]
 
-    def _finished(self, final: FinalCall) -> Any:
+    def _receive_final(self, final: FinalCall) -> Any:
         reply = self._line.receive()
         if not isinstance(reply, redis.RedisError):
             self.unsettled.settled(final)
@@ -322,7 +322,7 @@ class BlockingConsumer(_RedisConsumer):
                 self.logger.critical("Unexpected failure after the end of a message's work.", exc_info=True)
         return reply
 
-    def _question(self, answers: list[Answer], room: int) -> list[Command]:
+    def _build_question(self, answers: list[Answer], room: int) -> list[Command]:
         if not self._is_dry or room <= 0:
             return [self._settle_and_fetch(answers, room)]
         wait_s = MAX_BLOCK_S * QUIET_BLOCKS if self._is_quiet else MAX_BLOCK_S
@@ -374,7 +374,7 @@ class BlockingConsumer(_RedisConsumer):
             self.broker.do_requeue(self.queue_name, *redis_ids)
 
 
-def _connected(call: Callable[[], T]) -> T:
+def _call_connected(call: Callable[[], T]) -> T:
     """Reports a lost or timed-out connection as the one error that Dramatiq recovers from by itself.
 
     Dramatiq treats a timeout as an unknown error.

@@ -36,7 +36,7 @@ class Waker:
             message: its message.
             kwargs: the arguments of the actor.
         """
-        with _unless_redis_is_away(f"{message} {' '.join(map(str, kwargs.values()))}".rstrip()):
+        with _tolerate_redis_away(f"{message} {' '.join(map(str, kwargs.values()))}".rstrip()):
             post(self._sender, message, **kwargs)
 
     def send_once(self, message: BaseMessage, **kwargs: Any) -> None:
@@ -46,15 +46,15 @@ class Waker:
             message: its message.
             kwargs: the arguments of the actor.
         """
-        key = _waiting_key(message, kwargs)
-        with _unless_redis_is_away(f"{message} {' '.join(map(str, kwargs.values()))}".rstrip()):
+        key = _build_waiting_key(message, kwargs)
+        with _tolerate_redis_away(f"{message} {' '.join(map(str, kwargs.values()))}".rstrip()):
             if self._client.set(key, "", nx=True, ex=WAITING_TTL_S):
                 post(self._sender, message, **kwargs)
 
     def begun(self, message: BaseMessage, **kwargs: Any) -> None:
         """Records that an actor has begun, so that what is sent from now on has to be done once more."""
-        with _unless_redis_is_away(str(message), level=logging.DEBUG):
-            self._client.delete(_waiting_key(message, kwargs))
+        with _tolerate_redis_away(str(message), level=logging.DEBUG):
+            self._client.delete(_build_waiting_key(message, kwargs))
 
     def notify(self, *keys: str) -> None:
         """Makes every process that watches these records read them again.
@@ -62,7 +62,7 @@ class Waker:
         Args:
             keys: the keys of records, as in ChangeHub.watch.
         """
-        with _unless_redis_is_away(", ".join(keys), level=logging.DEBUG):
+        with _tolerate_redis_away(", ".join(keys), level=logging.DEBUG):
             for key in keys:
                 self._client.publish(f"{CHANGES}{key}", "")
 
@@ -72,19 +72,19 @@ class Waker:
         Args:
             bell: key of a list in Redis, on which the leader waits with BLPOP.
         """
-        with _unless_redis_is_away(bell), self._client.pipeline(transaction=True) as pipe:
+        with _tolerate_redis_away(bell), self._client.pipeline(transaction=True) as pipe:
             pipe.lpush(bell, "")
             pipe.ltrim(bell, 0, 0)
             pipe.expire(bell, BELL_TTL_S)
             pipe.execute()
 
 
-def _waiting_key(message: BaseMessage, kwargs: Mapping[str, Any]) -> str:
+def _build_waiting_key(message: BaseMessage, kwargs: Mapping[str, Any]) -> str:
     return f"waiting:{message}:{json.dumps(kwargs, sort_keys=True)}"
 
 
 @contextmanager
-def _unless_redis_is_away(who: str, level: int = logging.WARNING) -> Iterator[None]:
+def _tolerate_redis_away(who: str, level: int = logging.WARNING) -> Iterator[None]:
     try:
         yield
     except redis.RedisError as error:

@@ -123,9 +123,9 @@ class ChangeHub:
                 continue
             for user, old in shown.items():
                 shown[user] = _begin(old.make)
-                shown[user].task.add_done_callback(partial(self._made, key))
+                shown[user].task.add_done_callback(partial(self._handle_made, key))
 
-    def _made(self, key: str, task: asyncio.Task[Any]) -> None:
+    def _handle_made(self, key: str, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             task.exception()  # a viewer will get the same error; if there are none left, it does not matter
         self._raise(key)

@@ -76,7 +76,7 @@ class RedisConnection:
         try:
             self._socket.sendall(b"".join(map(hiredis.pack_command, commands)))
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._make_lost(error) from error
         except BaseException:  # also on an interrupt: an unread reply must not answer the next command
             self.close()
             raise
@@ -92,11 +92,11 @@ class RedisConnection:
                 self._reader.feed(data)
                 reply = self._reader.gets()
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._make_lost(error) from error
         except BaseException:  # also on an interrupt: an unread reply must not answer the next command
             self.close()
             raise
-        return _redis_error(reply) if isinstance(reply, hiredis.ReplyError) else reply
+        return _make_redis_error(reply) if isinstance(reply, hiredis.ReplyError) else reply
 
     def close(self) -> None:
         self._socket = None
@@ -126,14 +126,14 @@ class RedisConnection:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self._socket.setsockopt(socket.SOL_SOCKET, option, TIMEVAL.pack(whole_s, int((seconds - whole_s) * 1e6)))
 
-    def _lost(self, error: OSError) -> redis.RedisError:
+    def _make_lost(self, error: OSError) -> redis.RedisError:
         self.close()
         if isinstance(error, (TimeoutError, BlockingIOError)):
             return redis.TimeoutError("Redis does not answer in time.")
         return redis.ConnectionError(f"The connection to Redis is lost: {error}")
 
 
-def _redis_error(error: Exception) -> redis.RedisError:
+def _make_redis_error(error: Exception) -> redis.RedisError:
     text = str(error)
     if text.startswith("LOADING"):
         return redis.BusyLoadingError(text)

@@ -108,7 +108,7 @@ class Leader:
         logger.debug("Until %s %s by this process.", until.time(), self._work)
         try:
             while not self._is_over(until):
-                is_moving = self._tick()
+                is_moving = self._renew_lease()
                 self._wait(until, min(HURRY_S, self._tick_s) if is_moving else self._tick_s)
         except Superseded:
             logger.info("This turn, in which %s, ends early: another leads, or this process ends.", self._work)
@@ -116,7 +116,7 @@ class Leader:
             with suppress(redis.RedisError):
                 self._lease.release()
 
-    def _tick(self) -> bool:
+    def _renew_lease(self) -> bool:
         try:
             return self._do(self._now(), self._watch)
         except ModelmillError as error:  # the database: the next tick continues what was started

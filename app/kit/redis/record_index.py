@@ -82,7 +82,7 @@ class RecordIndex:
         prefix = self._records.index_prefix
         self._adopt(keys=[self._records.all_index], args=[prefix, self._form])
         while True:
-            counts = _pairs(self._dirty(args=[prefix, PORTION]))
+            counts = _read_pairs(self._dirty(args=[prefix, PORTION]))
             read = self._records.read_many(counts)
             parts: list[str] = []
             for (record_id, count), fields in zip(counts.items(), read, strict=True):
@@ -125,5 +125,5 @@ class RecordIndex:
         return list(dict.fromkeys(end.split(b"\0")[1].decode() for end in ends))
 
 
-def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
+def _read_pairs(flat: Sequence[bytes]) -> dict[str, str]:
     return {record_id.decode(): count.decode() for record_id, count in zip(flat[::2], flat[1::2], strict=True)}

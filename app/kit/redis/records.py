@@ -107,7 +107,7 @@ class Records:
         if self.group_field:
             keys.append(self._group_index(fields[self.group_field]))
         limits = (room.most, room.most_in_group) if room else ("", "")
-        args: list[Any] = [score, record_id, self.key(""), *limits, *_parts(message), *_flat(fields)]
+        args: list[Any] = [score, record_id, self.key(""), *limits, *_list_parts(message), *_flatten(fields)]
         return CreateAnswer(self._create(keys=keys, args=args))
 
     def full(self, room: JobLimit) -> CreateAnswer | None:
@@ -117,13 +117,13 @@ class Records:
         return CreateAnswer(fullness) if fullness else None
 
     def read(self, record_id: str) -> dict[str, str] | None:
-        return _texts(self.client.hgetall(self.key(record_id)))
+        return _read_texts(self.client.hgetall(self.key(record_id)))
 
     def read_many(self, record_ids: Iterable[str]) -> list[dict[str, str] | None]:
         with self.client.pipeline(transaction=False) as pipe:
             for record_id in record_ids:
                 pipe.hgetall(self.key(record_id))
-            return [_texts(fields) for fields in pipe.execute()]
+            return [_read_texts(fields) for fields in pipe.execute()]
 
     def change_call(
         self,
@@ -153,7 +153,7 @@ class Records:
         dropped = f"{self.key(record_id)}:{drop_text}" if drop_text else ""
         keys = [self.key(record_id), self.active_index, told, dropped]
         ttl = "" if ttl_s is None else ttl_s
-        return ScriptCall(self._change, keys, [ttl, *self._changes(record_id, guards, fields, message)])
+        return ScriptCall(self._change, keys, [ttl, *self._list_changes(record_id, guards, fields, message)])
 
     def change_and_read(
         self, record_id: str, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]
@@ -161,7 +161,7 @@ class Records:
         """Makes the change, and returns the record afterwards, changed or not, in the same round trip; None if it does
         not exist."""
         key = self.key(record_id)
-        args = ["", *self._changes(record_id, guards, fields, None)]
+        args = ["", *self._list_changes(record_id, guards, fields, None)]
         told = "" if self.indexed.isdisjoint(fields) else self.index_prefix
         flat_fields = self._change.ask([key, self.active_index, told, ""], args, ("HGETALL", key))[1]
         if isinstance(flat_fields, list):  # Redis' older protocol has no maps
@@ -171,7 +171,7 @@ class Records:
     def claim_by_fetch(self, guards: Mapping[str, Iterable[str]], fields: Mapping[str, str]) -> list[Any]:
         """Returns the same as arguments of a fetch: what it is to do to the record that the message is about
         (blocking_consumer)."""
-        return [self._database, self.key(""), len(guards), *guards, *_allowed(guards), *_flat(fields)]
+        return [self._database, self.key(""), len(guards), *guards, *_list_allowed(guards), *_flatten(fields)]
 
     def beat(
         self, record_id: str, claim: str, *, worker: str, worker_text: str, ttl_ms: int, fields: Mapping[str, str]
@@ -187,7 +187,7 @@ class Records:
         Returns:
             False if the claim no longer holds; the record is then unchanged.
         """
-        args: list[Any] = [claim, ttl_ms, worker_text, *_flat(fields)]
+        args: list[Any] = [claim, ttl_ms, worker_text, *_flatten(fields)]
         return bool(
             self._beat(keys=[self.key(record_id), worker_registry.worker_key(worker), worker_registry.INDEX], args=args)
         )
@@ -208,12 +208,12 @@ class Records:
         return text
 
     def active_ids(self) -> list[str]:
-        return [_text(i) for i in self.client.zrange(self.active_index, 0, -1)]
+        return [_to_text(i) for i in self.client.zrange(self.active_index, 0, -1)]
 
     def ids_before(self, score: str, count: int) -> list[tuple[str, float]]:
         """Returns the newest first: ids with a score below this one ('+inf', or '(' and a number for exclusive)."""
         scored_ids = self.client.zrevrangebyscore(self.all_index, score, "-inf", start=0, num=count, withscores=True)
-        return [(_text(i), float(s)) for i, s in scored_ids]
+        return [(_to_text(i), float(s)) for i, s in scored_ids]
 
     def delete(self, record_id: str) -> None:
         keys = [self.key(record_id), self.active_index, self.all_index]
@@ -228,37 +228,37 @@ class Records:
             for record_id in gone:
                 self.client.hincrby(f"{self.index_prefix}dirty", record_id, 1)
 
-    def _changes(
+    def _list_changes(
         self,
         record_id: str,
         guards: Mapping[str, Iterable[str]],
         fields: Mapping[str, str],
         message: OutgoingMessage | None,
     ) -> list[Any]:
-        head = (record_id, self.group_field, *_parts(message), self._database)
-        return [*head, len(guards), *guards, *_allowed(guards), *_flat(fields)]
+        head = (record_id, self.group_field, *_list_parts(message), self._database)
+        return [*head, len(guards), *guards, *_list_allowed(guards), *_flatten(fields)]
 
     def _group_index(self, value: str) -> str:
         return f"{self.active_index}:{value}"
 
 
-def _parts(message: OutgoingMessage | None) -> tuple[Any, ...]:
+def _list_parts(message: OutgoingMessage | None) -> tuple[Any, ...]:
     if message is None:
         return ("",) * 5
     return message.database, message.list_key, message.texts_key, message.message_id, message.text
 
 
-def _allowed(guards: Mapping[str, Iterable[str]]) -> list[str]:
+def _list_allowed(guards: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"|{'|'.join(allowed)}|" for allowed in guards.values()]
 
 
-def _flat(fields: Mapping[str, str]) -> list[str]:
+def _flatten(fields: Mapping[str, str]) -> list[str]:
     return [part for item in fields.items() for part in item]
 
 
-def _texts(fields: Mapping[Any, Any]) -> dict[str, str] | None:
-    return {_text(k): _text(v) for k, v in fields.items()} or None
+def _read_texts(fields: Mapping[Any, Any]) -> dict[str, str] | None:
+    return {_to_text(k): _to_text(v) for k, v in fields.items()} or None
 
 
-def _text(value: bytes | str) -> str:
+def _to_text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value

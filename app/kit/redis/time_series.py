@@ -28,10 +28,10 @@ class TimeSeries:
 
     def add(self, uid: str, point: Mapping[str, Any]) -> None:
         """While Redis is unreachable the plot has a gap."""
-        key = self._key(uid)
+        key = self._build_key(uid)
         try:
             newest = self._client.lindex(key, -1)
-            if newest and 0 <= _seconds_between(json.loads(newest)["at"], point["at"]) < self._every_s:
+            if newest and 0 <= _measure_seconds_between(json.loads(newest)["at"], point["at"]) < self._every_s:
                 return
             with self._client.pipeline(transaction=True) as pipe:
                 pipe.rpush(key, json.dumps(dict(point)))
@@ -44,19 +44,19 @@ class TimeSeries:
     def all(self, uid: str) -> list[dict[str, Any]]:
         """Returns the oldest first."""
         try:
-            return [json.loads(text) for text in self._client.lrange(self._key(uid), 0, -1)]
+            return [json.loads(text) for text in self._client.lrange(self._build_key(uid), 0, -1)]
         except redis.RedisError:
             return []
 
     def forget(self, uid: str) -> None:
         try:
-            self._client.delete(self._key(uid))
+            self._client.delete(self._build_key(uid))
         except redis.RedisError:
             return  # it expires by itself
 
-    def _key(self, uid: str) -> str:
+    def _build_key(self, uid: str) -> str:
         return f"{self._prefix}:{uid}"
 
 
-def _seconds_between(earlier: str, later: str) -> float:
+def _measure_seconds_between(earlier: str, later: str) -> float:
     return (from_text(later) - from_text(earlier)).total_seconds()

@@ -30,7 +30,7 @@ def allowance(folder: Path, inputs_bytes: int) -> int:
     return int(max(LEAST_BYTES, min(by_inputs, FREE_SHARE * shutil.disk_usage(folder).free)))
 
 
-def stored(folder: str) -> int:
+def measure_stored(folder: str) -> int:
     """Returns the size of all files below a folder in bytes, as they occupy the disk. The folder may be changed by a
     hostile program meanwhile: if a part of it cannot be read, the size is UNMEASURABLE."""
     total, folders = 0, [folder]

@@ -72,7 +72,7 @@ def main() -> None:
             child = -1
         if child == 0:
             control.close()
-            _supervise(request, _places(request, given, python), *descriptors)
+            _supervise(request, _build_paths(request, given, python), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -82,7 +82,7 @@ def _fork(request: dict[str, Any], given: int) -> int:
     return namespaces.fork(given, writes, memory_bytes=request["limits"]["memory_bytes"])
 
 
-def _places(request: dict[str, Any], given: int, python: SandboxPaths) -> SandboxPaths:
+def _build_paths(request: dict[str, Any], given: int, python: SandboxPaths) -> SandboxPaths:
     """What the child may reach. Shared memory only if it is not that of all processes."""
     shared = (SHARED_MEMORY,) if given & namespaces.MOUNTS else ()
     return python + SandboxPaths(tuple(request["reads"]), (), (request["work_dir"], *request["writes"], *shared))
@@ -95,7 +95,7 @@ def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_f
     child = os.fork()
     if child == 0:
         os.close(job_fd)
-        _work(request, places, log_fd, report_fd)
+        _run(request, places, log_fd, report_fd)
     os.close(log_fd)
     os.close(report_fd)
     job = socket.socket(fileno=job_fd)
@@ -130,18 +130,18 @@ def _watch(child: int, job: socket.socket, request: dict[str, Any], started: flo
             return ("cancelled" if _is_word(job) else "deserted"), peak
         if time.monotonic() - started > limits["time_s"]:
             return "timeout", peak
-        peak = max(peak, _tree_memory(os.getpid()))
+        peak = max(peak, _measure_tree_memory(os.getpid()))
         if peak > limits["memory_bytes"]:
             return "memory", peak
         now = time.monotonic()
         if now >= measure_at:
-            if _stored(request["work_dir"]) > limits["disk_bytes"]:
+            if _load_stored(request["work_dir"]) > limits["disk_bytes"]:
                 return "disk", peak
             measure_at = time.monotonic() + max(DISK_TICK_S, (time.monotonic() - now) / DISK_SHARE)
 
 
-def _stored(work_dir: str) -> int:
-    return disk_usage.stored(work_dir) + disk_usage.nameless(_descendants(os.getpid()))
+def _load_stored(work_dir: str) -> int:
+    return disk_usage.measure_stored(work_dir) + disk_usage.nameless(_descendants(os.getpid()))
 
 
 def _is_word(job: socket.socket) -> bool:
@@ -152,7 +152,7 @@ def _is_word(job: socket.socket) -> bool:
         return False
 
 
-def _work(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd: int) -> NoReturn:
+def _run(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd: int) -> NoReturn:
     """In the child: becomes the leader of a group, sets the limits, calls the target, reports once."""
     os.setsid()
     os.dup2(log_fd, 1)
@@ -226,7 +226,7 @@ def _stop_group(child: int, grace_s: float) -> None:
     if grace_s:
         _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + grace_s
-        while time.monotonic() < deadline and _tree(os.getpid()):
+        while time.monotonic() < deadline and _list_tree(os.getpid()):
             if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 break
             time.sleep(0.02)
@@ -257,18 +257,18 @@ def _reap_all(child: int) -> int:
 
 
 def _kill_tree(spared: int) -> None:
-    for pid in _tree(os.getpid()):
+    for pid in _list_tree(os.getpid()):
         if pid != spared:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _tree(root: int) -> list[int]:
+def _list_tree(root: int) -> list[int]:
     """Returns every descendant of a process except zombies. It reads the state of all processes of the host."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            state, parent = _state_and_parent(entry)
+            state, parent = _read_state_and_parent(entry)
             if state not in "ZX":
                 children.setdefault(parent, []).append(int(entry))
     pids, todo = [], [root]
@@ -279,7 +279,7 @@ def _tree(root: int) -> list[int]:
     return pids
 
 
-def _state_and_parent(pid: str) -> tuple[str, int]:
+def _read_state_and_parent(pid: str) -> tuple[str, int]:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -287,7 +287,7 @@ def _state_and_parent(pid: str) -> tuple[str, int]:
     return fields[0], int(fields[1])
 
 
-def _tree_memory(root: int) -> int:
+def _measure_tree_memory(root: int) -> int:
     """Returns the private resident memory of all descendants, in bytes."""
     total = 0
     for pid in _descendants(root):
@@ -298,10 +298,10 @@ def _tree_memory(root: int) -> int:
 
 
 def _descendants(root: int) -> list[int]:
-    return _glimpse(root) if HAS_CHILDREN_FILES else _tree(root)
+    return _list_descendants(root) if HAS_CHILDREN_FILES else _list_tree(root)
 
 
-def _glimpse(root: int) -> list[int]:
+def _list_descendants(root: int) -> list[int]:
     """Returns the descendants as the kernel lists them: cheap on a host with many processes, but it may miss some while
     others end. Sufficient for monitoring ten times a second, not for killing."""
     pids, todo = [], [root]

@@ -25,12 +25,12 @@ _libc.syscall.restype = ctypes.c_long
 def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     """Integers are passed as 64 bits, buffers as their address."""
     plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    return _checked(_libc.syscall(ctypes.c_long(number), *plain))
+    return _check_result(_libc.syscall(ctypes.c_long(number), *plain))
 
 
 def prctl(option: int, value: int, pointer: ctypes.c_void_p | None = None) -> int:
     nothing = ctypes.c_void_p(None)
-    return _checked(_libc.prctl(option, ctypes.c_ulong(value), pointer or nothing, nothing, nothing))
+    return _check_result(_libc.prctl(option, ctypes.c_ulong(value), pointer or nothing, nothing, nothing))
 
 
 def die_with_parent() -> None:
@@ -44,11 +44,11 @@ def adopt_orphans() -> None:
 
 
 def unshare(flags: int) -> None:
-    _checked(_libc.unshare(flags))
+    _check_result(_libc.unshare(flags))
 
 
 def setns(descriptor: int, kind: int) -> None:
-    _checked(_libc.setns(descriptor, kind))
+    _check_result(_libc.setns(descriptor, kind))
 
 
 def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
@@ -63,7 +63,7 @@ def mount(source: str | None, target: str, kind: str | None = None, flags: int =
         OSError: The kernel refuses.
     """
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
-    _checked(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]))
+    _check_result(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]))
 
 
 def drop_rights() -> None:
@@ -73,10 +73,10 @@ def drop_rights() -> None:
         with contextlib.suppress(OSError):  # only root can, and only root needs to
             prctl(PR_CAPBSET_DROP, number)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    _checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
+    _check_result(_libc.capset(header, (ctypes.c_uint32 * 6)()))
 
 
-def _checked(result: int) -> int:
+def _check_result(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

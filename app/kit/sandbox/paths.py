@@ -65,8 +65,8 @@ class SandboxPaths:
             folders: the folders to exclude, as absolute paths.
         """
         kept = tuple(map(os.path.realpath, folders))
-        writes = tuple(path for path in self.writes if not _inside(path, kept))
-        return SandboxPaths(tuple(dict.fromkeys(_around(self.reads, kept))), self.listings, writes)
+        writes = tuple(path for path in self.writes if not _select_inside(path, kept))
+        return SandboxPaths(tuple(dict.fromkeys(_iterate_around(self.reads, kept))), self.listings, writes)
 
     def __add__(self, other: SandboxPaths) -> SandboxPaths:
         return SandboxPaths(self.reads + other.reads, self.listings + other.listings, self.writes + other.writes)
@@ -82,22 +82,22 @@ def of_python() -> SandboxPaths:
             reads.append(entry)
         else:
             listings.append(entry)  # the import system looks for names there, and finds nothing if it may not
-            reads += _importable(entry)
+            reads += _list_importable(entry)
     return SandboxPaths(tuple(reads), tuple(listings), DEVICES)
 
 
-def _inside(path: str, folders: Iterable[str]) -> list[str]:
+def _select_inside(path: str, folders: Iterable[str]) -> list[str]:
     return [folder for folder in folders if Path(folder).is_relative_to(os.path.realpath(path))]
 
 
-def _around(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
+def _iterate_around(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
     for path in paths:
-        inside = _inside(path, folders)
+        inside = _select_inside(path, folders)
         if not inside:
             yield path
         elif os.path.realpath(path) not in inside:
             with os.scandir(path) as entries:
-                yield from _around([entry.path for entry in entries], inside)
+                yield from _iterate_around([entry.path for entry in entries], inside)
 
 
 def _is_library(entry: str, prefixes: Iterable[str]) -> bool:
@@ -106,7 +106,7 @@ def _is_library(entry: str, prefixes: Iterable[str]) -> bool:
     return is_installed or Path(entry).name in {"site-packages", "dist-packages"} or not Path(entry).is_dir()
 
 
-def _importable(folder: str) -> list[str]:
+def _list_importable(folder: str) -> list[str]:
     """A folder that this user may not list is not a package for it either."""
     try:
         with os.scandir(folder) as entries:

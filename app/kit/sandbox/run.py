@@ -164,7 +164,7 @@ def _read_report(run: Run) -> bool:
         for line in lines:
             _take_report(run, line)
     if len(run.messages) > MAX_REPORT_BYTES:
-        raise _unreadable(f"it is longer than {MAX_REPORT_BYTES >> 20} MiB")
+        raise _make_unreadable(f"it is longer than {MAX_REPORT_BYTES >> 20} MiB")
     return bool(data)
 
 
@@ -172,14 +172,14 @@ def _take_report(run: Run, line: bytearray) -> None:
     try:
         report = CHILD_REPORT.read(read_object(line, is_strict=True))
     except (UnreadableJson, FormError) as error:
-        raise _unreadable(str(error)) from None
+        raise _make_unreadable(str(error)) from None
     if report.progress is None:
         run.last = report
     else:
         run.hooks.on_progress(max(0.0, min(1.0, report.progress)), report.message[:MAX_MESSAGE])
 
 
-def _unreadable(reason: str) -> StageCrashed:
+def _make_unreadable(reason: str) -> StageCrashed:
     return StageCrashed(f"its report cannot be read: {reason}", hint="The last lines of the log may tell why.")
 
 
@@ -204,7 +204,7 @@ def judge(run: Run) -> Finished:
         raise _out_of_disk(run)
     if run.last.result is not None:
         return Finished(run.last.result, outcome["cpu_s"], outcome["wall_s"], outcome["peak_bytes"])
-    raise _failure(run.last, outcome["status"])
+    raise _make_failure(run.last, outcome["status"])
 
 
 def _out_of_memory(run: Run, outcome: dict[str, Any]) -> StageOutOfMemory:
@@ -223,7 +223,7 @@ def _out_of_disk(run: Run) -> StageOutOfDisk:
     )
 
 
-def _failure(last: ChildReport, status: int) -> ModelmillError:
+def _make_failure(last: ChildReport, status: int) -> ModelmillError:
     if last.error is not None:
         return ModelmillError.from_dict(asdict(last.error))
     if last.unexpected is not None:

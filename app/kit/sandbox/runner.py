@@ -159,7 +159,7 @@ class Sandbox:
         if not self._has_room():
             raise SandboxBusy("Too many files are being checked here just now.", hint="Try again in a moment.")
         try:
-            inputs_bytes = disk_usage.stored(str(work_dir))
+            inputs_bytes = disk_usage.measure_stored(str(work_dir))
             added_bytes = limits.disk_bytes or disk_usage.allowance(work_dir, inputs_bytes)
             limits = replace(limits, disk_bytes=added_bytes)
             bounds = {**asdict(limits), "disk_bytes": inputs_bytes + added_bytes}

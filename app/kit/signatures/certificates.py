@@ -72,7 +72,7 @@ class CertificateAuthority:
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
         )
-        self.certificate = _pem(builder.sign(self._key, None))
+        self.certificate = _to_pem(builder.sign(self._key, None))
         """Its own, PEM; the same each time."""
 
     def issue(self, request: str, name: str, *, serial: int, now: datetime, until: datetime) -> str:
@@ -112,7 +112,7 @@ class CertificateAuthority:
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=True)
             .add_extension(issuer, critical=False)
         )
-        return _pem(builder.sign(self._key, None))
+        return _to_pem(builder.sign(self._key, None))
 
     def revocations(self, revoked: Iterable[tuple[int, datetime]]) -> str:
         """The list of revoked certificates, PEM. The same serials give the same text.
@@ -212,7 +212,7 @@ def _has_signed(key: Any, revocations: x509.CertificateRevocationList) -> bool:
         return False
 
 
-def _pem(certificate: x509.Certificate) -> str:
+def _to_pem(certificate: x509.Certificate) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return certificate.public_bytes(Encoding.PEM).decode()

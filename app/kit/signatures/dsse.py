@@ -54,8 +54,8 @@ def from_bytes(data: bytes) -> Envelope:
     """Inverse of to_bytes. Raises NoEnvelope."""
     try:
         document = read_json(data)
-        signatures = tuple(Signature(str(one.get("keyid", "")), _decoded(one["sig"])) for one in document["signatures"])
-        return Envelope(_decoded(document["payload"]), str(document["payloadType"]), signatures)
+        signatures = tuple(Signature(str(one.get("keyid", "")), _decode(one["sig"])) for one in document["signatures"])
+        return Envelope(_decode(document["payload"]), str(document["payloadType"]), signatures)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoEnvelope("it is no signed envelope (DSSE)") from error
 
@@ -66,7 +66,7 @@ def _to_sign(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     """Accepts either alphabet, as the specification requires of receivers."""
     try:
         return base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)

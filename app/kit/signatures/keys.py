@@ -27,14 +27,14 @@ class PublicKey:
 
     def __post_init__(self) -> None:
         """Raises NoKey."""
-        self._loaded()
+        self._load()
 
     @property
     def key_id(self) -> str:
         """SHA-256 of its DER as hex digits: the key id in a signature."""
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-        der = self._loaded().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        der = self._load().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(der).hexdigest()
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
@@ -42,12 +42,12 @@ class PublicKey:
         from cryptography.exceptions import InvalidSignature
 
         try:
-            self._loaded().verify(signature, message)
+            self._load().verify(signature, message)
         except InvalidSignature:
             return False
         return True
 
-    def _loaded(self) -> Ed25519PublicKey:
+    def _load(self) -> Ed25519PublicKey:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.serialization import load_pem_public_key

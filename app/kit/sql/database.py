@@ -76,14 +76,14 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads."""
-        with _translated(), self._connect("BEGIN") as connection, connection.begin():
+        with _translate_errors(), self._connect("BEGIN") as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that may write, atomically. Keys passed to note_change are announced at its end."""
         changed: set[str] = set()
-        with _translated(), self._connect("BEGIN IMMEDIATE") as connection:
+        with _translate_errors(), self._connect("BEGIN IMMEDIATE") as connection:
             connection.info[CHANGED] = changed
             connection.info[LISTENER] = self._on_event
             with connection.begin():
@@ -99,7 +99,7 @@ class Database:
     def wipe(self) -> None:
         """SQLite: removes overwritten data from the log, if nobody is reading at this moment."""
         if self.is_sqlite:
-            with _translated(), self._engine.connect() as connection:
+            with _translate_errors(), self._engine.connect() as connection:
                 connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -124,16 +124,16 @@ def _make_private_file(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, TimeoutError) as error:
-        raise _unavailable(error) from error
+        raise _make_unavailable(error) from error
     except OSError as error:  # the folder of a SQLite file
-        raise _unavailable(error) from error
+        raise _make_unavailable(error) from error
     except DBAPIError as error:
         if error.connection_invalidated:
-            raise _unavailable(error) from error
+            raise _make_unavailable(error) from error
         raise
     except StatementError as error:  # raised by a column's type
         if isinstance(error.orig, ModelmillError):
@@ -141,7 +141,7 @@ def _translated() -> Iterator[None]:
         raise
 
 
-def _unavailable(error: Exception) -> DatabaseUnavailable:
+def _make_unavailable(error: Exception) -> DatabaseUnavailable:
     """The cause goes to the log and not to the client: it names hosts and users."""
     cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
     logger.warning("The database: %s", cause or type(error).__name__)

@@ -45,7 +45,7 @@ class Sealer:
 
     def seal(self, text: str) -> str:
         """Raises SecretKeyNotSet."""
-        return MARK + self._usable().encrypt(text.encode()).decode()
+        return MARK + self._require_cipher().encrypt(text.encode()).decode()
 
     def unseal(self, text: str) -> str:
         """Raises SecretKeyNotSet, OtherSecretKey. Text that was never encrypted is returned unchanged."""
@@ -54,7 +54,7 @@ class Sealer:
         from cryptography.fernet import InvalidToken
 
         try:
-            return self._usable().decrypt(text.removeprefix(MARK).encode()).decode()
+            return self._require_cipher().decrypt(text.removeprefix(MARK).encode()).decode()
         except InvalidToken:
             raise OtherSecretKey from None
 
@@ -66,7 +66,7 @@ class Sealer:
             self.confirm()
             self._is_confirmed = True
 
-    def _usable(self) -> Fernet:
+    def _require_cipher(self) -> Fernet:
         self.check()
         return self._fernet
 
@@ -75,7 +75,7 @@ class Sealer:
         """Its library is loaded only if there is something to encrypt: most installations have no such text."""
         from cryptography.fernet import Fernet
 
-        return Fernet(_derived(self._key or ""))
+        return Fernet(_derive_key(self._key or ""))
 
 
 class Sealed(TypeDecorator[str]):
@@ -120,8 +120,8 @@ def seal_rows(conn: Connection, metadata: MetaData) -> int:
     Raises SecretKeyNotSet, OtherSecretKey; then roll back.
     """
     sealer, count = sealer_of(conn.dialect), 0
-    for table, column in _columns(metadata):
-        for where, text in _texts(conn, table, column):
+    for table, column in _iterate_columns(metadata):
+        for where, text in _iterate_texts(conn, table, column):
             if text.startswith(MARK):
                 sealer.unseal(text)
             else:
@@ -133,8 +133,8 @@ def seal_rows(conn: Connection, metadata: MetaData) -> int:
 def renew_rows(conn: Connection, metadata: MetaData) -> int:
     """Replaces texts that this key cannot decrypt: see Sealed.renewed. Returns their number. Raises SecretKeyNotSet."""
     sealer, count = sealer_of(conn.dialect), 0
-    for table, column in _columns(metadata):
-        for where, text in _texts(conn, table, column):
+    for table, column in _iterate_columns(metadata):
+        for where, text in _iterate_texts(conn, table, column):
             try:
                 sealer.unseal(text)
             except OtherSecretKey:
@@ -145,21 +145,21 @@ def renew_rows(conn: Connection, metadata: MetaData) -> int:
     return count
 
 
-def _columns(metadata: MetaData) -> Iterator[tuple[Table, Any]]:
+def _iterate_columns(metadata: MetaData) -> Iterator[tuple[Table, Any]]:
     for table in metadata.sorted_tables:
         for column in table.c:
             if isinstance(column.type, Sealed):
                 yield table, column
 
 
-def _texts(conn: Connection, table: Table, column: Column[str]) -> list[tuple[list[Any], str]]:
+def _iterate_texts(conn: Connection, table: Table, column: Column[str]) -> list[tuple[list[Any], str]]:
     """Yields the stored texts, each with the condition that selects its row."""
     keys = list(table.primary_key)
     rows = conn.execute(sa.select(*keys, sa.type_coerce(column, sa.Text)).order_by(*keys)).all()
     return [([key == value for key, value in zip(keys, row, strict=False)], row[-1]) for row in rows]
 
 
-def _derived(key: str) -> bytes:
+def _derive_key(key: str) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 

@@ -35,7 +35,7 @@ class Migrations:
 
 def upgrade(database: Database, migrations: Migrations) -> None:
     """Migrates to this program's version. Raises WrongDatabaseVersion for a newer database, which stays unchanged."""
-    if current(database) != _head(migrations):
+    if current(database) != _find_head(migrations):
         move(database, migrations, "head")
 
 
@@ -52,7 +52,7 @@ def move(database: Database, migrations: Migrations, revision: str) -> None:
     """
     from alembic import command
 
-    config = _config(migrations)
+    config = _build_config(migrations)
     with database.write() as connection:
         if not database.is_sqlite:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK_KEY})")
@@ -66,7 +66,7 @@ def move(database: Database, migrations: Migrations, revision: str) -> None:
 
 def require_current(database: Database, migrations: Migrations) -> None:
     """For processes that may not migrate. Raises WrongDatabaseVersion."""
-    present, own = current(database), _head(migrations)
+    present, own = current(database), _find_head(migrations)
     if present != own:
         raise WrongDatabaseVersion(
             f"The database is of version {present or 'none'}, and this program of {own}.",
@@ -77,16 +77,16 @@ def require_current(database: Database, migrations: Migrations) -> None:
 def current(database: Database) -> str | None:
     """Returns the version of the database; None if it is empty."""
     with database.read() as connection:
-        return _revision(connection)
+        return _read_revision(connection)
 
 
-def _revision(connection: Connection) -> str | None:
+def _read_revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _head(migrations: Migrations) -> str:
+def _find_head(migrations: Migrations) -> str:
     """Returns this program's version: the one that no other is based on. It is read as text, because Alembic would
     execute all of them."""
     paths = (path for folder in migrations.versions for path in folder.glob("[0-9]*.py"))
@@ -99,7 +99,7 @@ def _head(migrations: Migrations) -> str:
 def _refuse_future(connection: Connection, config: Config) -> None:
     from alembic.script import ScriptDirectory
 
-    revision = _revision(connection)
+    revision = _read_revision(connection)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if revision is not None and revision not in known:
         raise WrongDatabaseVersion(
@@ -112,14 +112,14 @@ def _is_behind(connection: Connection, config: Config, revision: str) -> bool:
     """Whether this revision is older than the database's."""
     from alembic.script import ScriptDirectory
 
-    present = _revision(connection)
+    present = _read_revision(connection)
     if present is None or revision == "head":
         return False
     before = ScriptDirectory.from_config(config).iterate_revisions(present, "base")
     return revision in {script.revision for script in before} - {present}
 
 
-def _config(migrations: Migrations) -> Config:
+def _build_config(migrations: Migrations) -> Config:
     from alembic.config import Config
 
     config = Config()

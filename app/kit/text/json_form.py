@@ -46,7 +46,7 @@ class JsonForm(Generic[T]):
         """Returns a value for json.dumps."""
         import msgspec
 
-        return cast("dict[str, Any]", _arrays(msgspec.to_builtins(value)))
+        return cast("dict[str, Any]", _to_lists(msgspec.to_builtins(value)))
 
     def read(self, data: object) -> T:
         """Creates a value from the output of `write`. Unknown keys are ignored: a newer version may have more.
@@ -89,8 +89,8 @@ def _examine(kind: Any) -> None:
             _examined.add(kind)
 
 
-def _arrays(value: Any) -> Any:
+def _to_lists(value: Any) -> Any:
     """msgspec keeps tuples."""
     if isinstance(value, dict):
-        return {key: _arrays(each) for key, each in value.items()}
-    return [_arrays(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _to_lists(each) for key, each in value.items()}
+    return [_to_lists(each) for each in value] if isinstance(value, list | tuple) else value

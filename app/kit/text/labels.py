@@ -36,7 +36,7 @@ def is_value(value: str) -> bool:
     return not value or _QUALIFIED.fullmatch(value) is not None
 
 
-def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
+def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """The labels by their keys. Raises BadLabels."""
     wrong = next((f"{key}={value}" for key, value in labels.items() if not is_key(key) or not is_value(value)), None)
     if wrong is not None or len(labels) > MOST:
@@ -55,7 +55,7 @@ def labels_in(text: str) -> dict[str, str]:
     unfit = next((key for key, mark, _ in pairs if not mark), None)
     if unfit is not None:
         raise BadLabels(f"{unfit[:128]!r} is no label.", hint="A label is as site=berlin.")
-    return checked_labels({key: value for key, _, value in pairs})
+    return check_labels({key: value for key, _, value in pairs})
 
 
 def text_of(labels: Mapping[str, str]) -> str:

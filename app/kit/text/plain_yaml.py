@@ -51,7 +51,7 @@ def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]
         UnreadableYaml: The text is invalid, or exceeds the limits.
     """
     try:
-        return _documents(_some(yaml.parse(text, Loader=yaml.SafeLoader), parts), most)
+        return _read_documents(_iterate_some(yaml.parse(text, Loader=yaml.SafeLoader), parts), most)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         _refuse(str(error.problem or error.context), mark)
@@ -63,14 +63,14 @@ def read_documents(text: str, *, most: int, parts: int = MAX_PARTS) -> list[Any]
         raise UnreadableYaml("This is not YAML: a number in it is out of range.") from None
 
 
-def _some(events: Iterator[Any], parts: int) -> Iterator[Any]:
+def _iterate_some(events: Iterator[Any], parts: int) -> Iterator[Any]:
     for count, event in enumerate(events):
         if count == parts:
             _refuse(f"it has more than {parts} parts", event.start_mark)
         yield event
 
 
-def _documents(events: Iterator[Any], most: int) -> list[Any]:
+def _read_documents(events: Iterator[Any], most: int) -> list[Any]:
     documents: list[Any] = []
     count = 0
     for event in events:
@@ -81,32 +81,32 @@ def _documents(events: Iterator[Any], most: int) -> list[Any]:
             if event.tags:
                 _refuse("tags are not taken here", event.start_mark)
             count += 1
-            documents.append(_value(next(events), events, 1))
+            documents.append(_read_value(next(events), events, 1))
     return [document for document in documents if document is not None]
 
 
-def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
+def _read_value(event: Any, events: Iterator[Any], depth: int) -> Any:
     _check_plain(event, depth)
     if isinstance(event, yaml.ScalarEvent):
-        return _scalar(event)
+        return _read_scalar(event)
     if isinstance(event, yaml.SequenceStartEvent):
-        return [_value(item, events, depth + 1) for item in _until(yaml.SequenceEndEvent, events)]
-    return _mapping(events, depth)
+        return [_read_value(item, events, depth + 1) for item in _iterate_until(yaml.SequenceEndEvent, events)]
+    return _read_mapping(events, depth)
 
 
-def _mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
+def _read_mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
-    for event in _until(yaml.MappingEndEvent, events):
-        key = _value(event, events, depth + 1)
+    for event in _iterate_until(yaml.MappingEndEvent, events):
+        key = _read_value(event, events, depth + 1)
         if not isinstance(key, str):
             _refuse("a key must be a text", event.start_mark)
         if key in mapping:
             _refuse(f"the key {key[:100]!r} is there twice", event.start_mark)
-        mapping[key] = _value(next(events), events, depth + 1)
+        mapping[key] = _read_value(next(events), events, depth + 1)
     return mapping
 
 
-def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
+def _iterate_until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
     for event in events:
         if isinstance(event, end):
             return
@@ -122,7 +122,7 @@ def _check_plain(event: Any, depth: int) -> None:
         _refuse(f"it is nested more than {MAX_DEPTH} deep", event.start_mark)
 
 
-def _scalar(event: Any) -> Any:
+def _read_scalar(event: Any) -> Any:
     text = str(event.value)
     if not event.implicit[0]:
         return text  # it is quoted
@@ -134,10 +134,10 @@ def _scalar(event: Any) -> Any:
         return int(text.replace("_", ""))
     if HEX.fullmatch(text):
         return int(text, 16)
-    return float(_python_float(text)) if FLOAT.fullmatch(text) else text
+    return float(_to_python_float(text)) if FLOAT.fullmatch(text) else text
 
 
-def _python_float(text: str) -> str:
+def _to_python_float(text: str) -> str:
     return text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
 
 

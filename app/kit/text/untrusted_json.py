@@ -26,7 +26,7 @@ def read_json(text: str | bytes | bytearray, *, is_strict: bool = False, pairs: 
     Raises:
         UnreadableJson: It cannot be read.
     """
-    number = _finite if is_strict else None
+    number = _parse_finite if is_strict else None
     try:
         value = json.loads(text, parse_constant=number, parse_float=number, object_pairs_hook=pairs)
         if is_strict:
@@ -52,7 +52,7 @@ def read_object(text: str | bytes | bytearray, *, is_strict: bool = False) -> di
     return value
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")

@@ -76,75 +76,77 @@ def groups(document: Mapping[str, Any], address: str) -> dict[str, list[Call]]:
 
 
 def _call(document: Mapping[str, Any], verb: str, path: str, operation: Mapping[str, Any], address: str) -> Call:
-    given = [_parameter(document, each) for each in operation.get("parameters", [])]
+    given = [_describe_parameter(document, each) for each in operation.get("parameters", [])]
     body = operation.get("requestBody", {}).get("content", {})
-    kind, content = _preferred(body)
-    schema = _resolved(document, content.get("schema", {}))
-    fields = list(_fields(document, schema))
-    answers = _answers(operation["responses"])
-    curl = _curl(verb, address + path, kind, _example(document, schema) if kind == "application/json" else None)
+    kind, content = _choose_content(body)
+    schema = _resolve(document, content.get("schema", {}))
+    fields = list(_iterate_fields(document, schema))
+    answers = _describe_answers(operation["responses"])
+    curl = _build_curl(
+        verb, address + path, kind, _make_example(document, schema) if kind == "application/json" else None
+    )
     return Call(
         operation["operationId"], verb.upper(), path, operation.get("summary", ""), given + fields, answers, curl
     )
 
 
-def _parameter(document: Mapping[str, Any], given: Mapping[str, Any]) -> Row:
+def _describe_parameter(document: Mapping[str, Any], given: Mapping[str, Any]) -> Row:
     schema = given.get("schema", {})
     description = given.get("description") or schema.get("description", "")
-    return Row(given["name"], given["in"], _kind(document, schema), given.get("required", False), description)
+    return Row(given["name"], given["in"], _describe_type(document, schema), given.get("required", False), description)
 
 
-def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Row]:
+def _iterate_fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Row]:
     required = schema.get("required", ())
     for name, part in schema.get("properties", {}).items():
-        description = part.get("description") or _resolved(document, part).get("description", "")
-        yield Row(name, "body", _kind(document, part), name in required, description)
+        description = part.get("description") or _resolve(document, part).get("description", "")
+        yield Row(name, "body", _describe_type(document, part), name in required, description)
 
 
-def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     name = schema.get("$ref", "").rpartition("/")[2]
     whole: Mapping[str, Any] = document["components"]["schemas"][name] if name else schema
     return whole
 
 
-def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _describe_type(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """A type in short form: text, one of …, a list of …, the name of a schema."""
     if "$ref" in schema:
-        whole = _resolved(document, schema)
-        return _kind(document, whole) if "enum" in whole else str(schema["$ref"].rpartition("/")[2])
+        whole = _resolve(document, schema)
+        return _describe_type(document, whole) if "enum" in whole else str(schema["$ref"].rpartition("/")[2])
     if "const" in schema:
         return json.dumps(schema["const"])
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(_kind(document, each) for each in schema["anyOf"]))
+        return " | ".join(dict.fromkeys(_describe_type(document, each) for each in schema["anyOf"]))
     if schema.get("type") == "array":
-        return f"[{_kind(document, schema.get('items', {}))}]"
+        return f"[{_describe_type(document, schema.get('items', {}))}]"
     return str(schema.get("format") or schema.get("type", "any"))
 
 
-def _answers(responses: Mapping[str, Mapping[str, Any]]) -> list[DescribedAnswer]:
+def _describe_answers(responses: Mapping[str, Mapping[str, Any]]) -> list[DescribedAnswer]:
     """Merges responses with the same meaning and form: a dozen lines of errors hide the relevant ones."""
     alike: dict[tuple[str, str], list[str]] = {}
     for status, answer in responses.items():
         meaning = answer.get("description", "")
         if status.startswith(("4", "5")) and meaning == PHRASES.get(status):
             meaning = ""
-        alike.setdefault((meaning, _answer_name(answer)), []).append(status)
+        alike.setdefault((meaning, _name_answer(answer)), []).append(status)
     return [DescribedAnswer(statuses, meaning, schema) for (meaning, schema), statuses in alike.items()]
 
 
-def _answer_name(answer: Mapping[str, Any]) -> str:
-    kind, content = _preferred(answer.get("content", {}))
+def _name_answer(answer: Mapping[str, Any]) -> str:
+    kind, content = _choose_content(answer.get("content", {}))
     return str(content.get("schema", {}).get("$ref", "").rpartition("/")[2] or kind)
 
 
-def _preferred(contents: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _choose_content(contents: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Returns JSON if there is any, else the first media type, and its description; nothing if there is none."""
     return min(contents.items(), key=lambda item: item[0] != "application/json", default=("", {}))
 
 
-def _curl(verb: str, url: str, kind: str, example: Any) -> str:
+def _build_curl(verb: str, url: str, kind: str, example: Any) -> str:
     parts = (
         ["curl"] + ([f"-X {verb.upper()}"] if verb != "get" else []) + ['-H "Authorization: Bearer $MODELMILL_TOKEN"']
     )
@@ -157,21 +159,21 @@ def _curl(verb: str, url: str, kind: str, example: Any) -> str:
     return " ".join([*parts, f"'{url}'"])
 
 
-def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+def _make_example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
     """Returns an example body with the required fields."""
     properties = schema.get("properties", {})
-    return {name: _value(document, properties[name]) for name in schema.get("required", ()) if name in properties}
+    return {name: _make_value(document, properties[name]) for name in schema.get("required", ()) if name in properties}
 
 
-def _value(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    whole = _resolved(document, schema)
+def _make_value(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    whole = _resolve(document, schema)
     for key in ("default", "const"):
         if key in whole:
             return whole[key]
     if whole.get("enum"):
         return whole["enum"][0]
     if "anyOf" in whole:
-        return _value(document, whole["anyOf"][0])
+        return _make_value(document, whole["anyOf"][0])
     return EXAMPLES.get(whole.get("type", "string"))
 
 

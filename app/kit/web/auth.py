@@ -113,7 +113,7 @@ class Authentication:
         try:
             caller = await run_in_threadpool(authenticator.caller, request)
         except ModelmillError as error:
-            await _refusal(request, error)(scope, receive, send)
+            await _make_refusal(request, error)(scope, receive, send)
             return
         request.state.caller = caller
         refused = await _forbidden(request, caller)
@@ -137,20 +137,20 @@ async def _forbidden(request: Request, caller: Caller) -> Response | None:
     return None
 
 
-def _refusal(request: Request, error: ModelmillError) -> Response:
+def _make_refusal(request: Request, error: ModelmillError) -> Response:
     """Redirects a browser to the sign-in page, and back afterwards; programs and scripts get an error."""
     if not isinstance(error, Unauthorized) or not wants_page(request):
         return answer_error(request, error)
     if is_fragment(request):
         seen = urlsplit(request.headers.get("hx-current-url", "")).path
-        return Response(status_code=401, headers={"HX-Redirect": _login(seen)})
+        return Response(status_code=401, headers={"HX-Redirect": _build_login_url(seen)})
     if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
         return answer_error(request, error)
     target = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
-    return RedirectResponse(_login(target if request.method in SAFE_METHODS else ""), status_code=303)
+    return RedirectResponse(_build_login_url(target if request.method in SAFE_METHODS else ""), status_code=303)
 
 
-def _login(target: str) -> str:
+def _build_login_url(target: str) -> str:
     return f"{LOGIN}?next={quote(target, safe='/')}" if target not in ("", "/", "/ui") else LOGIN
 
 

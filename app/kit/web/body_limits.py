@@ -111,7 +111,7 @@ class Body:
     def __init__(self, request: Request, receive: Receive, slots: Slots) -> None:
         self.is_refused = False
         self._limits = upload_limits_of(request)
-        self._sender = _sender(request)
+        self._sender = _identify_sender(request)
         self._receive = receive
         self._slots = slots
         self._has_slot = self._is_complete = False
@@ -167,7 +167,7 @@ class Body:
             )
 
 
-def _sender(request: Request) -> str:
+def _identify_sender(request: Request) -> str:
     caller = getattr(request.state, "caller", None)
     if caller is not None:
         return f"node {caller.node}" if caller.node else f"user {caller.user}"

@@ -31,7 +31,11 @@ def filters(
 
     def reason(error: Any) -> Markup:
         english = str(_of(error, "message") or _of(error, "reason") or "")
-        return escape(english) if is_english else _reason(texts, str(_of(error, "code")), english, _of(error, "detail"))
+        return (
+            escape(english)
+            if is_english
+            else _write_reason(texts, str(_of(error, "code")), english, _of(error, "detail"))
+        )
 
     def advice(hint: str) -> Markup:
         translated = texts.gettext(hint) if hint else ""
@@ -48,18 +52,18 @@ def plain_reason(texts: NullTranslations, error: Any) -> str:
         error: As in the filter.
     """
     written = str(_of(error, "message") or _of(error, "reason") or "")
-    sentence, has_facts = _sentence(texts, str(_of(error, "code")), _of(error, "detail"))
+    sentence, has_facts = _find_sentence(texts, str(_of(error, "code")), _of(error, "detail"))
     return " ".join(part for part in (sentence, "" if has_facts else written) if part)
 
 
-def _reason(texts: NullTranslations, code: str, written: str, detail: Any) -> Markup:
-    sentence, has_facts = _sentence(texts, code, detail)
+def _write_reason(texts: NullTranslations, code: str, written: str, detail: Any) -> Markup:
+    sentence, has_facts = _find_sentence(texts, code, detail)
     if not sentence:
         return ENGLISH.format(written)
     return escape(sentence) if has_facts else BELOW.format(sentence, written)
 
 
-def _sentence(texts: NullTranslations, code: str, detail: Any) -> tuple[str, bool]:
+def _find_sentence(texts: NullTranslations, code: str, detail: Any) -> tuple[str, bool]:
     """Returns the catalog's sentence for a code, empty if it has none, and whether it includes the values."""
     sentence = str(texts.pgettext(CONTEXT, code))
     if sentence == code:

@@ -62,7 +62,7 @@ def as_form(draft: AnyDraft, values: object, *, is_document: bool) -> AnyDraft:
     return replace(draft, mode=FORM, values=values, problems={})
 
 
-def refused(draft: AnyDraft, error: ModelmillError, problems: Problems) -> AnyDraft:
+def refuse_draft(draft: AnyDraft, error: ModelmillError, problems: Problems) -> AnyDraft:
     """Returns the page's state after the document was refused: as it was, with the error beside the fields."""
     return replace(draft, problems=problems, error=error)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from starlette.requests import Request
 
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 
 
 def headers_below(
@@ -24,7 +24,7 @@ def headers_below(
         allowed: Further sources of scripts, such as hashes.
         frames: Whether it has frames and workers, with pages and scripts of its own.
     """
-    own = f"{reached_url(request)}{base}"
+    own = f"{find_reached_url(request)}{base}"
     policy = {
         "default-src": "'none'",
         "script-src": " ".join((f"{own}{scripts}", *allowed)),

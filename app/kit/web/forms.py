@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from app.kit.errors import BadRequest, TooLarge
 from app.kit.web.multipart import MultipartReader, Part, PartCollector, Piece, boundary_of, plain_name
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 
 FILE, TEXT = "file", "text"
 HINT = "Data belongs into files."
@@ -74,7 +74,7 @@ async def small_parts(request: Request, most_bytes: Mapping[str, int], *, hint: 
     return collector.parts
 
 
-async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[str, str]:
+async def read_fields(request: Request, *, most_bytes: int, what: str) -> dict[str, str]:
     """Returns fields by name, the last of each. An uploaded `file` replaces the field `text`.
 
     Args:
@@ -91,12 +91,12 @@ async def sent_fields(request: Request, *, most_bytes: int, what: str) -> dict[s
             raise TooLarge(f"{what} may have {most_bytes} bytes here.", hint=HINT)
 
     if request.headers.get("content-type", "").startswith("multipart/"):
-        return await _multipart_fields(request, check)
-    body = await whole_body(request, ENCODED * most_bytes, what, hint=HINT)
-    return {name: values[-1] for name, values in _url_encoded(body).items()}
+        return await _read_multipart_fields(request, check)
+    body = await read_whole_body(request, ENCODED * most_bytes, what, hint=HINT)
+    return {name: values[-1] for name, values in _parse_url_encoded(body).items()}
 
 
-async def _multipart_fields(request: Request, check: Callable[[int], None]) -> dict[str, str]:
+async def _read_multipart_fields(request: Request, check: Callable[[int], None]) -> dict[str, str]:
     parts_by_name: dict[str, bytes] = {}
     name, size = "", 0
     async for piece in multipart_pieces(request, hint="The page's form sends it."):
@@ -114,7 +114,7 @@ async def _multipart_fields(request: Request, check: Callable[[int], None]) -> d
     return texts
 
 
-def _url_encoded(body: bytes) -> dict[str, list[str]]:
+def _parse_url_encoded(body: bytes) -> dict[str, list[str]]:
     return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
 
 
@@ -141,7 +141,7 @@ class SentForm:
 
 
 @asynccontextmanager
-async def sent_form(
+async def receive_form(
     request: Request,
     work: Path,
     *,
@@ -164,7 +164,7 @@ async def sent_form(
     """
     boundary = boundary_of_request(request)
     if boundary is None:
-        yield SentForm(_url_encoded(await whole_body(request, MAX_TEXT_BYTES, "A form")))
+        yield SentForm(_parse_url_encoded(await read_whole_body(request, MAX_TEXT_BYTES, "A form")))
         return
     if not boundary:
         raise BadRequest("The form names no boundary.", hint="Send it again, as curl -F does.")

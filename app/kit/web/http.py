@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
 from app.kit.text.attachment import attachment
 from app.kit.web.conditions import is_known, require_match
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.kit.web.state import AppState
 from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
@@ -45,13 +45,13 @@ async def json_body(request: Request, model: type[Model]) -> Model:
 
     Raises BadRequest for invalid JSON, TooLarge, BadInput for wrong fields.
     """
-    body = await whole_body(request, MAX_JSON_BYTES, "A JSON body", hint="Upload files at /uploads.")
+    body = await read_whole_body(request, MAX_JSON_BYTES, "A JSON body", hint="Upload files at /uploads.")
     return checked(lambda: model.model_validate_json(body))
 
 
 async def form(request: Request, model: type[Model]) -> Model:
     """Parses a url-encoded form as this model; repeated names become a list. Raises like json_body."""
-    body = await whole_body(request, MAX_FORM_BYTES, "A form")
+    body = await read_whole_body(request, MAX_FORM_BYTES, "A form")
     fields: dict[str, Any] = {}
     for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items():
         fields[name] = values if len(values) > 1 else values[0]
@@ -78,7 +78,7 @@ class FilterForm(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _remove_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
         return {name: value.strip() for name, value in given.items() if value.strip()}
 
 
@@ -95,13 +95,13 @@ def checked(validate: Callable[[], Model]) -> Model:
         problems = error.errors(include_url=False, include_input=False)
         if problems[0]["type"] == "json_invalid":
             raise BadRequest("The body is not JSON.", hint=problems[0]["msg"]) from None
-        places = [{"at": ".".join(map(str, p["loc"])), "problem": _sentence(p)} for p in problems]
+        places = [{"at": ".".join(map(str, p["loc"])), "problem": _describe_problem(p)} for p in problems]
         first = places[0]
         message = f"{first['at']}: {first['problem']}" if first["at"] else str(first["problem"])
         raise BadInput(message, hint=FIELDS_HINT, detail={"problems": places}) from None
 
 
-def _sentence(problem: ErrorDetails) -> str:
+def _describe_problem(problem: ErrorDetails) -> str:
     """Returns the sentence of pydantic; that about a pattern of ours would show the pattern."""
     is_text = problem.get("ctx", {}).get("pattern") == TEXT
     return "Input should be a line without control characters" if is_text else problem["msg"]
@@ -129,7 +129,7 @@ def answer_error(request: Request, error: ModelmillError) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, RangeNotSatisfiable):
         headers["Content-Range"] = f"bytes */{error.detail['size_bytes']}"
-    return _answer(request, error.to_dict(), error.status, headers)
+    return _build_answer(request, error.to_dict(), error.status, headers)
 
 
 def answer_of(model: type[Model], *values: object, **more: Any) -> Model:
@@ -154,7 +154,7 @@ def retry_after(error: ModelmillError) -> dict[str, str]:
     return {"Retry-After": str(error.detail.get("retry_after_s", RETRY_AFTER_S))} if error.can_retry else {}
 
 
-def _answer(request: Request, error: dict[str, Any], status: int, headers: Mapping[str, str] | None) -> Response:
+def _build_answer(request: Request, error: dict[str, Any], status: int, headers: Mapping[str, str] | None) -> Response:
     response: Response
     if wants_page(request):
         template = "kit/_error.html" if is_fragment(request) else "kit/error.html"
@@ -191,7 +191,7 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "TOO_LARGE"}.get(error.status_code, "BAD_REQUEST")
     body = {"code": code, "message": str(error.detail), "hint": "", "detail": {}, "can_retry": False}
-    return _answer(request, body, error.status_code, error.headers)
+    return _build_answer(request, body, error.status_code, error.headers)
 
 
 async def on_disconnect(_: Request, __: Exception) -> Response:

@@ -67,7 +67,7 @@ class KeyInUse(Conflict):
     can_retry = True
 
 
-def checked_key(key: str) -> str:
+def check_key(key: str) -> str:
     """Raises BadInput."""
     if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
         problem = f"1 to {MAX_KEY} printable ASCII characters are needed"
@@ -110,7 +110,7 @@ class AnswerCache:
         from cryptography.fernet import InvalidToken
 
         try:
-            fields = json.loads(self._cipher(name).decrypt(sealed))
+            fields = json.loads(self._make_cipher(name).decrypt(sealed))
         except InvalidToken:
             raise KeyReused(
                 f"This {HEADER} came before, and its answer cannot be read with the server's present secret key.",
@@ -120,12 +120,12 @@ class AnswerCache:
 
     def put(self, name: str, kept: KeptAnswer) -> None:
         fields = {**vars(kept), "body": base64.b64encode(kept.body).decode()}
-        self._client.set(name, self._cipher(name).encrypt(json.dumps(fields).encode()), ex=KEEP_S)
+        self._client.set(name, self._make_cipher(name).encrypt(json.dumps(fields).encode()), ex=KEEP_S)
 
     def lease(self, name: str) -> RedisLease:
         return RedisLease(self._client, f"{name}:lease", ttl_s=LEASE_S)
 
-    def _cipher(self, name: str) -> Fernet:
+    def _make_cipher(self, name: str) -> Fernet:
         from cryptography.fernet import Fernet
 
         return Fernet(base64.urlsafe_b64encode(hmac.digest(self._secret, name.encode(), "sha256")))
@@ -169,7 +169,7 @@ def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
         given = request.headers.get(HEADER)
         if given is None:
             return await _call(endpoint, request)
-        return await _once(endpoint, request, checked_key(given))
+        return await _answer_once(endpoint, request, check_key(given))
 
     return answered
 
@@ -186,11 +186,11 @@ def form_once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
         key = request.query_params.get(FORM_KEY)
         if key is None:
             return await _call(endpoint, request)
-        key = checked_key(key)
+        key = check_key(key)
         if int(request.headers.get("content-length", MAX_COMPARED_BYTES + 1)) <= MAX_COMPARED_BYTES:
             request, digest = await _read(request)
             key = f"{key} {digest}"
-        return await _once(endpoint, request, key, patience_s=FORM_PATIENCE_S)
+        return await _answer_once(endpoint, request, key, patience_s=FORM_PATIENCE_S)
 
     return answered
 
@@ -207,19 +207,23 @@ async def _read(request: Request) -> tuple[Request, str]:
     return Request(request.scope, receive), digest.end()
 
 
-async def _once(endpoint: Callable[[Request], Any], request: Request, key: str, *, patience_s: float = 0.0) -> Response:
+async def _answer_once(
+    endpoint: Callable[[Request], Any], request: Request, key: str, *, patience_s: float = 0.0
+) -> Response:
     answers = kept_answers_of(request)
     name = answers.name(request, key)
     kept = await run_in_threadpool(answers.get, name)
     if kept is None:
-        async with _held(answers.lease(name), patience_s):
+        async with _hold(answers.lease(name), patience_s):
             kept = await run_in_threadpool(answers.get, name)
             if kept is None:
-                return await _first(endpoint, request, answers, name)
-    return await _again(request, kept)
+                return await _answer_first(endpoint, request, answers, name)
+    return await _answer_again(request, kept)
 
 
-async def _first(endpoint: Callable[[Request], Any], request: Request, answers: AnswerCache, name: str) -> Response:
+async def _answer_first(
+    endpoint: Callable[[Request], Any], request: Request, answers: AnswerCache, name: str
+) -> Response:
     digest = Digest(request)
 
     async def receive() -> Message:
@@ -240,7 +244,7 @@ async def _first(endpoint: Callable[[Request], Any], request: Request, answers: 
     return response
 
 
-async def _again(request: Request, kept: KeptAnswer) -> Response:
+async def _answer_again(request: Request, kept: KeptAnswer) -> Response:
     digest = Digest(request)
     async for chunk in request.stream():
         digest.add(chunk)
@@ -255,7 +259,7 @@ async def _again(request: Request, kept: KeptAnswer) -> Response:
 
 
 @asynccontextmanager
-async def _held(lease: RedisLease, patience_s: float) -> AsyncIterator[None]:
+async def _hold(lease: RedisLease, patience_s: float) -> AsyncIterator[None]:
     """Raises KeyInUse if it is not free after this many seconds."""
     deadline = time.monotonic() + patience_s
     while not await run_in_threadpool(lease.take):
@@ -266,7 +270,7 @@ async def _held(lease: RedisLease, patience_s: float) -> AsyncIterator[None]:
                 detail={"retry_after_s": 1},
             )
         await asyncio.sleep(RETRY_S)
-    renewing = asyncio.create_task(_renewed(lease))
+    renewing = asyncio.create_task(_keep_renewed(lease))
     try:
         yield
     finally:
@@ -275,7 +279,7 @@ async def _held(lease: RedisLease, patience_s: float) -> AsyncIterator[None]:
             await asyncio.shield(run_in_threadpool(lease.release))
 
 
-async def _renewed(lease: RedisLease) -> None:
+async def _keep_renewed(lease: RedisLease) -> None:
     while True:
         await asyncio.sleep(LEASE_S / 3)
         with suppress(redis.RedisError):

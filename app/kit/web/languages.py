@@ -27,17 +27,17 @@ NAMES = {ENGLISH: "English", CHINESE: "繁體中文"}
 def language_of(request: Request) -> str:
     """The reader's choice, else the browser's preferred language, else English."""
     chosen = request.cookies.get(COOKIE)
-    return chosen if chosen in NAMES else preferred(request.headers.get("accept-language", ""))
+    return chosen if chosen in NAMES else choose_language(request.headers.get("accept-language", ""))
 
 
-def preferred(accept_language: str) -> str:
+def choose_language(accept_language: str) -> str:
     """Returns the best of our languages for an Accept-Language header. Any Chinese gets ours."""
-    weighted = sorted((_weighted(part) for part in accept_language.split(",") if part.strip()), reverse=True)
+    weighted = sorted((_parse_weight(part) for part in accept_language.split(",") if part.strip()), reverse=True)
     tags = ["zh-Hant" if tag.lower().startswith("zh") else tag for weight, tag in weighted if weight > 0]
     return negotiate_locale(tags, list(NAMES), sep="-") or ENGLISH
 
 
-def _weighted(part: str) -> tuple[float, str]:
+def _parse_weight(part: str) -> tuple[float, str]:
     tag, _, parameter = part.strip().partition(";")
     try:
         return float(parameter.strip().removeprefix("q=") or 1), tag.strip()

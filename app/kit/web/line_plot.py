@@ -105,19 +105,22 @@ class Plot:
             "ending": self.ending,
             "marks": [[round(mark.at * unit, 4), mark.tip] for mark in self.marks],
         }
-        x, y = _numbers([at * unit for at in places], 10), [self._column(column, places) for column in columns]
+        x, y = (
+            _to_json_numbers([at * unit for at in places], 10),
+            [self._format_column(column, places) for column in columns],
+        )
         return f'{json.dumps(others)[:-1]},"x":{x},"y":[{",".join(y)}]}}'
 
-    def _column(self, column: Mapping[float, float | None], places: Sequence[float]) -> str:
+    def _format_column(self, column: Mapping[float, float | None], places: Sequence[float]) -> str:
         values = [column.get(at) for at in places]
-        return _numbers([None if value is None else value * self.times for value in values], 6)
+        return _to_json_numbers([None if value is None else value * self.times for value in values], 6)
 
     @property
     def kinds(self) -> set[str]:
         return {line.kind for line in self.lines} | {dot.kind for dot in self.dots}
 
 
-def _numbers(values: Iterable[float | None], digits: int) -> str:
+def _to_json_numbers(values: Iterable[float | None], digits: int) -> str:
     """A JSON array of finite numbers; written here because `json` took most of the time of a live page of plots."""
     return f"[{','.join(['null' if value is None else f'{value:.{digits}g}' for value in values])}]"
 

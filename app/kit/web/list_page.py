@@ -41,7 +41,7 @@ class ListQuery(FilterForm):
 
     @property
     def is_filtered(self) -> bool:
-        return any(str(value) for value in self._filters().values())  # 0 is a filter, too
+        return any(str(value) for value in self._list_filters().values())  # 0 is a filter, too
 
     def url(self, page: str = "", **further: str | None) -> str:
         """Returns the URL of the list with the same filters.
@@ -50,8 +50,8 @@ class ListQuery(FilterForm):
             page: replaces PAGE.
             further: additions to the query; empty values are omitted.
         """
-        fields = {**self._filters(), **{name: value for name, value in further.items() if value}}
+        fields = {**self._list_filters(), **{name: value for name, value in further.items() if value}}
         return f"{page or self.PAGE}?{urlencode(fields)}"
 
-    def _filters(self) -> dict[str, str]:
+    def _list_filters(self) -> dict[str, str]:
         return self.model_dump(mode="json", exclude=set(self.NO_FILTERS), exclude_none=True)

@@ -63,8 +63,8 @@ def document(
     paths: dict[str, Any] = {}
     for operation in operations:
         paths.setdefault(operation.described_path, {})[operation.method.lower()] = {
-            **_described(operation, schemas),
-            "security": _security(operation, demands_accounts),
+            **_describe(operation, schemas),
+            "security": _describe_security(operation, demands_accounts),
         }
     return {
         "openapi": "3.1.0",
@@ -92,27 +92,34 @@ class Schemas:
         self._defs: dict[str, Any] = schemas["$defs"]
 
     def answered(self, model: type[BaseModel]) -> dict[str, Any]:
-        return {"$ref": _readable(self._refs[model, ANSWERED])}
+        return {"$ref": _shorten_name(self._refs[model, ANSWERED])}
 
     def sent(self, model: type[BaseModel]) -> dict[str, Any]:
-        return {"$ref": _readable(self._refs[model, SENT])}
+        return {"$ref": _shorten_name(self._refs[model, SENT])}
 
     def whole(self, query: type[BaseModel]) -> dict[str, Any]:
         """Not a reference: its properties become parameters."""
-        schema: dict[str, Any] = self._named(self._defs[self._refs[query, SENT].rpartition("/")[2]])
+        schema: dict[str, Any] = self._resolve_names(self._defs[self._refs[query, SENT].rpartition("/")[2]])
         return schema
 
     def components(self) -> dict[str, Any]:
         of_queries = {self._refs[query, SENT].rpartition("/")[2] for query in self._queries}
-        return {_readable(name): self._named(schema) for name, schema in self._defs.items() if name not in of_queries}
+        return {
+            _shorten_name(name): self._resolve_names(schema)
+            for name, schema in self._defs.items()
+            if name not in of_queries
+        }
 
-    def _named(self, schema: Any) -> Any:
+    def _resolve_names(self, schema: Any) -> Any:
         if isinstance(schema, dict):
-            return {key: _readable(value) if key == "$ref" else self._named(value) for key, value in schema.items()}
-        return [self._named(each) for each in schema] if isinstance(schema, list) else schema
+            return {
+                key: _shorten_name(value) if key == "$ref" else self._resolve_names(value)
+                for key, value in schema.items()
+            }
+        return [self._resolve_names(each) for each in schema] if isinstance(schema, list) else schema
 
 
-def _readable(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """app__conversion__schemas__NewJob, one of two NewJob in a document → ConversionNewJob."""
     return _SAME_NAME.sub(lambda match: match[1].title().replace("_", "") + match[2], name)
 
@@ -121,39 +128,40 @@ def _is_model(candidate: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(candidate, type) and issubclass(candidate, BaseModel)
 
 
-def _tag(operation: Operation) -> str:
+def _choose_tag(operation: Operation) -> str:
     """The capability to which the operation belongs, as "joint inference"; those of the installation are "system"."""
     package = str(operation.endpoint.__module__).split(".")[1:2]
     return "system" if package in ([], ["bootstrap"], ["kit"], ["main"]) else package[0].replace("_", " ")
 
 
-def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+def _describe(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.endpoint.__name__,
-        "tags": [_tag(operation)],
+        "tags": [_choose_tag(operation)],
         "summary": operation.summary,
         "responses": {
-            str(status): _answer(status, answer, operation, schemas) for status, answer in operation.answers.items()
+            str(status): _describe_answer(status, answer, operation, schemas)
+            for status, answer in operation.answers.items()
         },
     }
-    for status in sorted({*operation.errors, *_refusals(operation)}):
-        described["responses"].setdefault(str(status), _answer(status, ErrorAnswer, None, schemas))
+    for status in sorted({*operation.errors, *_list_refusals(operation)}):
+        described["responses"].setdefault(str(status), _describe_answer(status, ErrorAnswer, None, schemas))
     parameters = (
         [
             {"name": name, "in": "path", "required": True, "schema": operation.parameters.get(name, {"type": "string"})}
             for name in PARAMETER.findall(operation.path)
         ]
         + _query_parameters(operation, schemas)
-        + _header_parameters(operation)
+        + _describe_header_parameters(operation)
     )
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        described["requestBody"] = _body(operation.body, schemas)
+        described["requestBody"] = _describe_body(operation.body, schemas)
     return described
 
 
-def _body(body: type[BaseModel] | dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+def _describe_body(body: type[BaseModel] | dict[str, Any], schemas: Schemas) -> dict[str, Any]:
     if not isinstance(body, dict):
         return {"required": True, "content": _json_of(schemas.sent(body))}
     content = {
@@ -169,12 +177,12 @@ def _models_of(body: type[BaseModel] | dict[str, Any] | None) -> list[type[BaseM
     return [] if body is None else [body]
 
 
-def _security(operation: Operation, demands_accounts: bool) -> list[dict[str, Any]]:
+def _describe_security(operation: Operation, demands_accounts: bool) -> list[dict[str, Any]]:
     is_optional = not demands_accounts and operation.callers[:1] == USERS[:1]
     return [*([{}] if is_optional else []), *({name: []} for name in operation.callers)]
 
 
-def _refusals(operation: Operation) -> set[int]:
+def _list_refusals(operation: Operation) -> set[int]:
     refusals = set(REFUSALS if operation.callers else ())
     if operation.callers and operation.method not in SAFE_METHODS:
         refusals.add(403)
@@ -196,18 +204,18 @@ def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, 
     ]
 
 
-def _header_parameters(operation: Operation) -> list[dict[str, Any]]:
+def _describe_header_parameters(operation: Operation) -> list[dict[str, Any]]:
     sent = {**operation.sent_headers, **({idempotency.HEADER: idempotency.SCHEMA} if operation.is_once else {})}
     return [{"name": name, "in": "header", "required": False, "schema": schema} for name, schema in sent.items()]
 
 
-def _phrase(status: int) -> str:
+def _find_phrase(status: int) -> str:
     """460 is defined by tus, and not among the registered ones."""
     return responses.get(status, "Checksum Mismatch")
 
 
-def _answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": _phrase(status)}
+def _describe_answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": _find_phrase(status)}
     if isinstance(answer, tuple):
         described["content"] = {kind: {"schema": {"type": "string"} if kind == "text/plain" else {}} for kind in answer}
     elif answer is not None:

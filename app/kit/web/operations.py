@@ -107,7 +107,7 @@ class Operations(list[Operation]):
         parameters = {name: self._parameters[name] for name in PARAMETER.findall(path) if name in self._parameters}
 
         def declare(endpoint: Endpoint) -> Endpoint:
-            given = _given_what_is_sent(endpoint, body, query, guard)
+            given = _bind_request(endpoint, body, query, guard)
             conditional = (412,) if 304 in answers else ()
             refusals = (*kind, *more_errors, *conditional)
             operation = Operation(method, path, given, summary, answers, refusals, body, query, parameters)
@@ -124,7 +124,7 @@ class _Details(TypedDict, total=False):
     callers: tuple[str, ...]
 
 
-def _given_what_is_sent(
+def _bind_request(
     endpoint: Callable[..., Any],
     body: type[BaseModel] | dict[str, Any] | None,
     query: type[BaseModel] | None,

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.web.forms import sent_fields
+from app.kit.web.forms import read_fields
 from app.kit.web.http import Model, form
 
 Sent = TypeVar("Sent")
@@ -22,19 +22,19 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def with_form(model: type[Model], *, guard: Guard | None = None) -> Callable[[Action[Model]], Endpoint]:
     """The decorator of a page's action: it is given the form as this model, and runs in a thread."""
-    return lambda action: _endpoint(action, lambda request: form(request, model), guard)
+    return lambda action: _make_endpoint(action, lambda request: form(request, model), guard)
 
 
 def with_fields(
     most_bytes: int, what: str, *, guard: Guard | None = None
 ) -> Callable[[Action[dict[str, str]]], Endpoint]:
     """As `with_form`, for the fields that `sent_fields` returns."""
-    return lambda action: _endpoint(
-        action, lambda request: sent_fields(request, most_bytes=most_bytes, what=what), guard
+    return lambda action: _make_endpoint(
+        action, lambda request: read_fields(request, most_bytes=most_bytes, what=what), guard
     )
 
 
-def _endpoint(action: Action[Sent], read: Callable[[Request], Awaitable[Sent]], guard: Guard | None) -> Endpoint:
+def _make_endpoint(action: Action[Sent], read: Callable[[Request], Awaitable[Sent]], guard: Guard | None) -> Endpoint:
     @wraps(action)
     async def endpoint(request: Request) -> Response:
         if guard is not None:

@@ -13,7 +13,7 @@ _AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[
 """Allowed characters of a Host header that is displayed again, in commands that people copy."""
 
 
-def reached_url(request: Request) -> str:
+def find_reached_url(request: Request) -> str:
     """scheme://host[:port], without a trailing slash."""
     settings = web_settings_of(request)
     authority = request.headers.get("host", "")
@@ -22,12 +22,12 @@ def reached_url(request: Request) -> str:
     return f"{request.url.scheme}://{authority}"
 
 
-def reached_host(request: Request) -> str:
+def find_reached_host(request: Request) -> str:
     """Only the name or address."""
-    return urlsplit(reached_url(request)).hostname or ""
+    return urlsplit(find_reached_url(request)).hostname or ""
 
 
-def reached_link(request: Request, url: str) -> str:
+def rewrite_link(request: Request, url: str) -> str:
     """Rewrites a link to our own web server to the reader's address; other links are unchanged."""
     own = f"{web_settings_of(request).web_url}/"
-    return f"{reached_url(request)}/{url.removeprefix(own)}" if url.startswith(own) else url
+    return f"{find_reached_url(request)}/{url.removeprefix(own)}" if url.startswith(own) else url

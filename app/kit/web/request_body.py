@@ -7,7 +7,7 @@ from starlette.requests import Request
 from app.kit.errors import TooLarge
 
 
-async def whole_body(request: Request, most_bytes: int, what: str, *, hint: str = "") -> bytes:
+async def read_whole_body(request: Request, most_bytes: int, what: str, *, hint: str = "") -> bytes:
     """Returns the body of a request.
 
     Args:

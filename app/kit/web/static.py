@@ -19,11 +19,11 @@ FOR_EVER = "public, max-age=31536000, immutable"
 def static_url(name: str) -> str:
     """URL of a file in static/, with a hash of its content: it may be cached forever."""
     path = FOLDER / name
-    return f"/static/{name}?v={_digest(path, path.stat().st_mtime_ns)}"
+    return f"/static/{name}?v={_digest_file(path, path.stat().st_mtime_ns)}"
 
 
 @lru_cache(maxsize=256)
-def _digest(path: Path, _changed_ns: int) -> str:
+def _digest_file(path: Path, _changed_ns: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 

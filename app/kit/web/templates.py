@@ -24,7 +24,7 @@ from app.kit.files import data_folder
 from app.kit.web import coded_texts, filters, written_texts
 from app.kit.web.languages import ENGLISH, NAMES, language_of, locale_of, translations
 from app.kit.web.navigation import menu_for
-from app.kit.web.public_address import reached_url
+from app.kit.web.public_address import find_reached_url
 from app.kit.web.state import features_of
 from app.kit.web.static import static_url
 
@@ -49,7 +49,12 @@ def render(request: Request, template: str, status_code: int | None = None, **co
     language = language_of(request)
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     caller, menu = getattr(request.state, "caller", None), partial(menu_for, request)
-    frame = {"caller": caller, "features": features_of(request), "menu": menu, "own_url": partial(reached_url, request)}
+    frame = {
+        "caller": caller,
+        "features": features_of(request),
+        "menu": menu,
+        "own_url": partial(find_reached_url, request),
+    }
     text = environment(language).get_template(template).render(current_path=path, now=now(), **frame, **context)
     headers = {"Content-Language": language, "Vary": VARY, "Cache-Control": "no-store"}
     body = text.encode()

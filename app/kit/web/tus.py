@@ -88,12 +88,12 @@ def offset_of(request: Request) -> int:
     """Returns the offset of a PATCH body, in bytes. Raises BadRequest, WrongBodyType."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != BODY_TYPE:
         raise WrongBodyType(f"The body that continues an upload has the type {BODY_TYPE}.", hint=HINT)
-    return _number(request, "Upload-Offset")
+    return _read_number(request, "Upload-Offset")
 
 
 def length_of(request: Request) -> int:
     """Returns the size of the whole upload. Raises BadRequest."""
-    return _number(request, "Upload-Length")
+    return _read_number(request, "Upload-Length")
 
 
 def metadata_of(request: Request) -> dict[str, str]:
@@ -147,7 +147,7 @@ def headers(*, offset: int | None = None, length: int | None = None, expires: da
     return answer
 
 
-def described(max_bytes: int) -> dict[str, str]:
+def describe_capabilities(max_bytes: int) -> dict[str, str]:
     """Returns the server's capabilities for OPTIONS.
 
     Args:
@@ -162,7 +162,7 @@ def described(max_bytes: int) -> dict[str, str]:
     }
 
 
-def _number(request: Request, name: str) -> int:
+def _read_number(request: Request, name: str) -> int:
     text = request.headers.get(name, "")
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
         raise BadRequest(f"The header {name} is missing or is no number of bytes.", hint=HINT)

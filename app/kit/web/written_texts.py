@@ -71,7 +71,7 @@ def filters(language: str) -> dict[str, Callable[[str], Markup]]:
     def written(text: str) -> Markup:
         if language == ENGLISH or not text:
             return escape(text)
-        return Markup("\n").join(_line(forms_of(language), line) for line in text.splitlines())
+        return Markup("\n").join(_translate_line(forms_of(language), line) for line in text.splitlines())
 
     return {"written": written}
 
@@ -87,7 +87,7 @@ def forms_of(language: str) -> tuple[TextForm, ...]:
     return tuple(sorted(forms, key=lambda form: -sum(map(len, form.literals))))
 
 
-def translated(forms: tuple[TextForm, ...], text: str, depth: int = 0) -> str | None:
+def match_translation(forms: tuple[TextForm, ...], text: str, depth: int = 0) -> str | None:
     """Translates with the first matching pattern; None: none matches."""
     if depth > MOST_DEPTH or len(text) > MOST_CHARACTERS:
         return None
@@ -99,23 +99,25 @@ def translated(forms: tuple[TextForm, ...], text: str, depth: int = 0) -> str | 
 
 
 def _in_language(forms: tuple[TextForm, ...], facts: Mapping[str, str], depth: int) -> dict[str, str]:
-    return {name: _fact(forms, fact, depth) if TEXTS.fullmatch(name) else fact for name, fact in facts.items()}
+    return {
+        name: _translate_fact(forms, fact, depth) if TEXTS.fullmatch(name) else fact for name, fact in facts.items()
+    }
 
 
-def _fact(forms: tuple[TextForm, ...], fact: str, depth: int) -> str:
+def _translate_fact(forms: tuple[TextForm, ...], fact: str, depth: int) -> str:
     """Translates a value that is such a text or a list of them; otherwise returns it unchanged."""
-    items = [translated(forms, item, depth) for item in fact.split(", ")]
+    items = [match_translation(forms, item, depth) for item in fact.split(", ")]
     if None not in items:
         return "、".join(item for item in items if item is not None)
-    return translated(forms, fact, depth) or fact
+    return match_translation(forms, fact, depth) or fact
 
 
-def _line(forms: tuple[TextForm, ...], line: str) -> Markup:
+def _translate_line(forms: tuple[TextForm, ...], line: str) -> Markup:
     """Translates the text as a whole, or sentence by sentence."""
-    whole = translated(forms, line)
+    whole = match_translation(forms, line)
     if whole is not None:
         return escape(whole)
-    sentences = [(sentence, translated(forms, sentence)) for sentence in _SENTENCE_END.split(line)]
+    sentences = [(sentence, match_translation(forms, sentence)) for sentence in _SENTENCE_END.split(line)]
     if all(text is None for _, text in sentences):
         return AS_WRITTEN.format(line)
     return Markup(" ").join(AS_WRITTEN.format(english) if text is None else escape(text) for english, text in sentences)

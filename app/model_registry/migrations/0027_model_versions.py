@@ -20,12 +20,12 @@ def upgrade() -> None:
         sa.Column("name", sa.String(200), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False, autoincrement=False),
         sa.Column("created_at", sa.String(32), nullable=False),
-        *_moved(),
+        *_make_moved_columns(),
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("metrics", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("owner", "name", "version"),
     )
-    models, versions = _table("models", *MOVED), _table("model_versions", *MOVED)
+    models, versions = _make_table("models", *MOVED), _make_table("model_versions", *MOVED)
     carried = [*KEY, "created_at", *MOVED]
     rest = {"version": sa.literal(1), "note": sa.literal(""), "metrics": sa.literal("{}")}
     rows = sa.select(*(models.c[name] for name in carried), *rest.values())
@@ -53,9 +53,9 @@ def downgrade() -> None:
     """Of each model its newest version stays."""
     op.drop_table("model_tags")
     with op.batch_alter_table("models") as table:
-        for column in _moved(server_default=""):
+        for column in _make_moved_columns(server_default=""):
             table.add_column(column)
-    models, versions = _table("models", "newest", *MOVED), _table("model_versions", *MOVED)
+    models, versions = _make_table("models", "newest", *MOVED), _make_table("model_versions", *MOVED)
     is_newest = sa.and_(*(versions.c[name] == models.c[name] for name in KEY), versions.c.version == models.c.newest)
     newest = {name: sa.select(versions.c[name]).where(is_newest).scalar_subquery() for name in MOVED}
     op.execute(models.update().values(newest))
@@ -70,12 +70,12 @@ def downgrade() -> None:
     op.drop_table("model_versions")
 
 
-def _table(name: str, *columns: str) -> sa.TableClause:
+def _make_table(name: str, *columns: str) -> sa.TableClause:
     own = ("version", "note", "metrics") if name == "model_versions" else ()
     return sa.table(name, *(sa.column(column) for column in (*KEY, "created_at", *own, *columns)))
 
 
-def _moved(server_default: str | None = None) -> list[sa.Column[str]]:
+def _make_moved_columns(server_default: str | None = None) -> list[sa.Column[str]]:
     kinds = {"card": sa.Text(), "sha256": sa.String(64), "twin_sha256": sa.String(64)}
     kinds |= {"job_id": sa.String(36), "facts": sa.Text()}
     return [sa.Column(name, kinds[name], nullable=False, server_default=server_default) for name in MOVED]

@@ -21,7 +21,7 @@ from app.kit.web.page_actions import with_form
 from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
-from app.model_registry.model import Model, shared_name
+from app.model_registry.model import Model, build_shared_name
 from app.model_registry.schemas import MAX_CURSOR, MAX_PIN
 
 PAGE_MODELS = 50
@@ -72,7 +72,7 @@ def models(request: Request) -> Response:
         models=page,
         older=older,
         shared=models_of(request).access.seen_by(user),
-        jobs=_job_names(request, page),
+        jobs=_collect_job_names(request, page),
     )
 
 
@@ -90,8 +90,8 @@ def named(request: Request) -> Response:
         tags=tags,
         note=params.note,
         allowed=models.access.rule(user, model.name).text,
-        reference=shared_name(user, model.name),
-        jobs=_job_names(request, versions),
+        reference=build_shared_name(user, model.name),
+        jobs=_collect_job_names(request, versions),
     )
 
 
@@ -112,26 +112,26 @@ def delete(request: Request, fields: NamedForm) -> Response:
 @with_form(TagForm)
 def tag(request: Request, fields: TagForm) -> Response:
     models_of(request).set_tag(user_of(request), fields.name, fields.tag.strip(), fields.version, now=now())
-    return _back_to(fields.name, "tagged")
+    return _redirect_to(fields.name, "tagged")
 
 
 @with_form(UntagForm)
 def untag(request: Request, fields: UntagForm) -> Response:
     models_of(request).remove_tag(user_of(request), fields.name, fields.tag)
-    return _back_to(fields.name, "untagged")
+    return _redirect_to(fields.name, "untagged")
 
 
 @with_form(AccessForm)
 def permit(request: Request, fields: AccessForm) -> Response:
     models_of(request).access.permit(user_of(request), fields.name, read_typed(fields.allowed))
-    return _back_to(fields.name, "permitted", "access")
+    return _redirect_to(fields.name, "permitted", "access")
 
 
-def _back_to(name: str, note: str, part: str = "versions") -> Response:
+def _redirect_to(name: str, note: str, part: str = "versions") -> Response:
     return see_other(f"/ui/models/named?{urlencode({'name': name, 'note': note})}#{part}")
 
 
-def _job_names(request: Request, models: list[Model]) -> dict[str, str]:
+def _collect_job_names(request: Request, models: list[Model]) -> dict[str, str]:
     """Returns the names by id of the jobs that made these models and have not expired."""
     ids = {model.job_id for model in models if model.job_id}
     records = conversion_of(request).jobs.several(ids, user_of(request)) if ids else []

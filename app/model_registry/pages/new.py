@@ -17,14 +17,14 @@ from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord, Status
 from app.conversion.service.uploads import parts_of, split_model
 from app.conversion.store import JobFilter
-from app.inference.installed_decoders import installed_decoders
+from app.inference.installed_decoders import list_installed_decoders
 from app.inference.model_card import Format
 from app.inference.prediction import Decoder
 from app.kit.clock import now
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import SentFile, SentForm, sent_form
+from app.kit.web.forms import SentFile, SentForm, receive_form
 from app.kit.web.http import checked, retry_after
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
@@ -90,12 +90,12 @@ def new(request: Request) -> Response:
         record = conversion_of(request).jobs.get(params["job"], user)
         values |= {"job_id": record.job_id, "name": name or record.name.replace("/", "-"), "way": FROM_JOB}
         problem = None if record.status is Status.COMPLETED else not_completed(record)
-    return _page(request, ModelDraft(values, problem))
+    return _render_page(request, ModelDraft(values, problem))
 
 
 async def create(request: Request) -> Response:
     settings = settings_of(request)
-    async with sent_form(request, settings.work, max_bytes=settings.max_model_bytes + FIELDS_BYTES) as sent:
+    async with receive_form(request, settings.work, max_bytes=settings.max_model_bytes + FIELDS_BYTES) as sent:
         return await run_in_threadpool(_create, request, sent)
 
 
@@ -106,7 +106,7 @@ def _create(request: Request, sent: SentForm) -> Response:
         fields = checked(lambda: NewForm.model_validate({**values, "new_version": bool(values["new_version"])}))
         model = _add_model(request, fields, sent.files.get("model", []))
     except ModelmillError as error:
-        return _page(request, ModelDraft(values, error))
+        return _render_page(request, ModelDraft(values, error))
     shown = model.name if model.version == 1 else model.pin
     return see_other("/ui/models/named?" + urlencode({"name": shown, "note": "added"}))
 
@@ -124,7 +124,7 @@ def _add_model(request: Request, fields: NewForm, files: list[SentFile]) -> Mode
     return models.add_upload(user, name, model.chunks(), now=now(), weights=weights, **common)
 
 
-def _page(request: Request, draft: ModelDraft) -> Response:
+def _render_page(request: Request, draft: ModelDraft) -> Response:
     problem = draft.problem
     is_refusal = problem is not None and request.method == "POST"
     response = render(
@@ -133,21 +133,21 @@ def _page(request: Request, draft: ModelDraft) -> Response:
         problem.status if problem and is_refusal else 200,
         area=AREA,
         draft=draft,
-        jobs=_jobs(request, draft.values["job_id"]),
-        decoders=installed_decoders(),
-        ways=_ways(draft),
+        jobs=_list_jobs(request, draft.values["job_id"]),
+        decoders=list_installed_decoders(),
+        ways=_list_ways(draft),
         max_bytes=settings_of(request).max_model_bytes,
     )
     response.headers.update(retry_after(problem) if problem else {})
     return response
 
 
-def _ways(draft: ModelDraft) -> list[str]:
+def _list_ways(draft: ModelDraft) -> list[str]:
     """Returns the forms, the one in use first."""
     return sorted((FROM_JOB, UPLOAD), key=lambda way: way != draft.values["way"])
 
 
-def _jobs(request: Request, chosen: str) -> list[JobRecord]:
+def _list_jobs(request: Request, chosen: str) -> list[JobRecord]:
     """Returns the newest completed jobs and the chosen one."""
     jobs, user = conversion_of(request).jobs, user_of(request)
     completed = JobFilter(status=Status.COMPLETED.value)

@@ -30,7 +30,7 @@ def list_cameras(context: typer.Context, node: Node, as_json: AsJson = False, ur
     with client_of(context, url) as client:
         added = client.cameras(node)
     nothing = f"None was added. `modelmill nodes cameras add {node} TYPE=SOURCE` adds one."
-    print_lines(added, _line, nothing, as_json=as_json)
+    print_lines(added, _format_camera, nothing, as_json=as_json)
 
 
 @cameras.command()
@@ -38,7 +38,7 @@ def discovered(context: typer.Context, node: Node, as_json: AsJson = False, url:
     """List the cameras on the network of a node, if its agent was started with --discover."""
     with client_of(context, url) as client:
         seen = client.discovered_cameras(node)
-    print_lines(seen, _discovered_line, "No camera has answered.", as_json=as_json)
+    print_lines(seen, _format_discovered, "No camera has answered.", as_json=as_json)
 
 
 @cameras.command()
@@ -76,7 +76,7 @@ def change(
         raise BadInput("Nothing is to be changed.", hint="Give --type, --source, or both.")
     with client_of(context, url) as client:
         changed = client.change_camera(node, camera_id, type=type, source=source)
-    print_record(changed, _line(changed), as_json=as_json)
+    print_record(changed, _format_camera(changed), as_json=as_json)
 
 
 @cameras.command()
@@ -88,9 +88,9 @@ def remove(context: typer.Context, node: Node, camera_id: CameraId, as_json: AsJ
     print_record({"removed": camera_id}, text, as_json=as_json, is_note=True)
 
 
-def _discovered_line(camera: dict[str, Any]) -> str:
+def _format_discovered(camera: dict[str, Any]) -> str:
     return f"{camera['address']:>15}  {camera['name']:24}  {camera['hardware']}".rstrip()
 
 
-def _line(camera: dict[str, Any]) -> str:
+def _format_camera(camera: dict[str, Any]) -> str:
     return f"{camera['id']:>5}  {camera['type']:24}  {camera['source']}"

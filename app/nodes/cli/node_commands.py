@@ -50,7 +50,7 @@ def list_nodes(
     with client_of(context, url) as client:
         nodes = client.nodes(selector)
     nothing = "There are no nodes. `modelmill nodes add NAME` adds one."
-    print_lines(nodes, partial(_node_line, now=datetime.now(UTC)), nothing, as_json=as_json)
+    print_lines(nodes, partial(_format_node, now=datetime.now(UTC)), nothing, as_json=as_json)
 
 
 @commands.command()
@@ -137,11 +137,13 @@ def allow(
         if owner:
             access = client.put_access(name, {**access, "owners": owner})
         if who or everybody or administrators:
-            access = client.put_access(name, _changed(access, None if everybody else who or [], video, source))
-    print_record(access, "\n".join(_access_lines(name, access)), as_json=as_json)
+            access = client.put_access(name, _change_access(access, None if everybody else who or [], video, source))
+    print_record(access, "\n".join(_format_access(name, access)), as_json=as_json)
 
 
-def _changed(access: dict[str, Any], names: list[str] | None, video: str | None, source: str | None) -> dict[str, Any]:
+def _change_access(
+    access: dict[str, Any], names: list[str] | None, video: str | None, source: str | None
+) -> dict[str, Any]:
     kind, camera = ("videos", video) if video is not None else ("sources", source)
     if camera is None:
         return {**access, "allowed": names}
@@ -149,7 +151,7 @@ def _changed(access: dict[str, Any], names: list[str] | None, video: str | None,
     return {**access, kind: others if names is None else {**others, camera: names}}
 
 
-def _access_lines(name: str, access: dict[str, Any]) -> list[str]:
+def _format_access(name: str, access: dict[str, Any]) -> list[str]:
     cameras = [
         f"{name} {kind[:-1]} {camera}: {words_of(allowed)}"
         for kind in ("videos", "sources")
@@ -168,7 +170,7 @@ def remove(context: typer.Context, name: Name, as_json: AsJson = False, url: Url
     print_record({"removed": name}, text, as_json=as_json, is_note=True)
 
 
-def _node_line(node: dict[str, Any], now: datetime) -> str:
+def _format_node(node: dict[str, Any], now: datetime) -> str:
     if node["is_online"]:
         state = "online"
     else:

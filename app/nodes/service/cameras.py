@@ -47,7 +47,7 @@ class NodeCameras:
         Raises:
             NodeNotFound, BadCamera
         """
-        return self._change(node, lambda cameras: cameras.with_new(type, source), "node.camera.add", by)
+        return self._record_change(node, lambda cameras: cameras.with_new(type, source), "node.camera.add", by)
 
     def change(
         self, node: str, camera_id: str, *, type: str | None = None, source: str | None = None, by: str
@@ -64,7 +64,7 @@ class NodeCameras:
         Raises:
             NodeNotFound, CameraNotFound, BadCamera
         """
-        return self._change(
+        return self._record_change(
             node, lambda cameras: cameras.changed(camera_id, type=type, source=source), "node.camera.change", by
         )
 
@@ -74,9 +74,9 @@ class NodeCameras:
         def removal(cameras: CameraList) -> tuple[CameraList, Camera]:
             return cameras.without(camera_id), cameras.get(camera_id)
 
-        self._change(node, removal, "node.camera.remove", by)
+        self._record_change(node, removal, "node.camera.remove", by)
 
-    def _change(
+    def _record_change(
         self, node: str, change: Callable[[CameraList], tuple[CameraList, Camera]], action: str, by: str
     ) -> Camera:
         with self.database.write() as conn:

@@ -89,13 +89,15 @@ class Certificates:
     def authorities(self) -> str:
         """The authority's own certificate and its list of revoked ones, PEM; the same text until one is revoked."""
         with self.database.read() as conn:
-            revoked = [(int(serial, 16), from_text(at)) for serial, at in store.revoked_certificates(conn)]
+            revoked = [(int(serial, 16), from_text(at)) for serial, at in store.list_revoked_certificates(conn)]
         return self._authority.certificate + self._authority.revocations(revoked)
 
     def revoke(self, conn: Connection, node: str, *, now: datetime) -> None:
         """All of a node, in the caller's transaction. A list of revocations has a time in whole seconds, by which its
         readers know that it is a newer one."""
-        latest = max([from_text(at) for _, at in store.revoked_certificates(conn)], default=now - timedelta(seconds=1))
+        latest = max(
+            [from_text(at) for _, at in store.list_revoked_certificates(conn)], default=now - timedelta(seconds=1)
+        )
         at = max(now.replace(microsecond=0), latest + timedelta(seconds=1))
         store.revoke_certificates(conn, node, to_text(at))
 

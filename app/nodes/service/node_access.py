@@ -8,7 +8,7 @@ from typing import TypeVar
 from app.kit.access import Member
 from app.kit.errors import Forbidden
 from app.kit.sql import Database
-from app.kit.text.labels import checked_labels, selects
+from app.kit.text.labels import check_labels, selects
 from app.nodes import store
 from app.nodes.errors import NodeNotFound
 from app.nodes.grants import Grants, visible_node
@@ -107,7 +107,7 @@ class NodeAccess:
     def label(self, name: str, labels: Mapping[str, str], *, by: str) -> None:
         """Sets the labels of a node; services that select it by them start there, others end. Raises NodeNotFound,
         BadLabels."""
-        checked = checked_labels(labels)
+        checked = check_labels(labels)
         with self.database.write() as conn:
             require_node(store.lock_node(conn, name), name)
             store.put_labels(conn, name, checked)

@@ -24,7 +24,9 @@ def put(conn: Connection, order: Order) -> bool:
     former = store.get_order(conn, order.node, order.key, is_locked=True)
     if former is not None and former.operation is not Operation.DELETE and _content_of(former) == _content_of(order):
         return False
-    store.put_order(conn, replace(order, seq=store.next_seq(conn), operation=_operation(former), is_acknowledged=False))
+    store.put_order(
+        conn, replace(order, seq=store.next_seq(conn), operation=_choose_operation(former), is_acknowledged=False)
+    )
     return True
 
 
@@ -32,7 +34,7 @@ def _content_of(order: Order) -> tuple[Any, ...]:
     return order.namespace, order.name, order.generation, store.as_text(order.content)
 
 
-def _operation(former: Order | None) -> Operation:
+def _choose_operation(former: Order | None) -> Operation:
     """Returns INSERT for new work, UPDATE after an acknowledged content, else the earlier operation."""
     if former is None or former.operation is Operation.DELETE:
         return Operation.INSERT
@@ -47,7 +49,7 @@ def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: Colle
         if order.operation is not Operation.DELETE and order.node not in but and part in (None, order.key.part)
     ]
     for order in withdrawn:
-        store.put_order(conn, _deletion(order, store.next_seq(conn)))
+        store.put_order(conn, _make_deletion(order, store.next_seq(conn)))
     return sorted({order.node for order in withdrawn})
 
 
@@ -78,17 +80,17 @@ def synchronise(conn: Connection, name: str, stored_seqs: Mapping[str, int]) -> 
 
 def names_file(content: Any, sha256: str) -> bool:
     """Returns whether a content names this file, under a key …sha256. Users' texts under other keys do not count."""
-    return sha256 in _files(content)
+    return sha256 in _iterate_files(content)
 
 
-def _files(content: Any) -> Iterator[Any]:
+def _iterate_files(content: Any) -> Iterator[Any]:
     inner = content.items() if isinstance(content, Mapping) else enumerate(content)
     for key, value in inner:
         if isinstance(value, Mapping | list):
-            yield from _files(value)
+            yield from _iterate_files(value)
         elif isinstance(key, str) and key.endswith("sha256"):
             yield value
 
 
-def _deletion(order: Order, seq: int) -> Order:
+def _make_deletion(order: Order, seq: int) -> Order:
     return replace(order, seq=seq, operation=Operation.DELETE, content={}, is_acknowledged=False)

@@ -60,10 +60,10 @@ class EmailSender:
             )
         except aiosmtplib.SMTPRecipientsRefused as error:
             refused = error.recipients[0]
-            return _refused(refused.code, refused.message)
+            return _make_refused(refused.code, refused.message)
         except aiosmtplib.SMTPResponseException as error:
             is_ours = isinstance(error, aiosmtplib.SMTPAuthenticationError)
-            return Outcome(False, error.code, error.message) if is_ours else _refused(error.code, error.message)
+            return Outcome(False, error.code, error.message) if is_ours else _make_refused(error.code, error.message)
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             return Outcome(False, problem=f"the mail server: {error or type(error).__name__}")
         return Outcome(True)
@@ -84,5 +84,5 @@ def message_of(delivery: Delivery, target: Target, sender: str) -> EmailMessage:
     return message
 
 
-def _refused(code: int, message: str) -> Outcome:
+def _make_refused(code: int, message: str) -> Outcome:
     return Outcome(False, code, f"the mail server answered {code} {message}", is_final=code in PERMANENT)

@@ -74,7 +74,7 @@ class Outbox:
             DatabaseUnavailable: It could not be recorded.
         """
         with self.database.read() as conn:
-            if not targets.interested(conn, event.owner, event.kind, event.subject):
+            if not targets.list_interested(conn, event.owner, event.kind, event.subject):
                 return
         with self.database.write() as conn:
             self._record(conn, event)
@@ -123,7 +123,7 @@ class Outbox:
             DeliveryNotFound: This user has none with this id.
         """
         with self.database.read() as conn:
-            return _required(deliveries.get(conn, owner, delivery_id), delivery_id)
+            return _require(deliveries.get(conn, owner, delivery_id), delivery_id)
 
     def redeliver(self, owner: str, delivery_id: str) -> Delivery:
         """Send a message once more, whatever became of it, for another day. Its target is switched on.
@@ -133,7 +133,7 @@ class Outbox:
         """
         at = to_text(clock.now())
         with self.database.write() as conn:
-            delivery = _required(deliveries.get(conn, owner, delivery_id), delivery_id)
+            delivery = _require(deliveries.get(conn, owner, delivery_id), delivery_id)
             deliveries.send_again(conn, delivery_id, at)
             targets.change(conn, delivery.target_id, is_enabled=True, problem="")
             note_change(conn, CHANGED)
@@ -141,7 +141,7 @@ class Outbox:
 
     def _switch_off_flooded(self) -> None:
         with self.database.read() as conn:
-            flooded = deliveries.flooded(conn, MOST_WAITING)
+            flooded = deliveries.list_flooded(conn, MOST_WAITING)
         for target_id in flooded:
             problem = f"more than {MOST_WAITING} messages waited for it"
             with self.database.write() as conn:
@@ -190,7 +190,7 @@ def after(delivery: Delivery, outcome: Outcome, moment: datetime) -> tuple[Deliv
     return (DeliveryState.FAILED if is_over or outcome.is_final else DeliveryState.PENDING), due_at
 
 
-def _required(delivery: Delivery | None, delivery_id: str) -> Delivery:
+def _require(delivery: Delivery | None, delivery_id: str) -> Delivery:
     if delivery is None:
         raise DeliveryNotFound(
             f"There is no message {delivery_id[:64]}.", hint="The last ones are at GET /notifications/deliveries."

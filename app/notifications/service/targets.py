@@ -64,7 +64,7 @@ class Targets:
             TargetNotFound: This user has none with this id.
         """
         with self.database.read() as conn:
-            return _required(targets.get(conn, owner, target_id), target_id)
+            return _require(targets.get(conn, owner, target_id), target_id)
 
     def add(self, owner: str, new: NewTarget) -> Target:
         """Adds a target; a webhook gets a new secret.
@@ -78,7 +78,7 @@ class Targets:
             uuid4().hex,
             owner,
             new.kind,
-            self._checked(new.kind, new.address),
+            self._check_address(new.kind, new.address),
             new_signing_secret() if new.kind is Kind.WEBHOOK else "",
             new.events,
             new.subject,
@@ -102,7 +102,7 @@ class Targets:
             TargetNotFound: This user has none with this id.
         """
         with self.database.write() as conn:
-            target = _required(targets.get(conn, owner, target_id), target_id)
+            target = _require(targets.get(conn, owner, target_id), target_id)
             if values.get("is_enabled"):
                 values["problem"] = ""
                 note_change(conn, CHANGED)
@@ -118,7 +118,7 @@ class Targets:
         """
         with self.database.write() as conn:
             if not targets.delete(conn, owner, target_id):
-                raise _not_found(target_id)
+                raise _make_not_found(target_id)
 
     def test(self, owner: str, target_id: str) -> Delivery:
         """Sends a test message.
@@ -129,7 +129,7 @@ class Targets:
         """
         moment = clock.now()
         with self.database.write() as conn:
-            target = _required(targets.get(conn, owner, target_id), target_id)
+            target = _require(targets.get(conn, owner, target_id), target_id)
             since = to_text(moment - timedelta(minutes=1))
             if deliveries.count_since(conn, target_id, TEST, since) >= TESTS_PER_MINUTE:
                 raise TooManyTests("It was tested a moment ago.", hint="Wait a minute.", detail={"retry_after_s": 60})
@@ -148,15 +148,15 @@ class Targets:
             note_change(conn, CHANGED)
         return delivery
 
-    def _checked(self, kind: Kind, address: str) -> str:
+    def _check_address(self, kind: Kind, address: str) -> str:
         if kind is not Kind.EMAIL:
             return check_url(address, self.networks)
         if not self.has_mail:
             raise MailOff("This installation has no mail server.", hint="The operator can set MODELMILL_SMTP_HOST.")
-        return checked_mail(address)
+        return check_mail(address)
 
 
-def checked_mail(address: str) -> str:
+def check_mail(address: str) -> str:
     """Returns the address as it is stored.
 
     Raises:
@@ -173,13 +173,13 @@ def checked_mail(address: str) -> str:
     return text
 
 
-def _required(target: Target | None, target_id: str) -> Target:
+def _require(target: Target | None, target_id: str) -> Target:
     if target is None:
-        raise _not_found(target_id)
+        raise _make_not_found(target_id)
     return target
 
 
-def _not_found(target_id: str) -> TargetNotFound:
+def _make_not_found(target_id: str) -> TargetNotFound:
     return TargetNotFound(
         f"There is no notification target {target_id[:64]}.", hint="Yours are at GET /notifications/targets."
     )

@@ -109,7 +109,7 @@ def newest(conn: Connection, owner: str, *, target_id: str = "", limit: int) -> 
     return [_delivery_of(row) for row in conn.execute(ordered)]
 
 
-def flooded(conn: Connection, most: int) -> list[str]:
+def list_flooded(conn: Connection, most: int) -> list[str]:
     """Returns the targets for which more than this number wait."""
     c = deliveries.c
     query = sa.select(c.target_id).where(c.state == DeliveryState.PENDING.value).group_by(c.target_id)

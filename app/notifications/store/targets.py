@@ -33,7 +33,7 @@ def count(conn: Connection, owner: str) -> int:
     return int(conn.scalar(sa.select(sa.func.count()).select_from(targets).where(targets.c.user_name == owner)) or 0)
 
 
-def interested(conn: Connection, owner: str, kind: str, subject: str) -> list[str]:
+def list_interested(conn: Connection, owner: str, kind: str, subject: str) -> list[str]:
     """Returns the ids of a user's targets that are notified of an event. Reads nothing that is encrypted.
 
     Args:

@@ -110,7 +110,7 @@ class FrameRecord:
         by_label: dict[str, list[DetectedObject]] = {}
         for one in self.objects:
             by_label.setdefault(one.label, []).append(one)
-        summaries = [_summary(label, objects) for label, objects in by_label.items()]
+        summaries = [_summarize(label, objects) for label, objects in by_label.items()]
         return sorted(summaries, key=lambda summary: -summary.count)
 
     @property
@@ -118,7 +118,7 @@ class FrameRecord:
         return len(self.row.get("bbox") or ())
 
 
-def _summary(label: str, objects: Sequence[DetectedObject]) -> ClassSummary:
+def _summarize(label: str, objects: Sequence[DetectedObject]) -> ClassSummary:
     scores = [one.score for one in objects if one.score is not None]
     track_ids = [one.track_id for one in objects if one.track_id is not None]
     return ClassSummary(label, len(objects), min(scores, default=None), max(scores, default=None), track_ids)
@@ -159,12 +159,12 @@ def moment_of(row: Mapping[str, Any], now: datetime) -> str:
 def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
     """Yields the objects of a row; invalid boxes are ignored, since a report may contain anything."""
     labels, scores, ids = row.get("labels"), row.get("scores"), row.get("ids")
-    for place, box in enumerate(_boxes(row)):
+    for place, box in enumerate(_read_boxes(row)):
         if _is_box(box):
-            label, score, track_id = _at(labels, place), _at(scores, place), _at(ids, place)
+            label, score, track_id = _get_at(labels, place), _get_at(scores, place), _get_at(ids, place)
             name = label if isinstance(label, str) else ""
-            keypoints = _rows(_at(row.get("keypoints"), place), 3, 3)
-            mask = _rows(_at(row.get("masks"), place), 2, 6)
+            keypoints = _check_rows(_get_at(row.get("keypoints"), place), 3, 3)
+            mask = _check_rows(_get_at(row.get("masks"), place), 2, 6)
             known = track_id if isinstance(track_id, int) else None
             yield DetectedObject(box, name, score if is_number(score) else None, keypoints, mask, known)
 
@@ -172,7 +172,7 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
 def with_track_ids(row: Mapping[str, Any], track_ids: Sequence[int]) -> dict[str, Any]:
     """Returns a row with the ids of its objects, as many as are given; what a node has sent as ids is dropped."""
     remaining = iter(track_ids)
-    ids = [next(remaining, None) if _is_box(box) else None for box in _boxes(row)]
+    ids = [next(remaining, None) if _is_box(box) else None for box in _read_boxes(row)]
     rest = {name: value for name, value in row.items() if name != "ids"}
     return {**rest, "ids": ids} if track_ids else rest
 
@@ -191,7 +191,7 @@ def _name(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= MOST_CHARACTERS and value.isprintable() else ""
 
 
-def _boxes(row: Mapping[str, Any]) -> list[Any]:
+def _read_boxes(row: Mapping[str, Any]) -> list[Any]:
     boxes = row.get("bbox")
     return boxes if isinstance(boxes, list) else []
 
@@ -204,7 +204,7 @@ def _is_side(value: object) -> bool:
     return isinstance(value, int | float) and -MOST_SIDE <= value <= MOST_SIDE
 
 
-def _rows(rows: object, multiple: int, least: int) -> Sequence[Sequence[float]]:
+def _check_rows(rows: object, multiple: int, least: int) -> Sequence[Sequence[float]]:
     """Returns rows of that many numbers; none if one is something else."""
     if not isinstance(rows, list):
         return ()
@@ -215,5 +215,5 @@ def _rows(rows: object, multiple: int, least: int) -> Sequence[Sequence[float]]:
     return rows if are_valid else ()
 
 
-def _at(values: object, place: int) -> object:
+def _get_at(values: object, place: int) -> object:
     return values[place] if isinstance(values, list) and place < len(values) else None

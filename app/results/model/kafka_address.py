@@ -45,7 +45,7 @@ class KafkaAddress:
         if parts is None:
             raise ValueError("no address of a topic of Kafka")
         user, _, password = (parts["login"] or "").partition(":")
-        brokers = tuple(_broker(host, PORTS[parts["scheme"]]) for host in parts["hosts"].split(","))
+        brokers = tuple(_parse_broker(host, PORTS[parts["scheme"]]) for host in parts["hosts"].split(","))
         return KafkaAddress(
             is_encrypted=parts["scheme"] == "kafkas",
             user=unquote(user) if parts["login"] else None,
@@ -63,7 +63,7 @@ class KafkaAddress:
         return str(envelope["data"].get(self.key) or envelope["source"]).encode()
 
 
-def _broker(text: str, default_port: int) -> tuple[str, int]:
+def _parse_broker(text: str, default_port: int) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.path or parts.query:
         raise ValueError("no host")

@@ -52,13 +52,15 @@ class Zone:
     def crossed(self, before: Point, after: Point) -> Direction | None:
         """In which direction the path from one point to the other crosses this line; None: it does not."""
         begin, end = self.points
-        side_before, side_after = _side(begin, end, before), _side(begin, end, after)
-        if (side_before < 0) == (side_after < 0) or _side(before, after, begin) * _side(before, after, end) > 0:
+        side_before, side_after = _find_side(begin, end, before), _find_side(begin, end, after)
+        if (side_before < 0) == (side_after < 0) or _find_side(before, after, begin) * _find_side(
+            before, after, end
+        ) > 0:
             return None
         return Direction.RIGHT if side_before < 0 else Direction.LEFT
 
 
-def _side(begin: Point, end: Point, point: Point) -> float:
+def _find_side(begin: Point, end: Point, point: Point) -> float:
     """Above 0: to the right, looking from start to end (y grows downwards); below: to the left."""
     return (end[0] - begin[0]) * (point[1] - begin[1]) - (end[1] - begin[1]) * (point[0] - begin[0])
 
@@ -124,7 +126,7 @@ class RuleSet:
         """Raises BadRule while a rule names it."""
         using = [rule.name for rule in self.rules if rule.zone == name]
         if using:
-            raise _problem(f"zones.{name}", f"rules name it: {', '.join(using)}", "Remove or change them first.")
+            raise _make_problem(f"zones.{name}", f"rules name it: {', '.join(using)}", "Remove or change them first.")
         return RuleSet(tuple(one for one in self.zones if one.name != name), self.rules)
 
     def with_rule(self, rule: Rule) -> RuleSet:
@@ -146,7 +148,9 @@ def check_rules(rule_set: RuleSet) -> None:
     _check_names("rules", (rule.name for rule in rule_set.rules))
     for zone in rule_set.zones:
         if len(set(zone.points)) < len(zone.points) or len(zone.points) < LEAST_POINTS:
-            raise _problem(f"zones.{zone.name}", "has a point twice, or fewer than two", "A line has 2, an area 3.")
+            raise _make_problem(
+                f"zones.{zone.name}", "has a point twice, or fewer than two", "A line has 2, an area 3."
+            )
     for rule in rule_set.rules:
         _check_rule(rule, rule_set)
 
@@ -155,27 +159,27 @@ def _check_rule(rule: Rule, rule_set: RuleSet) -> None:
     place, zone = f"rules.{rule.name}", rule_set.zone_of(rule)
     if rule.zone and zone is None:
         known = ", ".join(one.name for one in rule_set.zones) or "none"
-        raise _problem(place, f"there is no zone {rule.zone!r}", f"Its zones: {known}.")
+        raise _make_problem(place, f"there is no zone {rule.zone!r}", f"Its zones: {known}.")
     if zone is not None and zone.is_line:
         if rule.dwell_s or rule.at_least > 1 or rule.frames > 1:
             hint = "Leave dwell_s, at_least and frames out, or take an area."
-            raise _problem(place, f"{zone.name} is a line: an object crosses it, and does not stay on it", hint)
+            raise _make_problem(place, f"{zone.name} is a line: an object crosses it, and does not stay on it", hint)
     elif rule.direction is not Direction.ANY:
-        raise _problem(place, "only a line is crossed in a direction", "Leave direction out, or take a line.")
+        raise _make_problem(place, "only a line is crossed in a direction", "Leave direction out, or take a line.")
     if rule.schedule is not None and rule.schedule.problem:
-        raise _problem(f"{place}.schedule", rule.schedule.problem, "Give days, start, end and timezone.")
+        raise _make_problem(f"{place}.schedule", rule.schedule.problem, "Give days, start, end and timezone.")
 
 
 def _check_number(things: Sequence[object], most: int, place: str) -> None:
     if len(things) > most:
-        raise _problem(place, f"are {len(things)}; there are at most {most}", "Remove one.")
+        raise _make_problem(place, f"are {len(things)}; there are at most {most}", "Remove one.")
 
 
 def _check_names(place: str, names: Iterable[str]) -> None:
     double = [name for name, times in Counter(names).items() if times > 1]
     if double:
-        raise _problem(place, f"the name {double[0]!r} is there twice", "Each has a name of its own.")
+        raise _make_problem(place, f"the name {double[0]!r} is there twice", "Each has a name of its own.")
 
 
-def _problem(place: str, problem: str, hint: str) -> BadRule:
+def _make_problem(place: str, problem: str, hint: str) -> BadRule:
     return BadRule(f"{place}: {problem}", hint=hint, detail={"place": place})

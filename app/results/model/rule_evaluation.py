@@ -109,41 +109,39 @@ def evaluate(
     """
     events, numbered = list[RuleEvent](), list[FrameRecord]()
     for record in records:
-        state, last_at = _begun(state, _time_of(record, by_pts=by_pts))
+        state, last_at = _begin(state, _time_of(record, by_pts=by_pts))
         row_size = size_of_row(record.row) or size
         problem = NO_BOXES if "bbox" not in record.row else "" if row_size is not None else NO_SIZE
         objects = _objects_of(record, row_size) if row_size is not None else []
         state = replace(state, problem=problem)
-        state, paired = _followed(state, objects, last_at)
-        state, held = _judged(rule_set, state, paired, record)
+        state, paired = _follow(state, objects, last_at)
+        state, held = _judge(rule_set, state, paired, record)
         events += [_event_of(rule, rule_set.zone_of(rule), record, matching) for rule, matching in held]
         track_ids = [one.track.track_id for one in paired]
         numbered.append(replace(record, row=with_track_ids(record.row, track_ids)))
     return Evaluation(state, events, numbered)
 
 
-def _begun(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
+def _begin(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
     """For one row: the state, and the time of the previous row."""
     if state.at is None or at < state.at - MOST_BACK_S:
         return EvaluationState(at, next_track=state.next_track), at
     return replace(state, at=max(at, state.at)), state.at
 
 
-def _followed(
-    state: EvaluationState, objects: list[SeenObject], last_at: float
-) -> tuple[EvaluationState, list[Tracked]]:
+def _follow(state: EvaluationState, objects: list[SeenObject], last_at: float) -> tuple[EvaluationState, list[Tracked]]:
     """For one row: the state with the tracks that are not in it, and its objects with theirs."""
     paired, lost = advance(state.tracks, objects, state.at or 0.0, last_at, state.next_track)
     next_track = state.next_track + sum(one.before is None for one in paired)
     return replace(state, tracks=tuple(lost), next_track=next_track), paired
 
 
-def _judged(
+def _judge(
     rule_set: RuleSet, state: EvaluationState, paired: list[Tracked], record: FrameRecord
 ) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
     at = state.at or 0.0
     is_new = not record.row.get("tracked")  # a stage has processed the frame; otherwise its boxes were carried over
-    tracked = [replace(one, track=_placed(one.track, rule_set.zones, at)) for one in paired]
+    tracked = [replace(one, track=_place(one.track, rule_set.zones, at)) for one in paired]
     rules, held = dict[str, RuleState](), list[tuple[Rule, list[Tracked]]]()
     for rule in rule_set.rules:
         zone = rule_set.zone_of(rule)
@@ -152,7 +150,7 @@ def _judged(
         if zone is not None and zone.is_line:
             due, fires = before, bool(matching)
         else:
-            due, fires = _counted(rule, before, len(matching) >= rule.at_least, at, is_new=is_new)
+            due, fires = _count(rule, before, len(matching) >= rule.at_least, at, is_new=is_new)
         fires = fires and (due.told_at is None or at - due.told_at >= rule.cooldown_s)
         fires = fires and (rule.schedule is None or rule.schedule.covers(from_text(record.at)))
         rules[rule.name] = replace(due, is_told=True, told_at=at) if fires else due
@@ -162,7 +160,7 @@ def _judged(
     return replace(state, tracks=tracks, rules=rules), held
 
 
-def _counted(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:
+def _count(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:
     """For an area: its new state, and whether there is an event, apart from the cool-down."""
     longest = REARM_S if not holds or state.is_missed else MOST_GAP_S
     has_ceased = state.held_at is None or at - state.held_at > longest
@@ -173,7 +171,7 @@ def _counted(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bo
     return state, not state.is_told and state.frames >= rule.frames
 
 
-def _placed(track: Track, zones: Iterable[Zone], at: float) -> Track:
+def _place(track: Track, zones: Iterable[Zone], at: float) -> Track:
     """Since when it has been in which area."""
     inside = {zone.name for zone in zones if not zone.is_line and zone.contains(track.anchor)}
     return replace(track, since={name: track.since.get(name, at) for name in ("", *inside)})
@@ -184,11 +182,13 @@ def _fits(rule: Rule, zone: Zone | None, one: Tracked, at: float) -> bool:
     if (rule.label and seen.label != rule.label) or (rule.min_score and (seen.score or 0.0) < rule.min_score):
         return False
     if zone is not None and zone.is_line:
-        return _direction(zone, one) in ((rule.direction,) if rule.direction is not Direction.ANY else tuple(Direction))
+        return _find_direction(zone, one) in (
+            (rule.direction,) if rule.direction is not Direction.ANY else tuple(Direction)
+        )
     return rule.zone in one.track.since and at - one.track.since[rule.zone] >= rule.dwell_s
 
 
-def _direction(zone: Zone, one: Tracked) -> Direction | None:
+def _find_direction(zone: Zone, one: Tracked) -> Direction | None:
     return zone.crossed(one.before, one.seen.anchor) if one.before is not None else None
 
 
@@ -203,15 +203,15 @@ def _time_of(record: FrameRecord, *, by_pts: bool) -> float:
 def size_of_row(row: Mapping[str, Any]) -> Size | None:
     """Of the source, as a row says it; None if it does not."""
     size = row.get("size")
-    return _size(*size) if isinstance(size, list) and len(size) == 2 else None
+    return _make_size(*size) if isinstance(size, list) and len(size) == 2 else None
 
 
 def size_in(facts: Mapping[str, Any]) -> Size | None:
     """Of the source, as its runner says it for the policies; None if it does not."""
-    return _size(facts.get("width"), facts.get("height"))
+    return _make_size(facts.get("width"), facts.get("height"))
 
 
-def _size(width: object, height: object) -> Size | None:
+def _make_size(width: object, height: object) -> Size | None:
     if is_number(width) and is_number(height) and width >= 1 and height >= 1:
         return float(width), float(height)
     return None
@@ -239,7 +239,7 @@ def _event_of(rule: Rule, zone: Zone | None, record: FrameRecord, matching: list
             "score": one.seen.score,
             "bbox": list(one.seen.box),
             "track": one.track.track_id,
-            **({"direction": _direction(zone, one)} if zone is not None and zone.is_line else {}),
+            **({"direction": _find_direction(zone, one)} if zone is not None and zone.is_line else {}),
         }
         for one in matching
     ]

@@ -159,7 +159,7 @@ def row_delivery(producer: Producer, record: FrameRecord) -> Delivery:
     ]
     facts = {name: row[name] for name in FURTHER_KEYS if name in row}
     data = {"frame": record.n_loop, **facts, "counts": record.counts, "objects": objects}
-    return Delivery(record.n_loop, _envelope(producer, "row", f"row/{record.n_loop}", record.at, data))
+    return Delivery(record.n_loop, _build_envelope(producer, "row", f"row/{record.n_loop}", record.at, data))
 
 
 def event_delivery(producer: Producer, event: RuleEvent) -> Delivery:
@@ -172,15 +172,15 @@ def event_delivery(producer: Producer, event: RuleEvent) -> Delivery:
         "text": event.text,
         "objects": list(event.objects),
     }
-    return Delivery(event.event_id, _envelope(producer, "event", f"event/{event.event_id}", event.at, data))
+    return Delivery(event.event_id, _build_envelope(producer, "event", f"event/{event.event_id}", event.at, data))
 
 
 def test_delivery(producer: Producer, id_: str, at: str) -> Delivery:
     data = {"text": "A test of this sink."}
-    return Delivery(0, _envelope(producer, "test", f"test/{id_}", at, data), is_test=True)
+    return Delivery(0, _build_envelope(producer, "test", f"test/{id_}", at, data), is_test=True)
 
 
-def _envelope(producer: Producer, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def _build_envelope(producer: Producer, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a CloudEvent (1.0). Its source and id together are unique for the row or event, however often it is
     delivered."""
     return {

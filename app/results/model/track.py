@@ -99,20 +99,20 @@ def advance(
     """
     tracks = [track for track in tracks if track.seen_at >= last_at or at - track.seen_at <= KEPT_S]
     track_of, taken = dict[int, int](), set[int]()
-    for _, i, j in sorted(_pairs(tracks, objects, at)):
+    for _, i, j in sorted(_parse_pairs(tracks, objects, at)):
         if i not in track_of and j not in taken:
             track_of[i] = j
             taken.add(j)
     lost = [track for j, track in enumerate(tracks) if j not in taken]
     ids = count(next_id)
     paired = [
-        _renewed(seen, tracks[track_of[i]], at) if i in track_of else _begun(seen, next(ids), at)
+        _renew(seen, tracks[track_of[i]], at) if i in track_of else _begin(seen, next(ids), at)
         for i, seen in enumerate(objects)
     ]
     return paired, lost
 
 
-def _pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> Iterator[tuple[float, int, int]]:
+def _parse_pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> Iterator[tuple[float, int, int]]:
     """Yields the distance of an object from the last or expected position of a track, in sides, and the places of both:
     of each pair of one class that is near enough."""
     expected = [track.expected_at(at) for track in tracks]
@@ -129,16 +129,16 @@ def _pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) ->
                 yield cost, i, j
 
 
-def _begun(seen: SeenObject, track_id: int, at: float) -> Tracked:
+def _begin(seen: SeenObject, track_id: int, at: float) -> Tracked:
     return Tracked(seen, Track(track_id, seen.label, seen.anchor, seen.reach, at, {"": at}), None)
 
 
-def _renewed(seen: SeenObject, track: Track, at: float) -> Tracked:
-    renewed = replace(track, anchor=seen.anchor, reach=seen.reach, seen_at=at, speed=_speed(seen, track, at))
+def _renew(seen: SeenObject, track: Track, at: float) -> Tracked:
+    renewed = replace(track, anchor=seen.anchor, reach=seen.reach, seen_at=at, speed=_compute_speed(seen, track, at))
     return Tracked(seen, renewed, track.anchor)
 
 
-def _speed(seen: SeenObject, track: Track, at: float) -> Point | None:
+def _compute_speed(seen: SeenObject, track: Track, at: float) -> Point | None:
     """The mean of the old and the new value, because boxes are noisy."""
     passed_s = at - track.seen_at
     if passed_s <= 0:

@@ -25,11 +25,11 @@ def home_assistant_messages(sink: Sink, topic: str, deliveries: Sequence[Deliver
     elif sink.content is SinkContent.ROWS:
         state = row_state(envelopes[-1])
         states = [MqttMessage(f"{topic}/state", json.dumps(state), is_retained=True)]
-        sensors = _sensors(sink, topic, state["counts"])
+        sensors = _describe_sensors(sink, topic, state["counts"])
     else:
         states = [MqttMessage(f"{topic}/event", json.dumps(event_state(one)), is_retained=True) for one in envelopes]
-        sensors = _event_sensors(sink, topic)
-    return [*([_device(sink, data, sensors)] if sensors else []), *states]
+        sensors = _describe_event_sensors(sink, topic)
+    return [*([_describe_device(sink, data, sensors)] if sensors else []), *states]
 
 
 def row_state(envelope: Mapping[str, Any]) -> Json:
@@ -45,7 +45,7 @@ def event_state(envelope: Mapping[str, Any]) -> Json:
     return {"time": envelope["time"], **{name: envelope["data"][name] for name in ("frame", "rule", "zone", "text")}}
 
 
-def _device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, Json]) -> MqttMessage:
+def _describe_device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, Json]) -> MqttMessage:
     """Describes the whole device in one topic; an empty message there removes it."""
     config = {
         "device": {
@@ -62,7 +62,7 @@ def _device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, Json]) ->
     return MqttMessage(f"{PREFIX}/device/modelmill_{sink.sink_id}/config", json.dumps(config), is_retained=True)
 
 
-def _sensors(sink: Sink, topic: str, counts: Mapping[str, float]) -> dict[str, Json]:
+def _describe_sensors(sink: Sink, topic: str, counts: Mapping[str, float]) -> dict[str, Json]:
     values = {"objects": "value_json.objects"} | {
         f"count_{name}": f"value_json.counts[{json.dumps(name)}]" for name in counts
     }
@@ -80,7 +80,7 @@ def _sensors(sink: Sink, topic: str, counts: Mapping[str, float]) -> dict[str, J
     }
 
 
-def _event_sensors(sink: Sink, topic: str) -> dict[str, Json]:
+def _describe_event_sensors(sink: Sink, topic: str) -> dict[str, Json]:
     return {
         "last_event": {
             "platform": "sensor",

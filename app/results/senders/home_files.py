@@ -42,7 +42,7 @@ class FileSender:
             owner = self._owner_of(sink.uid)
             for name, some in groupby(deliveries, key=lambda delivery: _name(sink, delivery)):
                 path = f"{sink.address.strip('/')}/{name}"
-                self._files.write(owner, path, _joined(self._files.read(owner, path), some))
+                self._files.write(owner, path, _join_lines(self._files.read(owner, path), some))
         except ModelmillError as error:
             return error.message.rstrip(".")
         return ""
@@ -55,7 +55,7 @@ def _name(sink: Sink, delivery: Delivery) -> str:
     return f"{sink.uid}-{sink.content.value}-{sink.sink_id[:8]}-{delivery.number // SEGMENT * SEGMENT:09}.jsonl"
 
 
-def _joined(before: bytes, deliveries: Iterable[Delivery]) -> bytes:
+def _join_lines(before: bytes, deliveries: Iterable[Delivery]) -> bytes:
     lines = {json.loads(line)["id"]: line for line in before.decode().splitlines()}
     lines |= {delivery.envelope["id"]: json.dumps(delivery.envelope) for delivery in deliveries}
     return "".join(f"{line}\n" for line in lines.values()).encode()

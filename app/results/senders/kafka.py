@@ -138,7 +138,7 @@ class _Attempt:
 
         for mechanism in self._mechanisms:
             try:
-                problem = await self._topic_problem(host, port, mechanism)
+                problem = await self._find_topic_problem(host, port, mechanism)
             except UnsupportedSaslMechanismError:
                 continue
             except (SaslAuthenticationFailed, KeyError, ValueError) as error:  # the last two by SCRAM
@@ -155,7 +155,7 @@ class _Attempt:
             return
         raise _Unusable(f"{host}:{port} offers none of {', '.join(self._mechanisms)}")
 
-    async def _topic_problem(self, host: str, port: int, mechanism: str) -> str:
+    async def _find_topic_problem(self, host: str, port: int, mechanism: str) -> str:
         """Returns why the topic cannot be written to; empty if it can."""
         from aiokafka.conn import create_conn
         from aiokafka.errors import LeaderNotAvailableError, NoError, UnknownTopicOrPartitionError, for_code

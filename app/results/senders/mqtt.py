@@ -104,7 +104,7 @@ class _Delivery:
                 try:
                     self._limit.spend(len(data))
                 except AnswerTooLong as error:
-                    self._ended(f"the broker: {error}")
+                    self._end(f"the broker: {error}")
                     raise
                 return data
 
@@ -113,7 +113,7 @@ class _Delivery:
                 the protocol was violated."""
                 packet = client._in_packet["packet"]
                 if len(packet) > 2 and packet[2] == PACKET_TOO_LARGE:
-                    self._refused_for_size()
+                    self._handle_refused_size()
                 return super()._handle_pubackcomp(cmd)
 
         client = Client(CallbackAPIVersion.VERSION2, client_id=f"modelmill-{client_id}", protocol=paho.MQTTv5)
@@ -125,7 +125,11 @@ class _Delivery:
             self._context.load_default_certs()
             self._context.name = str(server.parts.hostname)
             client.tls_set_context(self._context)
-        client.on_connect, client.on_publish, client.on_disconnect = self._connected, self._published, self._gone
+        client.on_connect, client.on_publish, client.on_disconnect = (
+            self._handle_connected,
+            self._handle_published,
+            self._handle_gone,
+        )
         self._client = client
 
     def carry_out(self, messages: Sequence[MqttMessage]) -> str:
@@ -143,7 +147,7 @@ class _Delivery:
             raise
         self._client.loop_start()
         try:
-            if not self._is_connected.wait(self._left_s()):
+            if not self._is_connected.wait(self._measure_left_s()):
                 return self._problem or "the broker has not answered"
             if not self._problem:
                 self._publish(messages)
@@ -156,13 +160,13 @@ class _Delivery:
             self._client.loop_stop()
 
     def _publish(self, messages: Sequence[MqttMessage]) -> None:
-        sent = {self._published_id(one) for one in messages}
+        sent = {self._get_published_id(one) for one in messages}
         # No lock until here, since callbacks hold one of the client's while they wait for it.
         with self._changed:
-            if not self._changed.wait_for(lambda: sent <= self._acknowledged or self._problem, self._left_s()):
+            if not self._changed.wait_for(lambda: sent <= self._acknowledged or self._problem, self._measure_left_s()):
                 self._problem = "the broker has not acknowledged all of them in time"
 
-    def _published_id(self, message: MqttMessage) -> int:
+    def _get_published_id(self, message: MqttMessage) -> int:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
@@ -171,35 +175,35 @@ class _Delivery:
         topic, payload = message.topic, message.payload
         return self._client.publish(topic, payload, qos=1, retain=message.is_retained, properties=properties).mid
 
-    def _connected(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
+    def _handle_connected(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         if reason.is_failure:
             self._problem = f"the broker has refused the connection: {reason}"
         self._is_connected.set()
 
-    def _published(self, _: Any, __: Any, mid: int, reason: Any, ___: Any) -> None:
+    def _handle_published(self, _: Any, __: Any, mid: int, reason: Any, ___: Any) -> None:
         with self._changed:
             self._acknowledged.add(mid)
             if reason.is_failure:
                 self._problem = f"the broker has refused a message: {reason}"
             self._changed.notify_all()
 
-    def _ended(self, problem: str) -> None:
+    def _end(self, problem: str) -> None:
         """Nothing more is waited for."""
         with self._changed:
             self._problem = problem
             self._changed.notify_all()
         self._is_connected.set()
 
-    def _refused_for_size(self) -> None:
+    def _handle_refused_size(self) -> None:
         with self._changed:
             self._problem, self._is_too_large = "the broker has refused a message: Packet too large", True
 
-    def _gone(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
+    def _handle_gone(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         with self._changed:
             if not self._is_leaving:
                 self._problem = self._problem or f"the connection has ended: {reason}"
                 self._is_too_large = self._is_too_large or reason.value == PACKET_TOO_LARGE
             self._changed.notify_all()
 
-    def _left_s(self) -> float:
+    def _measure_left_s(self) -> float:
         return max(0.0, self._deadline - time.monotonic())

@@ -61,7 +61,7 @@ class RedisSender:
             with (
                 Redis.from_pool(pool) as client,
                 client.pipeline(transaction=True) as pipe,
-                _ended_after(self._try_s, client, is_late),
+                _end_after(self._try_s, client, is_late),
             ):
                 for delivery in deliveries:
                     pipe.xadd(name, {"event": json.dumps(delivery.envelope)}, maxlen=MOST_ENTRIES, approximate=True)
@@ -75,7 +75,7 @@ class RedisSender:
 
 
 @contextmanager
-def _ended_after(try_s: float, client: Redis, is_late: threading.Event) -> Iterator[None]:
+def _end_after(try_s: float, client: Redis, is_late: threading.Event) -> Iterator[None]:
     """Closes the client's connections after that time, since a server that sends single bytes could prolong a try
     forever."""
 

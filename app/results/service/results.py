@@ -60,7 +60,7 @@ class Results:
         matching: list[FrameRecord] = []
         scanned = 0
         while scanned < MOST_SCANNED:
-            rows = self._rows(producer.uid, chosen, cursor, newest_first=newest_first)
+            rows = self._load_rows(producer.uid, chosen, cursor, newest_first=newest_first)
             for row in rows:
                 scanned, cursor = scanned + 1, row.n_loop
                 if chosen.matches(row):
@@ -74,7 +74,7 @@ class Results:
     def all(self, producer: Producer, chosen: ResultFilter) -> Iterator[FrameRecord]:
         """Yields all matching rows, the oldest first, read in parts."""
         cursor: int | None = None
-        while rows := self._rows(producer.uid, chosen, cursor, newest_first=False):
+        while rows := self._load_rows(producer.uid, chosen, cursor, newest_first=False):
             yield from filter(chosen.matches, rows)
             cursor = rows[-1].n_loop
 
@@ -93,7 +93,9 @@ class Results:
                 count += store.trim_rows(conn, uid, self.most_per_producer)
         return count
 
-    def _rows(self, uid: str, chosen: ResultFilter, cursor: int | None, *, newest_first: bool) -> list[FrameRecord]:
+    def _load_rows(
+        self, uid: str, chosen: ResultFilter, cursor: int | None, *, newest_first: bool
+    ) -> list[FrameRecord]:
         place = {"before": cursor} if newest_first else {"after": cursor}
         with self.database.read() as conn:
             return store.rows_of(conn, uid, chosen, **place, newest_first=newest_first, limit=AT_ONCE)

@@ -86,7 +86,7 @@ class Rules:
     def get(self, producer: Producer) -> ProducerRules:
         with self.database.read() as conn:
             rule_set = store.get_rules(conn, producer.uid) or RuleSet()
-            return ProducerRules(rule_set, _problem(conn, producer.uid))
+            return ProducerRules(rule_set, _find_problem(conn, producer.uid))
 
     def put(self, producer: Producer, rule_set: RuleSet) -> ProducerRules:
         """Applies to each row that arrives from now on. An unchanged rule keeps its cool-down.
@@ -109,7 +109,7 @@ class Rules:
                 following = state.following(before.of(*origin), rule_set.of(*origin))
                 store.put_rule_state(conn, uid, origin, following)
             store.put_rules(conn, uid, rule_set)
-            problem = _problem(conn, uid)
+            problem = _find_problem(conn, uid)
         self.announce[producer.kind](uid)
         return ProducerRules(rule_set, problem)
 
@@ -135,7 +135,7 @@ class Rules:
             return TakenRows([], 0)
         rule_set = store.get_rules(conn, producer.uid) or RuleSet()
         events, stored = list[RuleEvent](), list[FrameRecord]()
-        for origin, group in groupby(sorted(records, key=_origin), _origin):
+        for origin, group in groupby(sorted(records, key=_get_origin), _get_origin):
             state = store.rule_state_of(conn, producer.uid, origin)
             evaluation = evaluate(rule_set.of(*origin), state, group, size=size, by_pts=by_pts)
             store.put_rule_state(conn, producer.uid, origin, evaluation.state)
@@ -219,7 +219,7 @@ class Rules:
         while True:
             with self.database.write() as conn:
                 gone = store.forget_rule_events_before(conn, at, limit=FORGOTTEN_AT_ONCE)
-            count += self._without_media(gone)
+            count += self._remove_media(gone)
             if len(gone) < FORGOTTEN_AT_ONCE:
                 break
         with self.database.read() as conn:
@@ -227,10 +227,10 @@ class Rules:
         for uid in uids:
             with self.database.write() as conn:
                 gone = store.trim_rule_events(conn, uid, self.most_per_producer)
-            count += self._without_media(gone)
+            count += self._remove_media(gone)
         return count
 
-    def _without_media(self, gone: Sequence[tuple[str, int]]) -> int:
+    def _remove_media(self, gone: Sequence[tuple[str, int]]) -> int:
         with self.database.read() as conn:
             producers = {uid: find_producer(conn, self.kinds, uid) for uid in {uid for uid, _ in gone}}
         for uid, event_id in gone:
@@ -240,11 +240,11 @@ class Rules:
         return len(gone)
 
 
-def _origin(record: FrameRecord) -> tuple[str, str]:
+def _get_origin(record: FrameRecord) -> tuple[str, str]:
     return record.origin
 
 
-def _problem(conn: Connection, uid: str) -> str:
+def _find_problem(conn: Connection, uid: str) -> str:
     problems = [state.problem for state in store.rule_states_of(conn, uid).values()]
     return problems[0] if problems and all(problems) else ""
 

@@ -22,7 +22,7 @@ KAFKA_HINT = (
 )
 
 
-def checked_address(
+def check_address(
     kind: SinkKind, address: str, networks: Sequence[Network], check_folder: Callable[[str], None]
 ) -> str:
     """Returns the address as it is stored.
@@ -40,9 +40,9 @@ def checked_address(
         return check_url(address, networks)
     text = address.strip()
     if kind is SinkKind.FILE:
-        return _checked_folder(text, check_folder)
+        return _check_folder(text, check_folder)
     if kind is SinkKind.KAFKA:
-        return _checked_kafka(text, networks)
+        return _check_kafka(text, networks)
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
@@ -59,7 +59,7 @@ def checked_address(
     return text
 
 
-def _checked_folder(text: str, check_folder: Callable[[str], None]) -> str:
+def _check_folder(text: str, check_folder: Callable[[str], None]) -> str:
     try:
         check_folder(text)
     except ModelmillError as error:
@@ -68,7 +68,7 @@ def _checked_folder(text: str, check_folder: Callable[[str], None]) -> str:
     return text
 
 
-def _checked_kafka(text: str, networks: Sequence[Network]) -> str:
+def _check_kafka(text: str, networks: Sequence[Network]) -> str:
     try:
         address = KafkaAddress.parse(text if text.isprintable() and len(text) <= MOST_CHARACTERS else "")
     except ValueError:

@@ -42,7 +42,7 @@ from app.results.model.sink import (
     test_delivery,
 )
 from app.results.service.producers import ByKind, find_producer
-from app.results.service.sink_addresses import checked_address
+from app.results.service.sink_addresses import check_address
 from app.results.store import RuleEventFilter
 
 TRY_S = 15.0
@@ -131,7 +131,7 @@ class Sinks:
             TooManySinks
             NotFound, Conflict: The producer is gone meanwhile, or makes nothing any more.
         """
-        address = checked_address(kind, address, self.networks, self.check_folder)
+        address = check_address(kind, address, self.networks, self.check_folder)
         secret = new_signing_secret()
         at = to_text(now)
         uid = producer.uid
@@ -158,7 +158,7 @@ class Sinks:
         """What waits for it is not delivered. Raises SinkNotFound."""
         with self.database.write() as conn:
             if not store.remove_sink(conn, producer.uid, sink_id):
-                raise _not_found(producer, sink_id)
+                raise _make_not_found(producer, sink_id)
 
     def test(self, producer: Producer, sink_id: str, *, now: datetime) -> str:
         """Sends it a message that says nothing but that it arrives, now and once; what waits for it goes on waiting.
@@ -177,11 +177,11 @@ class Sinks:
         with self.database.read() as conn:
             sink = next((one for one in store.sinks_of(conn, producer.uid) if one.sink_id == sink_id), None)
         if sink is None:
-            raise _not_found(producer, sink_id)
+            raise _make_not_found(producer, sink_id)
         if not self._room_for_tests.acquire(blocking=False):
             raise TooManySinkTests(f"{TESTS_AT_ONCE} sinks are being tested just now.", hint="Try again in a moment.")
         try:
-            return self._sent(sink, [test_delivery(producer, uuid.uuid4().hex, to_text(now))])
+            return self._send(sink, [test_delivery(producer, uuid.uuid4().hex, to_text(now))])
         except TooLarge as error:
             return str(error)
         finally:
@@ -198,10 +198,10 @@ class Sinks:
                     leased = store.lease_sinks(conn, to_text(moment), until=until, limit=SINKS)
                 if not leased:
                     break
-                count += len(list(pool.map(self._turn, leased)))
+                count += len(list(pool.map(self._run_turn, leased)))
         return count
 
-    def _turn(self, sink: Sink) -> None:
+    def _run_turn(self, sink: Sink) -> None:
         try:
             pause_s = PAUSE.longest_s  # for one whose rows have gone before they could be delivered
             for _ in range(TRIES):
@@ -210,18 +210,18 @@ class Sinks:
                     break
                 pause_s = 0.0
                 try:
-                    problem = self._sent(sink, deliveries) if self.enabled_of([owner]) else "its user is disabled"
+                    problem = self._send(sink, deliveries) if self.enabled_of([owner]) else "its user is disabled"
                 except TooLarge as error:
-                    sink = self._halved_or_skipped(sink, deliveries, str(error))
+                    sink = self._halve_or_skip(sink, deliveries, str(error))
                     continue
-                sink = self._noted(sink, deliveries, problem, now())
+                sink = self._record_outcome(sink, deliveries, problem, now())
                 if problem:
                     return
-            self._change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
+            self._record_change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
         except ModelmillError as error:  # its lease ends, and it is tried again
             logger.warning("How a sink of %s does is not noted: %s", sink.uid, error.message)
 
-    def _sent(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
+    def _send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         try:
             return self.senders[sink.kind].send(sink, deliveries)
         except TooLarge:
@@ -234,14 +234,14 @@ class Sinks:
         """Whose it is, and what is to be delivered."""
         with self.database.read() as conn:
             producer = find_producer(conn, self.kinds, sink.uid)
-            return ("", []) if producer is None else (producer.owner, _deliveries(conn, producer, sink))
+            return ("", []) if producer is None else (producer.owner, _load_deliveries(conn, producer, sink))
 
-    def _noted(self, sink: Sink, deliveries: Sequence[Delivery], problem: str, moment: datetime) -> Sink:
+    def _record_outcome(self, sink: Sink, deliveries: Sequence[Delivery], problem: str, moment: datetime) -> Sink:
         at = to_text(moment)
         if problem:
             due_at = to_text(moment + timedelta(seconds=PAUSE.of_try(sink.tries)))
-            return self._change(sink, tries=sink.tries + 1, due_at=due_at, problem=problem[:500])
-        return self._change(
+            return self._record_change(sink, tries=sink.tries + 1, due_at=due_at, problem=problem[:500])
+        return self._record_change(
             sink,
             cursor=deliveries[-1].number,
             delivered=sink.delivered + len(deliveries),
@@ -250,15 +250,15 @@ class Sinks:
             problem="",
         )
 
-    def _halved_or_skipped(self, sink: Sink, deliveries: Sequence[Delivery], problem: str) -> Sink:
+    def _halve_or_skip(self, sink: Sink, deliveries: Sequence[Delivery], problem: str) -> Sink:
         """Sends fewer at once without a pause; leaves out one that is too large alone, so that later ones follow. The
         next is tried alone, too: a receiver that takes none of them is not asked again for each size."""
         if len(deliveries) > 1:
             tries = max(sink.tries + 1, PARCELS.bit_length() - len(deliveries).bit_length() + 1)
-            return self._change(sink, tries=tries, problem=problem[:500])
+            return self._record_change(sink, tries=tries, problem=problem[:500])
         (delivery,) = deliveries
         length = len(json.dumps(delivery.envelope))
-        return self._change(
+        return self._record_change(
             sink,
             cursor=delivery.number,
             tries=max(sink.tries, PARCELS.bit_length() - 1),
@@ -267,17 +267,17 @@ class Sinks:
             skip_reason=f"{delivery.envelope['id']}, {length} bytes: {problem}"[:500],
         )
 
-    def _change(self, sink: Sink, **values: Any) -> Sink:
+    def _record_change(self, sink: Sink, **values: Any) -> Sink:
         with self.database.write() as conn:
             store.change_sink(conn, sink.sink_id, **values)
         return replace(sink, **values)
 
 
-def _not_found(producer: Producer, sink_id: str) -> SinkNotFound:
+def _make_not_found(producer: Producer, sink_id: str) -> SinkNotFound:
     return SinkNotFound(f"{producer.title} has no sink {sink_id[:64]}.", hint="GET …/sinks lists them.")
 
 
-def _deliveries(conn: Connection, producer: Producer, sink: Sink) -> list[Delivery]:
+def _load_deliveries(conn: Connection, producer: Producer, sink: Sink) -> list[Delivery]:
     limit = max(1, PARCELS >> sink.tries)
     if sink.content is SinkContent.ROWS:
         rows = store.rows_of(conn, producer.uid, ResultFilter(), after=sink.cursor, limit=limit)

@@ -109,7 +109,7 @@ def note_picture(conn: Connection, event_ids: Collection[int], at: str) -> None:
 def forget_rule_events_before(conn: Connection, at: str, *, limit: int) -> list[tuple[str, int]]:
     """Of all producers, at most so many. Returns uid and event_id of each."""
     oldest = sa.select(rule_events.c.event_id).where(rule_events.c.at < at).limit(limit)
-    return _forgotten(conn, rule_events.c.event_id.in_(oldest))
+    return _forget(conn, rule_events.c.event_id.in_(oldest))
 
 
 def trim_rule_events(conn: Connection, uid: str, most: int) -> list[tuple[str, int]]:
@@ -117,10 +117,10 @@ def trim_rule_events(conn: Connection, uid: str, most: int) -> list[tuple[str, i
     c = rule_events.c
     newest_gone = sa.select(c.event_id).where(c.uid == uid).order_by(c.event_id.desc()).offset(most).limit(1)
     event_id = conn.execute(newest_gone).scalar()
-    return _forgotten(conn, sa.and_(c.uid == uid, c.event_id <= event_id)) if event_id is not None else []
+    return _forget(conn, sa.and_(c.uid == uid, c.event_id <= event_id)) if event_id is not None else []
 
 
-def _forgotten(conn: Connection, condition: sa.ColumnElement[bool]) -> list[tuple[str, int]]:
+def _forget(conn: Connection, condition: sa.ColumnElement[bool]) -> list[tuple[str, int]]:
     c = rule_events.c
     rows = conn.execute(sa.delete(rule_events).where(condition).returning(c.uid, c.event_id))
     return [(row.uid, row.event_id) for row in rows]

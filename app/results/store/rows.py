@@ -25,7 +25,7 @@ def add_rows(conn: Connection, uid: str, records: Sequence[FrameRecord]) -> None
             "uid": uid,
             "n_loop": one.n_loop,
             "at": one.at,
-            "labels": _joined(labels_in(one.row)),
+            "labels": _join(labels_in(one.row)),
             "row": json.dumps(one.row),
         }
         for one in records
@@ -56,7 +56,7 @@ def rows_of(
     if chosen.until is not None:
         conditions.append(c.at < chosen.until)
     if chosen.label:
-        conditions.append(c.labels.contains(_joined([chosen.label]), autoescape=True))
+        conditions.append(c.labels.contains(_join([chosen.label]), autoescape=True))
     if after is not None:
         conditions.append(c.n_loop > after)
     if before is not None:
@@ -86,5 +86,5 @@ def trim_rows(conn: Connection, uid: str, most: int) -> int:
     return conn.execute(sa.delete(rows).where(c.uid == uid, c.n_loop <= limit)).rowcount
 
 
-def _joined(labels: Sequence[str]) -> str:
+def _join(labels: Sequence[str]) -> str:
     return f"{SEPARATOR}{SEPARATOR.join(labels)}{SEPARATOR}" if labels else ""

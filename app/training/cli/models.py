@@ -66,7 +66,7 @@ def convert(
         record = task_of(client, task)
         made = client.convert(
             record["task_id"],
-            _artifact(record, artifact),
+            _choose_artifact(record, artifact),
             images=images,
             name=name,
             idempotency_key=str(uuid.uuid4()),
@@ -91,7 +91,7 @@ def register(
         record = task_of(client, task)
         made = client.register(
             record["task_id"],
-            _artifact(record, artifact),
+            _choose_artifact(record, artifact),
             name,
             new_version=new_version,
             note=note,
@@ -100,7 +100,7 @@ def register(
     print_record(made, f"{made['name']}@{made['version']}", as_json=as_json)
 
 
-def _artifact(record: dict[str, Any], artifact: str) -> str:
+def _choose_artifact(record: dict[str, Any], artifact: str) -> str:
     """The model that is meant: the only one, if none is named."""
     if artifact:
         return artifact

@@ -41,7 +41,7 @@ def simulate(
     from app.training.model.trace import read_trace
 
     tasks, cluster = read_trace(read_text(trace)), Cluster(nodes, gpus, cpus)
-    preempted = [_priority(name) for name in preempt or ()]
+    preempted = [_parse_priority(name) for name in preempt or ()]
     table = Table(box=None, pad_edge=False)
     for name in (
         "order",
@@ -77,7 +77,7 @@ def simulate(
         typer.echo(f"{impossible} ask for more than the cluster has and were left out.")
 
 
-def _priority(name: str) -> Priority:
+def _parse_priority(name: str) -> Priority:
     from app.training.model.task import Priority
 
     if name not in ("low", "normal"):

@@ -77,12 +77,12 @@ def task_lines(record: Json) -> Iterator[str]:
     if record["name"]:
         yield f"name      {record['name']}"
     yield f"workload  {record['workload']}"
-    yield f"state     {record['state']}{_because(record)}"
+    yield f"state     {record['state']}{_format_cause(record)}"
     if record["position"] is not None:
         yield f"position  {record['position']} in line"
     if record["next_run_at"] and record["position"] is not None:
         yield f"next try  {record['next_run_at']}"
-    yield f"needs     {_demand(record['demand'])}"
+    yield f"needs     {_format_demand(record['demand'])}"
     if record["environment"]:
         yield f"runs in   {record['environment']}"
     if record["cluster"]:
@@ -91,8 +91,8 @@ def task_lines(record: Json) -> Iterator[str]:
     if record["ended_at"]:
         yield f"ended     {record['ended_at']}"
     for attempt in record["attempts"]:
-        yield from _attempt_lines(attempt)
-    yield from _folder_line("folder    ", record.get("checkpoints"))
+        yield from _format_attempt(attempt)
+    yield from _format_folder("folder    ", record.get("checkpoints"))
     for artifact in record["artifacts"]:
         yield f"artifact  {artifact['file']}"
     for conversion in record["conversions"]:
@@ -125,15 +125,15 @@ def nodes_table(cluster: Json) -> Table:
             f"{total - free:g} of {total:g}",
             f"{free:g}",
             f"{node['free_cpus']:g} of {node['total_cpus']:g}",
-            _busy(node.get("use")),
-            escape(", ".join(map(_resource, sorted(node["resources"].items())))),
-            escape(", ".join(_held_on(node["node_id"], cluster["holders"])))
+            _format_busy(node.get("use")),
+            escape(", ".join(map(_describe_resource, sorted(node["resources"].items())))),
+            escape(", ".join(_format_holders(node["node_id"], cluster["holders"])))
             or ("–" if node["may_train"] else "no training"),
         )
     return table
 
 
-def _busy(use: Json | None) -> str:
+def _format_busy(use: Json | None) -> str:
     if use is None:
         return ""
     parts = [f"CPU {use['cpu_percent']:.0f} %", f"{use['memory'] / GIB:.1f} of {use['total_memory'] / GIB:.1f} GiB"]
@@ -156,17 +156,19 @@ def cluster_lines(cluster: Json) -> Iterator[str]:
     for held in cluster["holders"]:
         which = f" for {held['task_id']} ({held['state']})" if held["task_id"] else ""
         reserved = held["gpus"] - sum(held["by_node"].values())
-        yield f"{held['user']}: {_size(held)}{which}" + (f", {reserved:g} of them reserved" if reserved > 0 else "")
+        yield f"{held['user']}: {_format_size(held)}{which}" + (
+            f", {reserved:g} of them reserved" if reserved > 0 else ""
+        )
     if first := cluster.get("first"):
         by = ""
         if first["starts_by"]:
             after = first["after_task"] or f"a task of {first['after_user']}"
             by = f", by {first['starts_by']} at the latest, when {after} ends"
-        yield f"first in line: {first['user']} with {_size(first)}{by}"
+        yield f"first in line: {first['user']} with {_format_size(first)}{by}"
     yield f"{cluster['queued']} in line · seen {cluster['seen_at']}"
 
 
-def _attempt_lines(attempt: Json) -> Iterator[str]:
+def _format_attempt(attempt: Json) -> Iterator[str]:
     facts = [attempt["ray_status"], attempt["failure_kind"] or ""]
     facts += [f"exit code {attempt['exit_code']}"] if attempt["exit_code"] is not None else []
     facts += [f"from {attempt['start_time']}"] if attempt["start_time"] else []
@@ -174,35 +176,35 @@ def _attempt_lines(attempt: Json) -> Iterator[str]:
     yield f"attempt {attempt['attempt_no']} {attempt['ray_submission_id']}  {'  '.join(filter(None, facts))}".rstrip()
     if attempt["message"]:
         yield from (f"          {line}" for line in attempt["message"].splitlines())
-    yield from _folder_line("          ", attempt["folder"])
+    yield from _format_folder("          ", attempt["folder"])
 
 
-def _folder_line(head: str, folder: Json | None) -> Iterator[str]:
+def _format_folder(head: str, folder: Json | None) -> Iterator[str]:
     if folder and folder["path"]:
         until = f", kept until {folder['purge_at']}" if folder["purge_at"] else ""
         yield f"{head}{folder['path']}{until}"
 
 
-def _because(record: Json) -> str:
+def _format_cause(record: Json) -> str:
     why = record["waiting_reason"] or record["error_summary"]
     return f"  {why}" if why else ""
 
 
-def _demand(demand: Json) -> str:
+def _format_demand(demand: Json) -> str:
     nodes, per_node = demand["nodes"], demand["gpus_per_node"]
     spread = f" ({nodes} nodes with {per_node} each)" if nodes > 1 else ""
-    others = "".join(f", {_resource(one)}" for one in sorted(demand["resources"].items()))
+    others = "".join(f", {_describe_resource(one)}" for one in sorted(demand["resources"].items()))
     return f"{_count(demand, 'gpus')}{spread}, {demand['cpus']:g} CPUs{others}"
 
 
-def _resource(one: tuple[str, float]) -> str:
+def _describe_resource(one: tuple[str, float]) -> str:
     """A type of GPU by its name, another custom resource with its amount."""
     name, amount = one
     kind = name.removeprefix("accelerator_type:")
     return kind if kind != name else f"{name} {amount:g}"
 
 
-def _size(record: Json) -> str:
+def _format_size(record: Json) -> str:
     """In GPUs; in CPUs where it needs no GPU."""
     return _count(record, "gpus" if record["gpus"] else "cpus")
 
@@ -211,7 +213,7 @@ def _count(record: Json, unit: str) -> str:
     return f"{record[unit]:g} {unit[:-1].upper()}" + ("" if record[unit] == 1 else "s")
 
 
-def _held_on(node_id: str, holders: Iterable[Json]) -> Iterator[str]:
+def _format_holders(node_id: str, holders: Iterable[Json]) -> Iterator[str]:
     for held in holders:
         if gpus := held["by_node"].get(node_id):
             yield f"{held['user']} {gpus:g}"

@@ -82,7 +82,7 @@ class TaskFollower:
         """
         try:
             record = self._ask(lambda: self._client.task(self._task_id))
-            job = self._converted(self._job_of(record)) if asks_for_conversion(record) else None
+            job = self._await_conversion(self._job_of(record)) if asks_for_conversion(record) else None
         except KeyboardInterrupt:
             typer.echo(f"The conversion goes on. See it with `modelmill train show {self._task_id}`.", err=True)
             raise CommandFailed(Exit.CANCELLED) from None
@@ -131,24 +131,24 @@ class TaskFollower:
         while True:
             conversion = record["conversions"][-1] if record["conversions"] else None
             if conversion is None and time.monotonic() - begun_at > BEGINS_WITHIN_S:
-                raise self._missing("nothing has begun it yet")
+                raise self._make_missing("nothing has begun it yet")
             if conversion is not None and conversion["job_id"]:
                 return str(conversion["job_id"])
             if conversion is not None and conversion["problem"]:
                 if conversion["next_try_at"] is None:
-                    raise self._missing(conversion["problem"])
+                    raise self._make_missing(conversion["problem"])
                 self._say(
                     f"no conversion yet: {conversion['problem']} It is tried again at {conversion['next_try_at']}."
                 )
             self._rest()
             record = self._ask(lambda: self._client.task(self._task_id))
 
-    def _missing(self, why: str) -> ConversionMissing:
+    def _make_missing(self, why: str) -> ConversionMissing:
         return ConversionMissing(
             f"no conversion was made of the result: {why}", hint=f"See `modelmill train show {self._task_id}`."
         )
 
-    def _converted(self, job_id: str) -> Record:
+    def _await_conversion(self, job_id: str) -> Record:
         self._say(f"conversion {job_id}")
         while True:
             job: Record = self._ask(lambda: self._client.conversion(job_id))

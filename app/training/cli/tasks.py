@@ -72,7 +72,7 @@ def submit(
 
     spec = read_file(file)
     with client_of(context, url) as client:
-        record = _submitted(client, spec)
+        record = _submit(client, spec)
         if not follow:
             print_record(record, record["task_id"], as_json=as_json)
             return
@@ -111,7 +111,7 @@ def again(
 def tell_changes(record: dict[str, Any]) -> None:
     """What is not as in the task or sweep that it was made of."""
     for one in record["changes"]:
-        typer.echo(f"{one['field']}: {_value(one['before'])} → {_value(one['after'])}", err=True)
+        typer.echo(f"{one['field']}: {_format_value(one['before'])} → {_format_value(one['after'])}", err=True)
 
 
 def change_of(text: str) -> tuple[str, Any]:
@@ -124,7 +124,7 @@ def change_of(text: str) -> tuple[str, Any]:
     return field, read_yaml(value)
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -229,7 +229,7 @@ def plot(
 
     columns = min(shutil.get_terminal_size().columns, 100)
     for series in answer["series"][: None if metric else MOST_DRAWN]:
-        drawn = {task: series, **_same_series(others, series["name"])}
+        drawn = {task: series, **_select_series(others, series["name"])}
         typer.echo(curve_text(drawn, columns=columns, by_time=time, has_color=sys.stdout.isatty()))
         for name, one in drawn.items():
             typer.echo(summary_line(one) if len(drawn) == 1 else f"{name}: {summary_line(one)}")
@@ -312,7 +312,7 @@ def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) ->
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _same_series(answers: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+def _select_series(answers: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     """By task, of those that tell it."""
     return {task: one for task, answer in answers.items() for one in answer["series"] if one["name"] == name}
 
@@ -339,7 +339,7 @@ def task_of(client: TrainingClient, part: str) -> dict[str, Any]:
     return client.task(task_ids[0])
 
 
-def _submitted(client: TrainingClient, spec: bytes) -> dict[str, Any]:
+def _submit(client: TrainingClient, spec: bytes) -> dict[str, Any]:
     """When the connection breaks nobody knows whether it was taken; asked again with the same key, it is so once."""
     key = str(uuid.uuid4())
     try:

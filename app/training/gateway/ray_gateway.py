@@ -95,22 +95,22 @@ class RayGateway:
     def submit(self, submission: Submission) -> None:
         if not SAFE_ID.fullmatch(submission.submission_id):  # with a slash Ray stores it, and can never stop it
             raise RayRefused(f"{submission.submission_id!r} cannot be the name of a Ray job.")
-        with self._asking_jobs() as client:
+        with self._ask_jobs() as client:
             try:
                 client.submit_job(**ray_translation.to_arguments(submission))
             except OSError:  # including an invalid body, which is also a ValueError
                 raise
             except (ValueError, TypeError) as error:
-                raise ray_translation.refused(error) from error
+                raise ray_translation.make_refusal(error) from error
             except RuntimeError as error:
                 if ray_translation.is_duplicate(error, submission.submission_id):
                     return
                 if ray_translation.is_refusal(error):
-                    raise ray_translation.refused(error) from error
+                    raise ray_translation.make_refusal(error) from error
                 raise
 
     def job(self, submission_id: str) -> RayJob | None:
-        with self._asking_jobs() as client:
+        with self._ask_jobs() as client:
             try:
                 details = client.get_job_info(submission_id)
             except RuntimeError as error:
@@ -120,7 +120,7 @@ class RayGateway:
             return ray_translation.to_job(submission_id, details)
 
     def stop(self, submission_id: str) -> None:
-        with self._asking_jobs() as client:
+        with self._ask_jobs() as client:
             try:
                 client.stop_job(submission_id)
             except RuntimeError as error:
@@ -129,7 +129,7 @@ class RayGateway:
 
     def nodes(self) -> tuple[Node, ...]:
         ray = self._ray
-        with self._asking_gcs() as channel:
+        with self._ask_gcs() as channel:
             infos = self._ask(
                 ray.stubs.NodeInfoGcsServiceStub(channel).GetAllNodeInfo, ray.messages.GetAllNodeInfoRequest()
             )
@@ -139,14 +139,14 @@ class RayGateway:
         return ray_translation.to_nodes(living, available.resources_list, self._options.worker_resource)
 
     def use(self) -> Mapping[str, NodeUse]:
-        with self._asking_jobs() as client:
+        with self._ask_jobs() as client:
             answer = client._do_request("GET", "/nodes?view=summary")
             answer.raise_for_status()
             return ray_translation.to_uses(answer.json())
 
     def placement_groups(self) -> tuple[PlacementGroup, ...]:
         ray = self._ray
-        with self._asking_gcs() as channel:
+        with self._ask_gcs() as channel:
             every = ray.stubs.PlacementGroupInfoGcsServiceStub(channel).GetAllPlacementGroup
             groups = self._ask(every, ray.messages.GetAllPlacementGroupRequest()).placement_group_table_data
         table = ray.tables.PlacementGroupTableData
@@ -156,7 +156,7 @@ class RayGateway:
     def log_tail(self, job: RayJob, lines: int) -> bytes:
         """Of very long lines only the last MOST_TAIL_BYTES; if the rest does not arrive in time, what has arrived."""
         tail = b""
-        with self._deadline, self._translated_errors(self._options.address):
+        with self._deadline, self._translate_errors(self._options.address):
             # Ray gives up on a silent node before we give up on Ray.
             for chunk in self._log_of(job, lines, within_s=self._options.timeout_s * 0.6):
                 tail = (tail + chunk)[-MOST_TAIL_BYTES:]
@@ -165,7 +165,7 @@ class RayGateway:
         return tail
 
     def log(self, job: RayJob) -> Iterator[bytes]:
-        with self._translated_errors(self._options.address):
+        with self._translate_errors(self._options.address):
             yield from self._log_of(job, ALL_LINES, within_s=LONGEST_LOG_S)
 
     def remark(self) -> str:
@@ -194,25 +194,25 @@ class RayGateway:
             yield from answer.iter_content(chunk_size=None)
 
     @contextmanager
-    def _asking_jobs(self) -> Iterator[Any]:
-        with self._deadline, self._translated_errors(self._options.address):
+    def _ask_jobs(self) -> Iterator[Any]:
+        with self._deadline, self._translate_errors(self._options.address):
             yield self._jobs()
 
     @contextmanager
-    def _asking_gcs(self) -> Iterator[Any]:
-        with self._deadline, self._translated_errors(self._options.gcs_address):
+    def _ask_gcs(self) -> Iterator[Any]:
+        with self._deadline, self._translate_errors(self._options.gcs_address):
             if self._channel is None:
                 self._channel = self._ray.init_grpc_channel(self._options.gcs_address)
             yield self._channel
 
     def _jobs(self) -> Any:
         if self._client is None:
-            headers = dict(self._authorization())
-            client_class = _client_class(self._ray.JobSubmissionClient, self._deadline)
+            headers = dict(self._iterate_authorization())
+            client_class = _make_client_class(self._ray.JobSubmissionClient, self._deadline)
             self._client = client_class(self._options.address, headers=headers)
         return self._client
 
-    def _authorization(self) -> Iterator[tuple[str, str]]:
+    def _iterate_authorization(self) -> Iterator[tuple[str, str]]:
         if self._token is None:
             file = self._options.token_file
             self._token = self._options.token if file is None else read_token(file)
@@ -220,11 +220,11 @@ class RayGateway:
             yield "Authorization", f"Bearer {self._token}"
 
     def _ask(self, method: Any, request: Any) -> Any:
-        metadata = tuple((name.lower(), value) for name, value in self._authorization())
+        metadata = tuple((name.lower(), value) for name, value in self._iterate_authorization())
         return method(request, timeout=self._deadline.left_s, metadata=metadata)
 
     @contextmanager
-    def _translated_errors(self, address: str) -> Iterator[None]:
+    def _translate_errors(self, address: str) -> Iterator[None]:
         try:
             yield
         except self._ray.faults as error:
@@ -251,7 +251,7 @@ class _Ray:
         self.faults: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, grpc.RpcError, RayError)
 
 
-def _client_class(base: Any, deadline: Deadline) -> Any:
+def _make_client_class(base: Any, deadline: Deadline) -> Any:
     class Client(base):  # type: ignore[misc]  # Ray is imported late, and is not looked into by mypy
         def _do_request(self, method: str, endpoint: str, **arguments: Any) -> Any:
             return super()._do_request(method, endpoint, timeout=deadline.left_s, **arguments)

@@ -23,7 +23,7 @@ def to_arguments(submission: Submission) -> dict[str, Any]:
     return {
         "submission_id": submission.submission_id,
         "entrypoint": submission.entrypoint,
-        "runtime_env": {name: value for name, value in _runtime_env(submission).items() if value},
+        "runtime_env": {name: value for name, value in _build_runtime_env(submission).items() if value},
         "metadata": dict(submission.metadata),
         "entrypoint_num_cpus": submission.cpus,
         "entrypoint_num_gpus": submission.gpus,
@@ -31,7 +31,7 @@ def to_arguments(submission: Submission) -> dict[str, Any]:
     }
 
 
-def _runtime_env(submission: Submission) -> dict[str, Any]:
+def _build_runtime_env(submission: Submission) -> dict[str, Any]:
     env_vars = {**submission.env, **submission.secrets}
     return {"env_vars": env_vars, "pip": list(submission.pip), "image_uri": submission.image}
 
@@ -51,14 +51,14 @@ def is_duplicate(error: Exception, submission_id: str) -> bool:
 
 
 def is_bad_token(error: Exception) -> bool:
-    return type(error).__name__ == "AuthenticationError" or _grpc_code(error) in (
+    return type(error).__name__ == "AuthenticationError" or _read_grpc_code(error) in (
         "UNAUTHENTICATED",
         "PERMISSION_DENIED",
     )
 
 
-def refused(error: Exception) -> RayRefused:
-    return RayRefused(f"Ray does not take the job: {_last_line(str(error))}")
+def make_refusal(error: Exception) -> RayRefused:
+    return RayRefused(f"Ray does not take the job: {_find_last_line(str(error))}")
 
 
 def unreachable(address: str, error: Exception) -> RayUnreachable:
@@ -67,27 +67,27 @@ def unreachable(address: str, error: Exception) -> RayUnreachable:
             f"Ray at {address} does not accept our token.", hint="Set MODELMILL_RAY_TOKEN to the token of the cluster."
         )
     return RayUnreachable(
-        f"Ray does not answer at {address}: {_cause(error)}.",
+        f"Ray does not answer at {address}: {_describe_cause(error)}.",
         hint="See that its head runs, and that MODELMILL_RAY_ADDRESS and MODELMILL_RAY_GCS_ADDRESS lead there.",
     )
 
 
-def _cause(error: Exception) -> str:
+def _describe_cause(error: Exception) -> str:
     """A short description. For a traceback, which Ray's servers send, its last line."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    if "Timeout" in names or _grpc_code(error) == "DEADLINE_EXCEEDED":
+    if "Timeout" in names or _read_grpc_code(error) == "DEADLINE_EXCEEDED":
         return "no answer in time"
-    if "ConnectionError" in names or _grpc_code(error) == "UNAVAILABLE":
+    if "ConnectionError" in names or _read_grpc_code(error) == "UNAVAILABLE":
         return "nothing there takes a connection, or it broke"
-    return _last_line(str(error)) or type(error).__name__
+    return _find_last_line(str(error)) or type(error).__name__
 
 
-def _last_line(text: str) -> str:
+def _find_last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     return next((line for line in reversed(lines) if line.strip(".")), "")[:LONGEST_CAUSE]
 
 
-def _grpc_code(error: Exception) -> str:
+def _read_grpc_code(error: Exception) -> str:
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
 
@@ -123,12 +123,12 @@ def _to_node(node: Any, free: Mapping[str, float], worker_resource: str) -> Node
         total_cpus=total.get("CPU", 0),
         free_cpus=free.get("CPU", 0),
         may_train=total.get(worker_resource, 0) > 0,
-        resources=_custom(total, worker_resource),
-        free_resources=_custom(free, worker_resource),
+        resources=_select_custom(total, worker_resource),
+        free_resources=_select_custom(free, worker_resource),
     )
 
 
-def _custom(resources: Mapping[str, float], worker_resource: str) -> dict[str, float]:
+def _select_custom(resources: Mapping[str, float], worker_resource: str) -> dict[str, float]:
     """Neither Ray's own, nor those of placement groups, which are parts of the others."""
     return {
         name: amount

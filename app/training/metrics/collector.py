@@ -53,7 +53,7 @@ class TrainingCollector(Collector):
             views = self._picture.all()
         except redis.RedisError:
             return
-        yield _gauge(
+        yield _make_gauge(
             "modelmill_training_scheduler_up",
             "1 when a scheduler has looked at the cluster within the last minute.",
             views[""] is not None,
@@ -71,10 +71,10 @@ def task_families(counts_of_states: Sequence[StateCount], now: datetime) -> Iter
         "Training tasks that have not ended, by state.",
         {state.value: counts.get(state, 0) for state in UNENDED},
     )
-    yield _gauge(
+    yield _make_gauge(
         "modelmill_training_oldest_waiting_age_seconds",
         "How long the longest waiting task is in line; 0 without one.",
-        _age_s(waiting_since, now) if waiting_since else 0.0,
+        _measure_age_s(waiting_since, now) if waiting_since else 0.0,
     )
 
 
@@ -96,7 +96,7 @@ def cluster_families(
     age, is_up, matches, nodes, states = families
     for name, view in views.items():
         own = [shown(name)] if shown else []
-        age.add_metric(own, _age_s(view.seen_at, now))
+        age.add_metric(own, _measure_age_s(view.seen_at, now))
         is_up.add_metric(own, view.unreachable_since is None)
         matches.add_metric(own, bool(view.unreachable_since) or not view.problem)
         nodes.add_metric(own, sum(node.may_train for node in view.nodes))
@@ -121,11 +121,11 @@ def gpus(view: ClusterView) -> dict[str, float]:
     return {"held": held, "promised": promised, "outside": max(total - held - free, 0.0), "free": free - promised}
 
 
-def _age_s(since: str, now: datetime) -> float:
+def _measure_age_s(since: str, now: datetime) -> float:
     return max(0.0, (now - from_text(since)).total_seconds())
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
+def _make_gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
 

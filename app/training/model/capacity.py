@@ -224,19 +224,21 @@ class Capacity:
             self.cpus[at] = min(self.cpus[at], grains(node.free_cpus))
             for name, amounts in self.others.items():
                 amounts[at] = grains(node.free_resources.get(name, 0))
-        promised = [self._promise(Need.of(holder.demand), claims) for holder, claims in zip(held, claimed, strict=True)]
+        promised = [
+            self._compute_promise(Need.of(holder.demand), claims) for holder, claims in zip(held, claimed, strict=True)
+        ]
         for need in promised:
             self._take_driver(need)
             for _ in range(need.slots):
                 self._take_slot(need)
 
-    def _promise(self, need: Need, claims: Claims) -> Need:
+    def _compute_promise(self, need: Need, claims: Claims) -> Need:
         """What it has yet to claim. The rest of partly claimed slots is reserved at once."""
         self.left_gpus -= need.all_gpus
         self.left_cpus -= need.all_cpus
         slots = need.slots
         for at, (gpus, cpus) in claims.items():
-            begun = min(slots, _begun(need, gpus, cpus))
+            begun = min(slots, _count_begun(need, gpus, cpus))
             self.gpus[at] -= max(0, begun * need.gpus - gpus)
             self.cpus[at] -= max(0, begun * need.cpus - cpus)
             slots -= begun
@@ -266,7 +268,7 @@ class Capacity:
     def _take_slot(self, need: Need) -> None:
         if not self.trains:
             return
-        at = self._best(need)
+        at = self._find_best(need)
         self.gpus[at] -= need.gpus
         self.cpus[at] -= need.cpus
         for name, amount in need.resources:
@@ -276,7 +278,7 @@ class Capacity:
     def _lacks(self, at: int, need: Need) -> bool:
         return any(name not in self.others or self.others[name][at] < amount for name, amount in need.resources)
 
-    def _best(self, need: Need) -> int:
+    def _find_best(self, need: Need) -> int:
         """The node that keeps the greatest share of its free GPUs and CPUs."""
         best, best_share = -1, -1.0
         for at in self.trains:
@@ -289,9 +291,9 @@ class Capacity:
             share += (cpus - need.cpus) / cpus if need.cpus else 0.0
             if share > best_share:
                 best, best_share = at, share
-        return best if best >= 0 else self._debtor(need)
+        return best if best >= 0 else self._find_debtor(need)
 
-    def _debtor(self, need: Need) -> int:
+    def _find_debtor(self, need: Need) -> int:
         """The node that is closest to having room, among those that are large enough at all."""
 
         def shortage(at: int) -> tuple[bool, bool, int, int]:
@@ -306,13 +308,13 @@ def slots_on(held: Held) -> dict[str, int]:
     """How many of its slots are begun on each node, by node id."""
     need, claim = Need.of(held.demand), held.claim
     begun = {
-        node_id: _begun(need, grains(claim.gpus.get(node_id, 0)), grains(claim.cpus.get(node_id, 0)))
+        node_id: _count_begun(need, grains(claim.gpus.get(node_id, 0)), grains(claim.cpus.get(node_id, 0)))
         for node_id in {*claim.gpus, *claim.cpus}
     }
     return {node_id: slots for node_id, slots in begun.items() if slots}
 
 
-def _begun(need: Need, gpus: int, cpus: int) -> int:
+def _count_begun(need: Need, gpus: int, cpus: int) -> int:
     """How many slots so much of a node is, in whole or in part."""
     return -(-gpus // need.gpus) if need.gpus else -(-cpus // need.cpus) if need.cpus else 0
 

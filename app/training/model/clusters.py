@@ -55,7 +55,7 @@ def decide_on_clusters(
     Returns:
         A decision for each cluster. A task that started on one has a reason on no other.
     """
-    chosen = _suitable(waiting, clusters)
+    chosen = _match_clusters(waiting, clusters)
     started: set[str] = set()
     gpus_of_users: Counter[str] = Counter()
     gpus_of_environments: Counter[str] = Counter()
@@ -77,10 +77,10 @@ def decide_on_clusters(
                 gpus_of_environments[queued.environment] += queued.demand.gpus
         started |= admitted
         decisions[name] = decision
-    return {name: _without(decision, started) for name, decision in decisions.items()}
+    return {name: _remove_started(decision, started) for name, decision in decisions.items()}
 
 
-def _suitable(
+def _match_clusters(
     waiting: Sequence[tuple[Queued, Collection[str]]], clusters: Mapping[str, ClusterState]
 ) -> list[tuple[Queued, Collection[str]]]:
     """Of several clusters only those that could ever hold it, if there are any."""
@@ -99,7 +99,7 @@ def _suitable(
     return chosen
 
 
-def _without(decision: Decision, started: Collection[str]) -> Decision:
+def _remove_started(decision: Decision, started: Collection[str]) -> Decision:
     """Of tasks that waited here, and have started elsewhere."""
     gone = [task_id for task_id in decision.reasons if task_id in started]
     if not gone:

@@ -134,8 +134,10 @@ def classify(
     for kind, find in _ORDER:
         summary = find(evidence)
         if summary is not None:
-            return Failure(kind, _short(summary))
-    return Failure(FailureKind.UNKNOWN, _short(evidence.first_line() or "It failed, and nothing is known of the cause"))
+            return Failure(kind, _shorten(summary))
+    return Failure(
+        FailureKind.UNKNOWN, _shorten(evidence.first_line() or "It failed, and nothing is known of the cause")
+    )
 
 
 def is_retried(
@@ -177,7 +179,7 @@ class _Evidence:
         return next((line.strip() for line in self.message.lines if line.strip()), None)
 
 
-def _too_few(evidence: _Evidence) -> str | None:
+def _detect_too_few(evidence: _Evidence) -> str | None:
     if evidence.error_type in NO_ROOM_TYPES:
         return evidence.first_line() or "Ray found no room for its driver"
     if not evidence.counts_gpus:
@@ -188,17 +190,17 @@ def _too_few(evidence: _Evidence) -> str | None:
     return exception if TOO_FEW.search(exception) else None
 
 
-def _infra(evidence: _Evidence) -> str | None:
+def _detect_infra(evidence: _Evidence) -> str | None:
     if evidence.error_type in INFRA_TYPES:
         return evidence.first_line() or "Ray's process for this job died"
     return evidence.search(NODE_DIED)
 
 
-def _user_error(evidence: _Evidence) -> str | None:
+def _detect_user_error(evidence: _Evidence) -> str | None:
     if evidence.error_type == "RUNTIME_ENV_SETUP_FAILURE":
         return evidence.first_line() or "Its environment could not be set up"
     if evidence.exit_code in NOT_RUNNABLE:
-        return _last_line(evidence) or "Its command was not found"
+        return _find_last_line(evidence) or "Its command was not found"
     exception = evidence.exception()
     if exception is None:
         return evidence.search(MISUSE)
@@ -215,26 +217,26 @@ def _out_of_memory(evidence: _Evidence) -> str | None:
     return line
 
 
-def _runtime_error(evidence: _Evidence) -> str | None:
+def _detect_runtime_error(evidence: _Evidence) -> str | None:
     exception = evidence.exception()
     if exception is not None:
         return exception
     if not evidence.exit_code:
         return None
-    last = _last_line(evidence)
-    return f"{_ended(evidence.exit_code)}: {last}" if last else _ended(evidence.exit_code)
+    last = _find_last_line(evidence)
+    return f"{_describe_end(evidence.exit_code)}: {last}" if last else _describe_end(evidence.exit_code)
 
 
 _ORDER: tuple[tuple[FailureKind, Callable[[_Evidence], str | None]], ...] = (
-    (FailureKind.INSUFFICIENT_RESOURCES, _too_few),
-    (FailureKind.INFRA_ERROR, _infra),
-    (FailureKind.USER_ERROR, _user_error),
+    (FailureKind.INSUFFICIENT_RESOURCES, _detect_too_few),
+    (FailureKind.INFRA_ERROR, _detect_infra),
+    (FailureKind.USER_ERROR, _detect_user_error),
     (FailureKind.OUT_OF_MEMORY, _out_of_memory),
-    (FailureKind.RUNTIME_ERROR, _runtime_error),
+    (FailureKind.RUNTIME_ERROR, _detect_runtime_error),
 )
 
 
-def _ended(exit_code: int) -> str:
+def _describe_end(exit_code: int) -> str:
     number = -exit_code if exit_code < 0 else exit_code - 128
     try:
         return f"Ended by signal {number} ({signal.Signals(number).name})"
@@ -242,12 +244,12 @@ def _ended(exit_code: int) -> str:
         return f"Ended with exit code {exit_code}"
 
 
-def _last_line(evidence: _Evidence) -> str | None:
+def _find_last_line(evidence: _Evidence) -> str | None:
     """Its last output. Ray's message starts with a line of its own."""
     lines = chain(reversed(evidence.log.lines), reversed(evidence.message.lines[1:]))
     return next((line.strip() for line in lines if line.strip()), None)
 
 
-def _short(line: str) -> str:
+def _shorten(line: str) -> str:
     words = " ".join(line.split())
     return words if len(words) <= SUMMARY_CHARS else words[: SUMMARY_CHARS - 1] + "…"

@@ -189,7 +189,7 @@ class _Round:
 
     def _hold_back_others(self, queued: Queued, reason: WaitingReason) -> None:
         """What the waiting of this one means for those behind it."""
-        gone = self._giving_way(queued) if reason is _NO_ROOM and len(self.unfit) == 1 else None
+        gone = self._find_giving_way(queued) if reason is _NO_ROOM and len(self.unfit) == 1 else None
         if gone is not None:  # what they leave is for this one
             self.giving, self.is_over = gone, True
             return
@@ -203,7 +203,7 @@ class _Round:
             self.head = (queued, reservation) if reservation else None
         if self.head is None:
             if self.line is None:
-                self.line = self._line()
+                self.line = self._describe_line()
             self.line.add(queued)
 
     def _keeps_room_for(self, queued: Queued, reason: WaitingReason) -> bool:
@@ -218,12 +218,12 @@ class _Round:
         self.room.take(need, driver_at)
         return True
 
-    def _line(self) -> Line:
+    def _describe_line(self) -> Line:
         """Behind the first that waits for room, and what was admitted just now."""
         rules = self.rules
         return Line(
             self.nodes,
-            [*self.held, *self._begun()],
+            [*self.held, *self._list_begun()],
             limits_users=rules.most_gpus_per_user is not None,
             limited_environments=rules.most_gpus_per_environment,
         )
@@ -233,12 +233,12 @@ class _Round:
         has_places = self.may_start is None or self.may_start - len(self.admitted) > len(line)
         return has_places and line.lets_pass(queued)
 
-    def _begun(self) -> list[Held]:
+    def _list_begun(self) -> list[Held]:
         return [Held(one.task_id, one.demand, user=one.user) for one in self.admitted]
 
     def _consider(self, queued: Queued) -> WaitingReason | None:
         """None: it is admitted."""
-        held_back = self._held_back(queued)
+        held_back = self._find_hold(queued)
         if held_back is not None:
             return held_back
         if queued.demand in self.refused:
@@ -256,7 +256,7 @@ class _Round:
         self.admitted.append(queued)
         return None
 
-    def _held_back(self, queued: Queued) -> WaitingReason | None:
+    def _find_hold(self, queued: Queued) -> WaitingReason | None:
         """By something other than room."""
         if queued.next_run_at is not None and queued.next_run_at > self.now:
             return WaitingReason(WaitingCode.RETRY, {"at": queued.next_run_at})
@@ -271,13 +271,18 @@ class _Round:
             return WaitingReason(WaitingCode.ENVIRONMENT_LIMIT, {"environment": name, "held": gpus, "most": most})
         return None
 
-    def _giving_way(self, queued: Queued) -> tuple[str, ...] | None:
+    def _find_giving_way(self, queued: Queued) -> tuple[str, ...] | None:
         """To this one, behind what was admitted just now. None: nobody can, or may."""
         rules = self.rules
         if queued.backfill or not (rules.preemptible or rules.ending):
             return None
         return giving_way(
-            queued.demand, queued.priority, [*self.held, *self._begun()], self.nodes, rules.preemptible, rules.ending
+            queued.demand,
+            queued.priority,
+            [*self.held, *self._list_begun()],
+            self.nodes,
+            rules.preemptible,
+            rules.ending,
         )
 
     def _reserve(self, queued: Queued) -> Reservation | None:
@@ -286,7 +291,7 @@ class _Round:
         for one in self.admitted:
             if one.run_limit_s is not None:
                 ends[one.task_id] = now + timedelta(seconds=one.run_limit_s)
-        return reserve(queued.demand, [*self.held, *self._begun()], self.nodes, ends)
+        return reserve(queued.demand, [*self.held, *self._list_begun()], self.nodes, ends)
 
 
 def _promise(queued: Queued, reservation: Reservation) -> dict[str, str]:

@@ -60,7 +60,7 @@ class Headroom:
         self._most = self._empty.places(need)
         """How many slots of it each node could ever have."""
         claimed, unclaimed = _by_claim(held, {node.node_id for node in nodes})
-        self._spare = self._spare_cpus([_stay(node, claimed[node.node_id]) for node in self._empty.nodes])
+        self._spare = self._count_spare_cpus([_make_stay(node, claimed[node.node_id]) for node in self._empty.nodes])
         self._is_settled = self._spare is not None
         for other in unclaimed:
             self._is_settled = self._is_settled and self._is_untouched_by(other)
@@ -72,7 +72,7 @@ class Headroom:
 
     def take(self, need: Need) -> None:
         """A task has started."""
-        for at, cpus in self._reach(need).items():
+        for at, cpus in self._find_reach(need).items():
             if self._spare is not None and at in self._spare:
                 self._spare[at] -= cpus
 
@@ -83,9 +83,9 @@ class Headroom:
             if any(own and others for own, others in slots):  # a node could have a slot of either
                 return False
         spare = self._spare or {}
-        return all(cpus <= spare.get(at, cpus) for at, cpus in self._reach(other).items())
+        return all(cpus <= spare.get(at, cpus) for at, cpus in self._find_reach(other).items())
 
-    def _reach(self, other: Need) -> dict[int, int]:
+    def _find_reach(self, other: Need) -> dict[int, int]:
         """The nodes on which it could be, and how many CPUs it would have there at most."""
         most = self._empty.places(other)
         reach = {at: slots * other.cpus + other.driver for at, slots in enumerate(most) if slots}
@@ -94,13 +94,13 @@ class Headroom:
             reach = {**dict.fromkeys(drivers, other.driver), **reach}
         return reach
 
-    def _spare_cpus(self, stays: Sequence[_Stay]) -> dict[int, int] | None:
+    def _count_spare_cpus(self, stays: Sequence[_Stay]) -> dict[int, int] | None:
         """Of each node that needs to keep some: how many more may be taken.
 
         One node, the one with the most to spare, keeps the CPUs of the waiting task's driver, so that no other need.
         None: no node can.
         """
-        need, empty, least = self._need, self._empty, _least_slots(self._need, self._most)
+        need, empty, least = self._need, self._empty, _count_least_slots(self._need, self._most)
         with_driver: dict[int, int] = {}
         spare: dict[int, int] = {}
         for at, stay in enumerate(stays):
@@ -119,7 +119,7 @@ class Headroom:
         return {**spare, home: with_driver[home]}
 
 
-def _least_slots(need: Need, most: Sequence[int]) -> list[int]:
+def _count_least_slots(need: Need, most: Sequence[int]) -> list[int]:
     """How many each node has at least, because the others could not have more; 0 where they are too few in all."""
     spare = sum(most) - need.slots
     return [max(0, count - spare) if spare >= 0 else 0 for count in most]
@@ -140,7 +140,7 @@ def _by_claim(held: Sequence[Held], node_ids: set[str]) -> tuple[dict[str, list[
     return claimed, unclaimed
 
 
-def _stay(node: Node, slots: Items) -> _Stay:
+def _make_stay(node: Node, slots: Items) -> _Stay:
     """What is neither free nor of a slot has drivers, or is of others."""
     used = grains(node.total_cpus) - grains(node.free_cpus)
     return _Stay(slots, max(0, used - sum(cpus for _, cpus in slots)))
@@ -199,7 +199,7 @@ class Line:
     def lets_pass(self, task: Waiter) -> bool:
         if task.demand in self._refused or len(self._rooms) > MOST_DEMANDS:
             return False
-        if not all(self._room(demand).admits(Need.of(task.demand)) for demand in self._rooms):
+        if not all(self._measure_room(demand).admits(Need.of(task.demand)) for demand in self._rooms):
             self._refused.add(task.demand)
             return False
         return not any(limit in self._limits for limit in self._limits_of(task))
@@ -211,7 +211,7 @@ class Line:
             if room is not None:
                 room.take(Need.of(task.demand))
 
-    def _room(self, demand: Demand) -> Headroom:
+    def _measure_room(self, demand: Demand) -> Headroom:
         room = self._rooms[demand]
         if room is None:
             room = self._rooms[demand] = Headroom(Need.of(demand), self._nodes, self._held)

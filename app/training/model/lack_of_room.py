@@ -17,22 +17,22 @@ def reason_of(demand: Demand, room: Capacity, empty: Capacity) -> WaitingReason:
         empty: What there is.
     """
     if not demand.resources or not room.trains:
-        return _short(demand, room, empty)
+        return _explain_shortage(demand, room, empty)
     need, bare = Need.of(demand), replace(demand, resources=())
     suitable = room.restricted(need)
     if not suitable.trains or suitable.place(Need.of(bare)) is not None:
         names = [name for name, _ in demand.resources]
         never = {} if empty.place(need) is not None else {"never": True}
         return WaitingReason(WaitingCode.RESOURCES, {"names": names, **never})
-    return _short(bare, suitable, empty.restricted(need))
+    return _explain_shortage(bare, suitable, empty.restricted(need))
 
 
-def _short(demand: Demand, room: Capacity, empty: Capacity) -> WaitingReason:
+def _explain_shortage(demand: Demand, room: Capacity, empty: Capacity) -> WaitingReason:
     need = Need.of(demand)
     free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
     if not room.trains:
         return _short_of_gpus(free) if demand.gpus else _short_of_cpus(demand, room, {})
-    too_big = _too_big(demand, empty)
+    too_big = _explain_too_big(demand, empty)
     if too_big is not None:
         return too_big
     never: dict[str, Any] = {} if empty.place(need) is not None else {"never": True}
@@ -58,7 +58,7 @@ def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, Any]) -> Wai
     return WaitingReason(WaitingCode.CPUS, {"free": plain(free), "needed": plain(needed), **together, **never})
 
 
-def _too_big(demand: Demand, empty: Capacity) -> WaitingReason | None:
+def _explain_too_big(demand: Demand, empty: Capacity) -> WaitingReason | None:
     """needed, total; of: the resource, as there may be too few of either."""
     need = Need.of(demand)
     totals = (("GPU", need.all_gpus, empty.left_gpus), ("CPU", need.all_cpus, empty.left_cpus))

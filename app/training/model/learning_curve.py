@@ -135,7 +135,7 @@ class LearningCurves:
         return math.nan if not self._summed_s else self._summed_s
 
 
-def joined(attempts: Iterable[LearningCurves]) -> dict[str, Curve]:
+def join_curves(attempts: Iterable[LearningCurves]) -> dict[str, Curve]:
     """The curves of a task over all its attempts: what a later attempt did again takes the place of what was before."""
     whole: dict[str, Curve] = {}
     offset_s = 0.0
@@ -187,7 +187,7 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
     return result
 
 
-def thinned_places(values: Sequence[float], most: int) -> list[int]:
+def thin_places(values: Sequence[float], most: int) -> list[int]:
     """Places of at most so many values that look the same drawn: of each stretch the lowest and the highest.
 
     The last one is always among them.

@@ -65,7 +65,7 @@ class Use:
     end: datetime
 
 
-def decayed_use(uses: Sequence[Use], now: datetime) -> dict[str, float]:
+def compute_decayed_use(uses: Sequence[Use], now: datetime) -> dict[str, float]:
     """GPU-seconds by user, each use counted half for every half-life since its end."""
     sums: dict[str, float] = defaultdict(float)
     for use in uses:
@@ -84,11 +84,13 @@ def in_order(waiting: Sequence[T], policy: QueuePolicy, shares: Shares | None = 
     ordered: list[T] = []
     charged: dict[str, float] = defaultdict(float)
     for priority in Priority:
-        ordered += _fair([entry for entry in by_rank if entry.priority is priority], shares or Shares(), charged)
+        ordered += _order_fairly(
+            [entry for entry in by_rank if entry.priority is priority], shares or Shares(), charged
+        )
     return ordered
 
 
-def _fair(entries: Sequence[T], shares: Shares, charged: dict[str, float]) -> list[T]:
+def _order_fairly(entries: Sequence[T], shares: Shares, charged: dict[str, float]) -> list[T]:
     """Within one priority: repeatedly the first task of the user who is owed the most."""
     queues: dict[str, deque[T]] = {}
     for entry in entries:

@@ -81,7 +81,7 @@ def job_of(submission_id: str, document: Mapping[str, Any], hidden_variables: It
     values = {str(variables[name]) for name in names if name in variables}
     lines = {line for value in values for line in (value, *value.splitlines())}
     secrets = tuple(sorted((line for line in lines if len(line) >= LEAST_SECRET), key=len, reverse=True))
-    return DashboardJob(submission_id, redacted(document, secrets), secrets)
+    return DashboardJob(submission_id, redact(document, secrets), secrets)
 
 
 def static_type(path: str) -> str | None:
@@ -109,27 +109,27 @@ def driver_log_lines(path: str, query: Mapping[str, str], job: DashboardJob) -> 
     return int(lines) if lines.isascii() and lines.isdigit() and len(lines) <= len(MOST_ROWS) else int(MOST_ROWS)
 
 
-def forwarded(path: str, query: Mapping[str, str], job: DashboardJob) -> Forwarded | None:
+def choose_request(path: str, query: Mapping[str, str], job: DashboardJob) -> Forwarded | None:
     """What Ray is asked for a request of the dashboard; None: that request does not pass."""
     if path in _OF_ALL_JOBS:
         return _OF_ALL_JOBS[path]
     if not job.job_id:
         return None
     of_job = {
-        "api/v0/tasks": Forwarded(path, (*_rows(), *_task_filters(query, job)), _rows_of("job_id")),
-        "api/v0/tasks/summarize": Forwarded(path, (*_filter("job_id", job.job_id), *_summary(query))),
+        "api/v0/tasks": Forwarded(path, (*_make_rows(), *_make_task_filters(query, job)), _rows_of("job_id")),
+        "api/v0/tasks/summarize": Forwarded(path, (*_filter("job_id", job.job_id), *_make_summary(query))),
         "api/v0/tasks/timeline": Forwarded(path, (("job_id", job.job_id),)),
-        "api/v0/placement_groups": Forwarded(path, _rows(), _rows_of("creator_job_id")),
-        "logical/actors": Forwarded(path, (), _actors),
+        "api/v0/placement_groups": Forwarded(path, _make_rows(), _rows_of("creator_job_id")),
+        "logical/actors": Forwarded(path, (), _select_actors),
         f"api/data/datasets/{job.job_id}": Forwarded(path, instead={"datasets": []}),
     }
     folder, _, actor_id = path.rpartition("/")
     if folder == "logical/actors" and _ID.fullmatch(actor_id):
-        return Forwarded(path, (), _actor)
+        return Forwarded(path, (), _select_actor)
     return of_job.get(path)
 
 
-def redacted(value: Any, secrets: tuple[str, ...]) -> Any:
+def redact(value: Any, secrets: tuple[str, ...]) -> Any:
     """The same without values of environment variables, and without these secrets in any text."""
     if isinstance(value, str):
         for secret in secrets:
@@ -137,13 +137,13 @@ def redacted(value: Any, secrets: tuple[str, ...]) -> Any:
         return value
     if isinstance(value, Mapping):
         return {
-            key: _names(each) if _ENVIRONMENT.search(str(key)) else redacted(each, secrets)
+            key: _list_names(each) if _ENVIRONMENT.search(str(key)) else redact(each, secrets)
             for key, each in value.items()
         }
-    return [redacted(each, secrets) for each in value] if isinstance(value, list) else value
+    return [redact(each, secrets) for each in value] if isinstance(value, list) else value
 
 
-def _names(environment: Any) -> Any:
+def _list_names(environment: Any) -> Any:
     """Which variables there are."""
     if not isinstance(environment, Mapping):
         return REDACTED if environment else environment
@@ -151,7 +151,7 @@ def _names(environment: Any) -> Any:
     return {"env_vars": dict.fromkeys(variables, REDACTED)} if isinstance(variables, Mapping) else {}
 
 
-def _rows() -> tuple[tuple[str, str], ...]:
+def _make_rows() -> tuple[tuple[str, str], ...]:
     return (("detail", "1"), ("limit", MOST_ROWS))
 
 
@@ -159,13 +159,13 @@ def _filter(key: str, value: str) -> tuple[tuple[str, str], ...]:
     return (("filter_keys", key), ("filter_predicates", "="), ("filter_values", value))
 
 
-def _task_filters(query: Mapping[str, str], job: DashboardJob) -> tuple[tuple[str, str], ...]:
+def _make_task_filters(query: Mapping[str, str], job: DashboardJob) -> tuple[tuple[str, str], ...]:
     task_id = query.get("filter_values", "")
     is_one = query.get("filter_keys") == "task_id" and _ID.fullmatch(task_id)
     return (*_filter("job_id", job.job_id), *(_filter("task_id", task_id) if is_one else ()))
 
 
-def _summary(query: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _make_summary(query: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return (("summary_by", "lineage"),) if query.get("summary_by") == "lineage" else ()
 
 
@@ -181,39 +181,41 @@ def _rows_of(field: str) -> Callable[[Any, DashboardJob], Any]:
     return rows
 
 
-def _actors(answer: Any, job: DashboardJob) -> Any:
-    actors = {key: _own_actor(each) for key, each in answer["data"]["actors"].items() if each["jobId"] == job.job_id}
+def _select_actors(answer: Any, job: DashboardJob) -> Any:
+    actors = {
+        key: _select_own_actor(each) for key, each in answer["data"]["actors"].items() if each["jobId"] == job.job_id
+    }
     return {**answer, "data": {"actors": actors}}
 
 
-def _actor(answer: Any, job: DashboardJob) -> Any:
+def _select_actor(answer: Any, job: DashboardJob) -> Any:
     detail = answer["data"]["detail"]
-    return {**answer, "data": {"detail": _own_actor(detail)}} if detail["jobId"] == job.job_id else None
+    return {**answer, "data": {"detail": _select_own_actor(detail)}} if detail["jobId"] == job.job_id else None
 
 
-def _own_actor(actor: Mapping[str, Any]) -> dict[str, Any]:
+def _select_own_actor(actor: Mapping[str, Any]) -> dict[str, Any]:
     """Its GPUs may have processes of others, too."""
-    return {**actor, "gpus": [_without_processes(gpu) for gpu in actor.get("gpus") or []]}
+    return {**actor, "gpus": [_remove_processes(gpu) for gpu in actor.get("gpus") or []]}
 
 
-def _nodes(answer: Any, _: DashboardJob) -> Any:
+def _select_nodes(answer: Any, _: DashboardJob) -> Any:
     """The machines, and nothing of what runs there."""
-    return {**answer, "data": {"summary": [_node(node) for node in answer["data"]["summary"]]}}
+    return {**answer, "data": {"summary": [_select_node(node) for node in answer["data"]["summary"]]}}
 
 
-def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+def _select_node(node: Mapping[str, Any]) -> dict[str, Any]:
     raylet = node.get("raylet") or {}
     return {
         **{name: node[name] for name in _NODE_FIELDS if name in node},
         "raylet": {name: raylet[name] for name in _RAYLET_FIELDS if name in raylet},
-        "gpus": [_without_processes(gpu) for gpu in node.get("gpus") or []],
+        "gpus": [_remove_processes(gpu) for gpu in node.get("gpus") or []],
         "tpus": [],
         "workers": [],
     }
 
 
-def _without_processes(gpu: Mapping[str, Any]) -> dict[str, Any]:
+def _remove_processes(gpu: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in gpu.items() if name != "processesPids"}
 
 
-_OF_ALL_JOBS = {"timezone": Forwarded("timezone"), "nodes": Forwarded("nodes", (("view", "summary"),), _nodes)}
+_OF_ALL_JOBS = {"timezone": Forwarded("timezone"), "nodes": Forwarded("nodes", (("view", "summary"),), _select_nodes)}

@@ -14,7 +14,7 @@ from app.kit.clock import to_text
 from app.training.model.capacity import Claim, Demand, Held, Node
 from app.training.model.gang import AdmissionRules, Queued, decide
 from app.training.model.preemption import Preemptible
-from app.training.model.queue_order import QueuePolicy, Shares, Use, decayed_use, in_order
+from app.training.model.queue_order import QueuePolicy, Shares, Use, compute_decayed_use, in_order
 from app.training.model.task import Priority
 from app.training.model.trace import TraceTask
 
@@ -134,7 +134,7 @@ class _Simulation:
                 self.waiting[next_task.name] = next_task
                 next_task = next(arrivals, None)
             self._decide(now_s)
-        return self._result(now_s, impossible)
+        return self._build_result(now_s, impossible)
 
     def _decide(self, now_s: float) -> None:
         moment = BEGIN + timedelta(seconds=now_s)
@@ -155,7 +155,7 @@ class _Simulation:
             for task in sorted(self.waiting.values(), key=lambda task: self.places[task.name])
         ]
         policy = self.rules.policy
-        shares = Shares(decayed_use(self._uses(now_s), moment)) if policy is QueuePolicy.FAIR else None
+        shares = Shares(compute_decayed_use(self._list_uses(now_s), moment)) if policy is QueuePolicy.FAIR else None
         rules = AdmissionRules(
             does_backfill=self.rules.does_backfill,
             ends=ends,
@@ -166,7 +166,7 @@ class _Simulation:
             ],
         )
         order = in_order(entries, policy, shares)
-        decision = decide(order, held, self._nodes(), now=to_text(moment), may_start=None, rules=rules)
+        decision = decide(order, held, self._list_nodes(), now=to_text(moment), may_start=None, rules=rules)
         self.passed += len(decision.passed)
         for name in decision.admitted:
             self._start(name, now_s)
@@ -181,7 +181,7 @@ class _Simulation:
             one.gives_way, one.end_s = True, at_s
             heapq.heappush(self.ends, (at_s, name))
 
-    def _uses(self, now_s: float) -> list[Use]:
+    def _list_uses(self, now_s: float) -> list[Use]:
         now = BEGIN + timedelta(seconds=now_s)
         running = (
             Use(one.task.user, one.task.gpus, BEGIN + timedelta(seconds=one.start_s), now)
@@ -189,11 +189,12 @@ class _Simulation:
         )
         return [*self.uses, *running]
 
-    def _nodes(self) -> list[Node]:
+    def _list_nodes(self) -> list[Node]:
         gpus, cpus = self.cluster.gpus_per_node, self.cluster.cpus_per_node
         free = zip(self.free_gpus, self.free_cpus, strict=True)
         return [
-            Node(_node_id(at), "", gpus, free_gpus, cpus, free_cpus) for at, (free_gpus, free_cpus) in enumerate(free)
+            Node(_make_node_id(at), "", gpus, free_gpus, cpus, free_cpus)
+            for at, (free_gpus, free_cpus) in enumerate(free)
         ]
 
     def _start(self, name: str, now_s: float) -> None:
@@ -208,8 +209,8 @@ class _Simulation:
             )
             self.free_gpus[at] -= demand.gpus_per_node
             self.free_cpus[at] -= demand.cpus_per_node
-            gpus[_node_id(at)] += demand.gpus_per_node
-            cpus[_node_id(at)] += demand.cpus_per_node
+            gpus[_make_node_id(at)] += demand.gpus_per_node
+            cpus[_make_node_id(at)] += demand.cpus_per_node
         self.running[name] = _RunningTask(task, now_s, Claim(dict(gpus), dict(cpus)), now_s + task.duration_s)
         heapq.heappush(self.ends, (now_s + task.duration_s, name))
         self.starts_s.setdefault(name, now_s)
@@ -235,7 +236,7 @@ class _Simulation:
         for one in self.running.values():
             self.contended[one.task.user] += one.task.gpus * seconds
 
-    def _result(self, end_s: float, impossible: int) -> SimulationResult:
+    def _build_result(self, end_s: float, impossible: int) -> SimulationResult:
         begin_s = self.trace[0].submit_s if self.trace else 0.0
         used = sum(use.gpus * (use.end - use.start).total_seconds() for use in self.uses)
         makespan_s = end_s - begin_s
@@ -263,7 +264,7 @@ def _could_fit(demand: Demand, cluster: Cluster) -> bool:
     return (fits and demand.nodes <= cluster.nodes) or (not demand.gpus and not demand.cpus)
 
 
-def _node_id(at: int) -> str:
+def _make_node_id(at: int) -> str:
     return f"n{at:04}"
 
 

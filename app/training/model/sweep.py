@@ -75,7 +75,7 @@ def grid(vary: Mapping[str, Values]) -> list[Point]:
     return [dict(zip(vary, values, strict=True)) for values in product(*lists)]
 
 
-def drawn(vary: Mapping[str, Values], most: int, seed: int) -> list[Point]:
+def draw_points(vary: Mapping[str, Values], most: int, seed: int) -> list[Point]:
     """So many points at random, none twice; fewer where there are not so many. The same for the same seed."""
     chance = random.Random(seed)  # noqa: S311  # nothing secret
     points: list[Point] = []
@@ -127,8 +127,8 @@ def new_rungs(curve: Curve, rule: EarlyStop, passed: int) -> list[RungValue]:
 
 def label_of(point: Mapping[str, JsonValue]) -> str:
     """As "lr=1e-06 seed=2": fields by the last part of their names."""
-    return " ".join(f"{field.rpartition('.')[2]}={_text(value)}" for field, value in point.items())
+    return " ".join(f"{field.rpartition('.')[2]}={_to_text(value)}" for field, value in point.items())
 
 
-def _text(value: JsonValue) -> str:
+def _to_text(value: JsonValue) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -90,7 +90,7 @@ class Event(StrEnum):
     """The task to cancel is no longer waited for: Ray has not confirmed that it stopped."""
 
 
-def _transitions() -> dict[tuple[State, Event], State]:
+def _build_transitions() -> dict[tuple[State, Event], State]:
     table = {}
     for waiting in (State.QUEUED, State.PENDING_RESOURCES):
         table[waiting, Event.WAIT] = State.PENDING_RESOURCES
@@ -109,7 +109,7 @@ def _transitions() -> dict[tuple[State, Event], State]:
     return table
 
 
-TRANSITIONS = _transitions()
+TRANSITIONS = _build_transitions()
 """Other transitions are refused. A job that ended well before its stop reached it has succeeded."""
 
 TERMINAL = frozenset(State) - {state for state, _ in TRANSITIONS}

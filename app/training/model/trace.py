@@ -57,13 +57,13 @@ def _read(present: Sequence[str], rows: Iterable[tuple[int, Mapping[str, str]]])
     for number, row in rows:
         values = {field: row[name] for field, name in columns.items() if name}
         try:
-            tasks.append(_task(f"line {number}", values))
+            tasks.append(_read_task(f"line {number}", values))
         except (ValueError, OverflowError):
             raise BadInput(f"Line {number} of the trace cannot be read.", hint="Times and GPUs are numbers.") from None
     return sorted(tasks, key=lambda task: task.submit_s)
 
 
-def _task(name: str, values: dict[str, str]) -> TraceTask:
+def _read_task(name: str, values: dict[str, str]) -> TraceTask:
     submit_s, duration_s = float(values["submit_s"]), float(values["duration_s"])
     gpus, cpus = int(float(values["gpus"])), float(values.get("cpus") or 0)
     if not (0 <= submit_s < 1e10 and 0 <= duration_s < 1e10 and gpus >= 0 and 0 <= cpus < 1e6):

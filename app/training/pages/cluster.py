@@ -33,11 +33,11 @@ EVERY_S = 5
 
 
 def cluster(request: Request) -> Response:
-    return render(request, "training/cluster.html", area="cluster", **_context(request))
+    return render(request, "training/cluster.html", area="cluster", **_build_context(request))
 
 
 def state(request: Request) -> Response:
-    return render(request, "training/_cluster_live.html", **_context(request))
+    return render(request, "training/_cluster_live.html", **_build_context(request))
 
 
 async def events(request: Request) -> Response:
@@ -45,14 +45,14 @@ async def events(request: Request) -> Response:
     return change_stream(request, CLUSTER)
 
 
-def _context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> dict[str, Any]:
     training, user = training_of(request), user_of(request)
     condition = condition_of(training)
     views = training.picture.all() if condition.view else {}
     shown = {name: training.options.shown(name) if len(views) > 1 else "" for name in views}
     return {
         "condition": condition,
-        "clusters": [_shown(shown[name], view, user) for name, view in views.items() if view],
+        "clusters": [_build_shown(shown[name], view, user) for name, view in views.items() if view],
         "every_s": EVERY_S,
         "me": user,
         "short": view_models.short,
@@ -116,14 +116,14 @@ class ShownCluster:
     holders: Sequence[HolderView]
 
 
-def _shown(name: str, view: ClusterView, user: str) -> ShownCluster:
+def _build_shown(name: str, view: ClusterView, user: str) -> ShownCluster:
     return ShownCluster(name, view, nodes_of(view, user), holders_of(view, user))
 
 
 def nodes_of(view: ClusterView, user: str) -> list[NodeView]:
     """Those that train first."""
     ordered = sorted(view.nodes, key=lambda node: (not node.may_train, -node.total_gpus, node.address))
-    return [_node(node, view, user) for node in ordered]
+    return [_build_node(node, view, user) for node in ordered]
 
 
 def holders_of(view: ClusterView, user: str) -> list[HolderView]:
@@ -131,12 +131,12 @@ def holders_of(view: ClusterView, user: str) -> list[HolderView]:
     return sorted(made, key=lambda one: (not one.is_mine, -one.holder.gpus, one.holder.task_id))
 
 
-def _node(node: Node, view: ClusterView, user: str) -> NodeView:
-    shares = tuple(_shares(node, view, user))
-    return NodeView(node, shares, _bar(shares, node.total_gpus))
+def _build_node(node: Node, view: ClusterView, user: str) -> NodeView:
+    shares = tuple(_list_shares(node, view, user))
+    return NodeView(node, shares, _draw_bar(shares, node.total_gpus))
 
 
-def _shares(node: Node, view: ClusterView, user: str) -> Iterator[GpuShare]:
+def _list_shares(node: Node, view: ClusterView, user: str) -> Iterator[GpuShare]:
     held = 0.0
     for one in sorted(view.holders, key=lambda holder: (holder.user != user, holder.user)):
         gpus = one.by_node.get(node.node_id, 0.0)
@@ -150,12 +150,12 @@ def _shares(node: Node, view: ClusterView, user: str) -> Iterator[GpuShare]:
         yield GpuShare(GpuOwner.FREE, free)
 
 
-def _bar(shares: tuple[GpuShare, ...], total: float) -> Markup:
+def _draw_bar(shares: tuple[GpuShare, ...], total: float) -> Markup:
     """One cell for each GPU, colored by whose it is; a node with very many gets one piece per share."""
     rect = '<rect class="gpu gpu-{}" x="{}" y="0" width="{}" height="{}"></rect>'
     pieces, left = [], 0.0
     for share in shares:
-        for part in _cells(share.gpus, total):
+        for part in _iterate_cells(share.gpus, total):
             width = BAR_WIDTH * part / total
             pieces.append(
                 Markup(rect).format(share.whose, round(left, 1), round(max(width - GAP, 1), 1), BAR_HEIGHT)  # noqa: S704  # format() escapes
@@ -165,7 +165,7 @@ def _bar(shares: tuple[GpuShare, ...], total: float) -> Markup:
     return Markup(text).format(BAR_WIDTH, BAR_HEIGHT, Markup().join(pieces))  # noqa: S704  # format() escapes
 
 
-def _cells(gpus: float, total: float) -> Iterator[float]:
+def _iterate_cells(gpus: float, total: float) -> Iterator[float]:
     """1 for each whole GPU, and what is left of one."""
     if total > 32:
         yield gpus
@@ -179,14 +179,14 @@ Endpoint = Callable[[Request], Any]
 
 
 def only_where_on(routes: Sequence[Route]) -> list[Route]:
-    return [Route(route.path, _switched(route.endpoint), methods=list(route.methods or ())) for route in routes]
+    return [Route(route.path, _make_switch(route.endpoint), methods=list(route.methods or ())) for route in routes]
 
 
-def _switched(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+def _make_switch(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     @functools.wraps(endpoint)
     async def switched(request: Request) -> Response:
         if not training_of(request).options.is_on:
-            return _off(request)
+            return _render_off(request)
         if inspect.iscoroutinefunction(endpoint):
             response = await endpoint(request)
         else:
@@ -197,7 +197,7 @@ def _switched(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     return switched
 
 
-def _off(request: Request) -> Response:
+def _render_off(request: Request) -> Response:
     if is_fragment(request):  # of a page from before it was switched off
         return reload_page()
     status = 200 if request.method in SAFE_METHODS else 503

@@ -48,20 +48,20 @@ class LogPageQuery(ViewQuery):
 
 
 def log(request: Request) -> Response:
-    return render(request, "training/log.html", area="tasks", **_context(request, query(request, LogPageQuery)))
+    return render(request, "training/log.html", area="tasks", **_build_context(request, query(request, LogPageQuery)))
 
 
 def live(request: Request) -> Response:
     """The text again. 204 while it is what the page shows already; the answer after the end asks no more."""
     log_query = query(request, LogPageQuery)
     try:
-        context = _context(request, log_query)
+        context = _build_context(request, log_query)
     except NotFound:
         return reload_page()
     return fragment(request, "training/_log_live.html", context)
 
 
-def _context(request: Request, log_query: LogPageQuery) -> dict[str, Any]:
+def _build_context(request: Request, log_query: LogPageQuery) -> dict[str, Any]:
     tasks, user = training_of(request).tasks, user_of(request)
     view = tasks.get(user, request.path_params["task_id"])
     number = log_query.attempt or view.task.latest_attempt_no
@@ -82,21 +82,21 @@ def _context(request: Request, log_query: LogPageQuery) -> dict[str, Any]:
         "number": number,
         "log": shown,
         "log_markup": log_markup,
-        "processes": _processes(shown, log_query.process),
+        "processes": _list_processes(shown, log_query.process),
         "missing": missing,
         "may_grow": not view.task.is_terminal,
         "download": _download(view, number) if shown else "",
-        "seen": _version(view, shown),
+        "seen": _digest_version(view, shown),
     }
 
 
-def _processes(shown: LogView | None, chosen: str) -> list[str]:
+def _list_processes(shown: LogView | None, chosen: str) -> list[str]:
     """Those to choose from, with the one that is chosen."""
     processes = [*shown.processes] if shown else []
     return processes if not chosen or chosen in processes else [chosen, *processes]
 
 
-def _version(view: TaskView, shown: LogView | None) -> str:
+def _digest_version(view: TaskView, shown: LogView | None) -> str:
     size = shown.size_bytes if shown else "none"
     return f"{size}-{len(view.attempts)}-{'ended' if view.task.is_terminal else 'open'}"
 
@@ -129,22 +129,22 @@ def log_markup(log: str, marked: str = "") -> Markup:
     Args:
         marked: what is marked in it, in small or capital letters.
     """
-    text = "\n".join(map(_last_state, log.split("\n")))
-    return Markup("").join(_pieces(text, marked))
+    text = "\n".join(map(_keep_last_state, log.split("\n")))
+    return Markup("").join(_split_into_pieces(text, marked))
 
 
-def _pieces(text: str, marked: str) -> Iterator[Markup]:
+def _split_into_pieces(text: str, marked: str) -> Iterator[Markup]:
     color, is_bold = 0, False
     first, *rest = STYLE.split(text)
-    yield _marked(first, marked)
+    yield _mark(first, marked)
     for codes, piece in zip(rest[::2], rest[1::2], strict=True):
-        color, is_bold = _style(codes, color, is_bold=is_bold)
+        color, is_bold = _read_style(codes, color, is_bold=is_bold)
         names = [name for name, holds in ((f"ansi-{color}", color), ("ansi-bold", is_bold)) if holds]
-        shown = _marked(piece, marked)
+        shown = _mark(piece, marked)
         yield Markup('<span class="{}">{}</span>').format(" ".join(names), shown) if names and shown else shown
 
 
-def _style(codes: str, color: int, *, is_bold: bool) -> tuple[int, bool]:
+def _read_style(codes: str, color: int, *, is_bold: bool) -> tuple[int, bool]:
     """The style after what a sequence says; what it says of grounds, lines and the like is omitted."""
     numbers = [int(code or 0) for code in codes.split(";") if len(code) < 4]
     while numbers:
@@ -160,7 +160,7 @@ def _style(codes: str, color: int, *, is_bold: bool) -> tuple[int, bool]:
     return color, is_bold
 
 
-def _marked(text: str, marked: str) -> Markup:
+def _mark(text: str, marked: str) -> Markup:
     plain = CONTROLS.sub("", ESCAPE.sub("", text))
     if not marked:
         return escape(plain)
@@ -168,7 +168,7 @@ def _marked(text: str, marked: str) -> Markup:
     return Markup("").join(Markup("<mark>{}</mark>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
-def _last_state(line: str) -> str:
+def _keep_last_state(line: str) -> str:
     """A program that draws a progress bar goes back to the beginning of the line for each of its states."""
     states = [state for state in line.split("\r") if ESCAPE.sub("", state)]
     return states[-1] if states else ""

@@ -22,7 +22,7 @@ from app.kit.web.live_fragment import is_current, reload_page, unchanged, versio
 from app.kit.web.templates import render
 from app.training.access import training_of
 from app.training.model import State
-from app.training.model.learning_curve import Curve, Point, best_of, smoothed, thinned_places
+from app.training.model.learning_curve import Curve, Point, best_of, smoothed, thin_places
 from app.training.model.node_use import PREFIX
 from app.training.service import TaskCurves, TaskView
 from app.training.spec import read_spec
@@ -84,7 +84,7 @@ def curve_plots(
         has_paths: whether a browser without scripts can draw the lines. False: they have their values alone.
     """
     plots = []
-    for name in _chosen(tasks[0], group):
+    for name in _choose_series(tasks[0], group):
         lines = [curves.get(name) for curves in tasks]
         by_time_too = by_time or name.startswith(PREFIX)
         made = _plot(name, lines, by_time=by_time_too, weight=weight, has_paths=has_paths)
@@ -93,7 +93,7 @@ def curve_plots(
     return plots
 
 
-def _chosen(curves: Mapping[str, Curve], group: str) -> list[str]:
+def _choose_series(curves: Mapping[str, Curve], group: str) -> list[str]:
     if group != OVERVIEW:
         return sorted(name for name in curves if name.partition("/")[0] == group and "/" in name)
     ranked = sorted(curves, key=lambda name: (_rank(name), name))
@@ -117,9 +117,11 @@ def _plot(
     if own is None or not drawn or drawn[0][0] != 0:
         return None
     longest = max((curve.times_s[-1] if by_time else curve.steps[-1]) for _, curve in drawn)
-    unit, per_unit = _unit(longest) if by_time else ("steps", 1.0)
-    points = {kind: _points(curve, by_time=by_time, per_unit=per_unit, weight=weight) for kind, curve in drawn}
-    x, y = axes(_around([at for line in points.values() for at, _ in line]), _around(_values(points.values())))
+    unit, per_unit = _choose_unit(longest) if by_time else ("steps", 1.0)
+    points = {kind: _list_points(curve, by_time=by_time, per_unit=per_unit, weight=weight) for kind, curve in drawn}
+    x, y = axes(
+        _find_limits([at for line in points.values() for at, _ in line]), _find_limits(_list_values(points.values()))
+    )
     best, dots = best_of(name, own), []
     if best is not None:
         at = best.time_s / per_unit if by_time else best.step
@@ -132,17 +134,17 @@ def _plot(
     return CurvePlot(name, plot, own[len(own) - 1], best, unit, any(len(line) > 1 for line in points.values()))
 
 
-def _points(curve: Curve, *, by_time: bool, per_unit: float, weight: float) -> list[tuple[float, float]]:
+def _list_points(curve: Curve, *, by_time: bool, per_unit: float, weight: float) -> list[tuple[float, float]]:
     values = smoothed(curve.values, weight) if weight else curve.values
     places = curve.times_s if by_time else curve.steps
-    return [(places[at] / per_unit, values[at]) for at in thinned_places(values, DRAWN_POINTS)]
+    return [(places[at] / per_unit, values[at]) for at in thin_places(values, DRAWN_POINTS)]
 
 
-def _values(lines: Iterable[Sequence[tuple[float, float]]]) -> list[float]:
+def _list_values(lines: Iterable[Sequence[tuple[float, float]]]) -> list[float]:
     return [value for line in lines for _, value in line]
 
 
-def _around(values: Sequence[float]) -> tuple[float, float]:
+def _find_limits(values: Sequence[float]) -> tuple[float, float]:
     """The ends of an axis, never the same."""
     low, high = min(values), max(values)
     if math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12):
@@ -151,7 +153,7 @@ def _around(values: Sequence[float]) -> tuple[float, float]:
     return low, high
 
 
-def _unit(longest_s: float) -> tuple[str, float]:
+def _choose_unit(longest_s: float) -> tuple[str, float]:
     if longest_s < 2 * MINUTE_S:
         return "s", 1.0
     return ("min", MINUTE_S) if longest_s < 2 * HOUR_S else ("h", HOUR_S)
@@ -187,9 +189,9 @@ class CurveView(ViewQuery):
 
 def metrics(request: Request) -> Response:
     chosen = query(request, CurveView)
-    views = _views(request, chosen)
-    context = _context(chosen, views, _read(request, views), has_paths=True)
-    context |= {"offered": _offered(request, views[0]), "differences": _differences(views)}
+    views = _load_views(request, chosen)
+    context = _build_context(chosen, views, _read(request, views), has_paths=True)
+    context |= {"offered": _list_offered(request, views[0]), "differences": _find_differences(views)}
     return render(request, "training/metrics.html", area="tasks", **context)
 
 
@@ -197,16 +199,16 @@ def live(request: Request) -> Response:
     """The plots again, drawn by the page's script. 204 while they are what the page shows already."""
     chosen = query(request, CurveView)
     try:
-        views = _views(request, chosen)
+        views = _load_views(request, chosen)
     except NotFound:
         return reload_page()
     read = _read(request, views)
-    if is_current(request, _version(views[0], read)):
+    if is_current(request, _digest_version(views[0], read)):
         return unchanged()
-    return render(request, "training/_metrics_live.html", **_context(chosen, views, read, has_paths=False))
+    return render(request, "training/_metrics_live.html", **_build_context(chosen, views, read, has_paths=False))
 
 
-def _views(request: Request, chosen: CurveView) -> list[TaskView]:
+def _load_views(request: Request, chosen: CurveView) -> list[TaskView]:
     """The task, then those beside it."""
     tasks, user, task_id = training_of(request).tasks, user_of(request), request.path_params["task_id"]
     return [tasks.get(user, one) for one in (task_id, *(other for other in chosen.others if other != task_id))]
@@ -216,11 +218,11 @@ def _read(request: Request, views: Sequence[TaskView]) -> list[TaskCurves]:
     return [training_of(request).curves.read(view) for view in views]
 
 
-def _version(view: TaskView, read: Sequence[TaskCurves]) -> str:
+def _digest_version(view: TaskView, read: Sequence[TaskCurves]) -> str:
     return version_of([one.version for one in read], view.task.state, len(view.attempts))
 
 
-def _context(
+def _build_context(
     chosen: CurveView, views: Sequence[TaskView], read: Sequence[TaskCurves], *, has_paths: bool
 ) -> dict[str, Any]:
     task, groups = views[0].task, groups_of(read[0].curves)
@@ -237,11 +239,11 @@ def _context(
         "others": views[1:],
         "smoothings": SMOOTHINGS,
         "may_grow": not task.is_terminal,
-        "seen": _version(views[0], read),
+        "seen": _digest_version(views[0], read),
     }
 
 
-def _differences(views: Sequence[TaskView]) -> list[Difference]:
+def _find_differences(views: Sequence[TaskView]) -> list[Difference]:
     """Between the tasks that are drawn together."""
     if len(views) < 2:
         return []
@@ -250,7 +252,7 @@ def _differences(views: Sequence[TaskView]) -> list[Difference]:
     return []
 
 
-def _offered(request: Request, view: TaskView) -> list[TaskView]:
+def _list_offered(request: Request, view: TaskView) -> list[TaskView]:
     """Other tasks that may have told something, newest first."""
     filters = TaskFilter(states=(State.RUNNING, State.SUCCEEDED, State.FAILED, State.CANCELED))
     views, _ = training_of(request).tasks.page(user_of(request), filters, limit=OFFERED)

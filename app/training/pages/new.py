@@ -24,8 +24,18 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, as_text, problems_of_text, refused, with_retry
-from app.kit.web.forms import sent_fields
+from app.kit.web.editor import (
+    FORM,
+    Draft,
+    Problems,
+    action_of,
+    as_form,
+    as_text,
+    problems_of_text,
+    refuse_draft,
+    with_retry,
+)
+from app.kit.web.forms import read_fields
 from app.kit.web.idempotency import KeyReused, form_once
 from app.kit.web.templates import render
 from app.training.access import training_of
@@ -73,17 +83,17 @@ def new(request: Request) -> Response:
     params = request.query_params
     workload = new_form.workload_of(params.get("workload", ""))
     mode = YAML if params.get("mode") == YAML else FORM
-    text, spec = example(workload, *_places(home_of(request))), None
+    text, spec = example(workload, *_get_places(home_of(request))), None
     values = new_form.empty_values(workload)
     if params.get("train_file"):
         values["train_file"] = home_of(request).logical(params["train_file"])
     if params.get("from"):
         text = training_of(request).tasks.get(user_of(request), params["from"]).task.spec_text
-        text = _resumed(request, text, params["from"], params.get("resume", ""))
+        text = _resume_text(request, text, params["from"], params.get("resume", ""))
     if params.get("sweep"):
         text = training_of(request).sweeps.document(user_of(request), params["sweep"]).text
     if params.get("template"):
-        text = _template(home_of(request), params["template"])
+        text = _read_template(home_of(request), params["template"])
     sweep = None
     with suppress(ModelmillError):  # of an older version of this product: the text is shown all the same
         spec, _, sweep = read_task_or_sweep(text.encode())
@@ -93,10 +103,10 @@ def new(request: Request) -> Response:
     if mode == FORM:
         spec, text, _ = new_form.spec_of(values)
     draft = TaskDraft(mode, values, text, spec=spec, key=str(uuid4()), sweep=sweep)
-    return _page(request, replace(draft, origin=params.get("from", ""), origin_sweep=params.get("sweep", "")))
+    return _render_page(request, replace(draft, origin=params.get("from", ""), origin_sweep=params.get("sweep", "")))
 
 
-def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
+def _resume_text(request: Request, text: str, task_id: str, step: str) -> str:
     """The text of a task with the checkpoint that it is to go on from, instead of what it says of that."""
     checkpoints = training_of(request).tasks.checkpoints(user_of(request), task_id) if step else []
     path = next((one.path for one in checkpoints if str(one.step) == step), None)
@@ -107,7 +117,7 @@ def _resumed(request: Request, text: str, task_id: str, step: str) -> str:
 
 
 async def create(request: Request) -> Response:
-    sent = await sent_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task")
+    sent = await read_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task")
     return await run_in_threadpool(_create, request, sent)
 
 
@@ -120,24 +130,24 @@ async def demonstrate(request: Request) -> Response:
 
 async def preview(request: Request) -> Response:
     """The YAML as it would be stored, and what is wrong with it: while it is being written."""
-    draft = _drafted(await sent_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task"))
-    return await run_in_threadpool(_fragment, request, draft)
+    draft = _read_draft(await read_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task"))
+    return await run_in_threadpool(_render_fragment, request, draft)
 
 
 def _create(request: Request, sent: Mapping[str, str]) -> Response:
-    draft = _drafted(sent)
+    draft = _read_draft(sent)
     action, argument = action_of(sent)
     if action == "mode":
-        return _page(request, _switched(draft, argument))
+        return _render_page(request, _switch(draft, argument))
     if action == "workload":
-        return _page(request, _with_workload(draft, argument))
+        return _render_page(request, _with_workload(draft, argument))
     if action == "preview" or draft.problems:
-        return _page(request, draft, status=422 if draft.problems and action == "submit" else 200)
+        return _render_page(request, draft, status=422 if draft.problems and action == "submit" else 200)
     try:
         page = _submit(request, draft)
     except ModelmillError as error:
-        problems = _text_problems(error) if draft.mode == YAML else new_form.problems_of(error)
-        return _page(request, refused(draft, error, problems), status=error.status)
+        problems = _list_problems(error) if draft.mode == YAML else new_form.problems_of(error)
+        return _render_page(request, refuse_draft(draft, error, problems), status=error.status)
     return see_other(page)
 
 
@@ -156,7 +166,7 @@ def _submit(request: Request, draft: TaskDraft) -> str:
     return f"/ui/tasks/{task.task_id}?note=submitted"
 
 
-def _drafted(sent: Mapping[str, str]) -> TaskDraft:
+def _read_draft(sent: Mapping[str, str]) -> TaskDraft:
     """What was sent, looked at."""
     key = sent.get("key", "")[:KEY_MAX]
     key = key if key.isascii() and key.isprintable() else ""
@@ -166,7 +176,7 @@ def _drafted(sent: Mapping[str, str]) -> TaskDraft:
 
 def _read(sent: Mapping[str, str]) -> TaskDraft:
     """Browsers end lines with CRLF, whatever was typed."""
-    values = new_form.merged(sent)
+    values = new_form.read_sent_values(sent)
     if sent.get("mode") != YAML:
         spec, text, problems = new_form.spec_of(values)
         sweep = read_sweep(text.encode()) if spec is not None and values["vary"].strip() else None
@@ -175,15 +185,15 @@ def _read(sent: Mapping[str, str]) -> TaskDraft:
     try:
         spec, _, sweep = read_task_or_sweep(text.encode())
     except ModelmillError as error:
-        return TaskDraft(YAML, values, text, _text_problems(error), error)
+        return TaskDraft(YAML, values, text, _list_problems(error), error)
     return TaskDraft(YAML, values, text, spec=spec, sweep=sweep)
 
 
-def _text_problems(error: ModelmillError) -> Problems:
+def _list_problems(error: ModelmillError) -> Problems:
     return problems_of_text(error, at="at", problem="problem")
 
 
-def _switched(draft: TaskDraft, mode: str) -> TaskDraft:
+def _switch(draft: TaskDraft, mode: str) -> TaskDraft:
     """The same task the other way; stays where it is if that would lose something."""
     if mode == YAML:
         return as_text(draft, YAML)
@@ -197,46 +207,46 @@ def _with_workload(draft: TaskDraft, workload: str) -> TaskDraft:
     return replace(draft, mode=FORM, values=values, text=text, spec=None, problems={})
 
 
-def _page(request: Request, draft: TaskDraft, status: int = 200) -> Response:
+def _render_page(request: Request, draft: TaskDraft, status: int = 200) -> Response:
     home = home_of(request)
-    own, common = _places(home)
+    own, common = _get_places(home)
     page = render(
         request,
         "training/new.html",
         status,
         area="new-task",
         workloads=list(Workload),
-        paths=_suggestions(home),
-        templates=_templates(home),
-        environments=_environments(request),
+        paths=_collect_suggestions(home),
+        templates=_list_templates(home),
+        environments=_list_environments(request),
         clusters=training_of(request).options.clusters,
         accelerators=sorted({kind for node in training_of(request).picture.nodes() for kind in node.accelerators}),
         home_path=own,
         common_path=common,
-        **_context(request, draft),
+        **_build_context(request, draft),
     )
     return with_retry(page, draft)
 
 
-def _fragment(request: Request, draft: TaskDraft) -> Response:
-    return render(request, "training/_spec_preview.html", **_context(request, draft))
+def _render_fragment(request: Request, draft: TaskDraft) -> Response:
+    return render(request, "training/_spec_preview.html", **_build_context(request, draft))
 
 
-def _context(request: Request, draft: TaskDraft) -> dict[str, Any]:
+def _build_context(request: Request, draft: TaskDraft) -> dict[str, Any]:
     demand: Demand | None = demand_of(draft.spec) if draft.spec else None
     return {
         "draft": draft,
         "values": draft.values,
         "problems": draft.problems,
         "demand": demand,
-        "changes": _changes(request, draft),
+        "changes": _find_changes(request, draft),
         "folds": new_form.folds_of(draft.values, draft.problems),
         "hidden": sorted(new_form.hidden_fields(draft.workload)),
         "is_verl": draft.workload is not Workload.SCRIPT,
     }
 
 
-def _changes(request: Request, draft: TaskDraft) -> list[Difference] | None:
+def _find_changes(request: Request, draft: TaskDraft) -> list[Difference] | None:
     """From the task or the sweep that the draft was made of; None: it was made of none, or is nothing yet."""
     if draft.spec is None or not (draft.origin or draft.origin_sweep):
         return None
@@ -250,16 +260,16 @@ def _changes(request: Request, draft: TaskDraft) -> list[Difference] | None:
     return None
 
 
-def _environments(request: Request) -> list[Environment]:
+def _list_environments(request: Request) -> list[Environment]:
     caller = caller_of(request)
     return training_of(request).tasks.environments.seen_by(caller.user, is_admin=caller.is_admin)
 
 
-def _places(home: Home) -> tuple[str, str]:
+def _get_places(home: Home) -> tuple[str, str]:
     return home.logical(""), f"{home.options.prefix}/{COMMON}"
 
 
-def _suggestions(home: Home) -> dict[str, list[str]]:
+def _collect_suggestions(home: Home) -> dict[str, list[str]]:
     """By kind of field, what lies at the top of the folders that it may name."""
     suggestions = {}
     for kind, places in {
@@ -267,22 +277,22 @@ def _suggestions(home: Home) -> dict[str, list[str]]:
         "models": (HomePath("models"), HomePath("models", is_common=True)),
         "code": (HomePath("code", is_common=True),),
     }.items():
-        suggestions[kind] = [path for location in places for path in _paths_in(home, location)]
+        suggestions[kind] = [path for location in places for path in _iterate_paths(home, location)]
     return suggestions
 
 
-def _templates(home: Home) -> list[str]:
+def _list_templates(home: Home) -> list[str]:
     """The user's own, then those of the operator."""
     folders = (HomePath(TEMPLATES), HomePath(TEMPLATES, is_common=True))
-    return [path for folder in folders for path in _paths_in(home, folder) if path.endswith((".yaml", ".yml"))]
+    return [path for folder in folders for path in _iterate_paths(home, folder) if path.endswith((".yaml", ".yml"))]
 
 
-def _template(home: Home, path: str) -> str:
+def _read_template(home: Home, path: str) -> str:
     location = home.locate(path, field="template")
     return b"".join(home.tree(location).read(location.inner, end=MAX_SPEC_BYTES)).decode(errors="replace")
 
 
-def _paths_in(home: Home, location: HomePath) -> Iterator[str]:
+def _iterate_paths(home: Home, location: HomePath) -> Iterator[str]:
     with suppress(ModelmillError):  # a suggestion less
         for entry in home.tree(location).browse(location.inner, limit=SUGGESTED).entries:
             if entry.kind in (Kind.FILE, Kind.FOLDER):

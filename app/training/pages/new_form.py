@@ -101,7 +101,7 @@ def folds_of(values: Mapping[str, str], problems: Problems) -> dict[str, tuple[i
     return {name: (count, name == opened) for name, count in counts.items()}
 
 
-def merged(sent: Mapping[str, str]) -> Values:
+def read_sent_values(sent: Mapping[str, str]) -> Values:
     """The fields as sent; what is no field of ours is omitted. A workload that is none becomes the first."""
     known = {name: sent.get(name, "")[:VALUE_MAX].replace("\r\n", "\n") for name in FIELDS}
     return {**known, "workload": workload_of(known["workload"]).value}
@@ -114,7 +114,7 @@ def workload_of(text: str) -> Workload:
 def spec_of(values: Mapping[str, str]) -> tuple[TaskSpec | None, str, Problems]:
     """The spec and its text; with problems no spec, and as text what there is so far. Of a sweep the spec of its first
     task."""
-    data, problems = _data(values)
+    data, problems = _read_data(values)
     draft = str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100))
     if problems:
         return None, draft, problems
@@ -127,19 +127,21 @@ def spec_of(values: Mapping[str, str]) -> tuple[TaskSpec | None, str, Problems]:
 
 def values_of(spec: TaskSpec, sweep: SweepDocument | None = None) -> Values | None:
     """The form that means this spec, or this sweep; None if the form has no field for something in it."""
-    fields = {**sweep.fields, **_sweep_fields(sweep)} if sweep else spec.model_dump(mode="json", exclude_defaults=True)
+    fields = (
+        {**sweep.fields, **_read_sweep_fields(sweep)} if sweep else spec.model_dump(mode="json", exclude_defaults=True)
+    )
     convert = fields.pop("convert", None) or {}
     values = dict.fromkeys(FIELDS, "")
     for name, value in {**fields, **{f"convert.{name}": value for name, value in convert.items()}}.items():
         if name in FIELDS:
-            values[name] = _text(name, value)
+            values[name] = _format_value(name, value)
     values["convert"] = "1" if convert else ""
     again, text, _ = spec_of(values)
     means_same = again == spec if sweep is None else again is not None and _is_same(read_sweep(text.encode()), sweep)
     return values if means_same else None
 
 
-def _sweep_fields(sweep: SweepDocument) -> dict[str, Any]:
+def _read_sweep_fields(sweep: SweepDocument) -> dict[str, Any]:
     fields = sweep.spec.model_dump(mode="json", exclude_defaults=True)
     stop = sweep.spec.early_stop
     return fields | ({EARLY_STOP: stop.min_steps} if stop else {})
@@ -163,7 +165,7 @@ def problems_of(error: ModelmillError) -> Problems:
     return problems
 
 
-def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
+def _read_data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     """What was filled in that goes with the workload, in the order of the spec's fields."""
     workload = workload_of(values["workload"])
     other = hidden_fields(workload)
@@ -174,7 +176,7 @@ def _data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
         if name in data or name in other or not text or name == "convert":
             continue
         try:
-            data[name] = _value(name, text)
+            data[name] = _parse_value(name, text)
         except UnreadableSpec as error:
             problems[name] = error.message
     if values["convert"]:
@@ -191,7 +193,7 @@ def _add_sweep(data: dict[str, Any], problems: Problems, values: Mapping[str, st
         if not text:
             continue
         try:
-            value = read_yaml(text) if name == "vary" else _value(name, text)
+            value = read_yaml(text) if name == "vary" else _parse_value(name, text)
         except UnreadableSpec as error:
             problems[name] = error.message
             continue
@@ -199,7 +201,7 @@ def _add_sweep(data: dict[str, Any], problems: Problems, values: Mapping[str, st
         data[head] = {inner: value} if inner else value
 
 
-def _value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str) -> Any:
     if name == "args":
         return [line.strip() for line in text.splitlines() if line.strip()]
     if name in ("overrides", "resources"):
@@ -213,7 +215,7 @@ def _value(name: str, text: str) -> Any:
     return float(text) if _BROKEN.fullmatch(text) else text  # which the spec then refuses, by its field
 
 
-def _text(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if name == "args":
         return "\n".join(value)
     if name in ("overrides", "resources", "vary"):

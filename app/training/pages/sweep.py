@@ -33,13 +33,13 @@ def sweeps(request: Request) -> Response:
 
 
 def sweep(request: Request) -> Response:
-    return render(request, "training/sweep.html", area="tasks", **_context(request))
+    return render(request, "training/sweep.html", area="tasks", **_build_context(request))
 
 
 def live(request: Request) -> Response:
     """The table and the plot again. 204 while they are what the page shows already."""
     try:
-        context = _context(request)
+        context = _build_context(request)
     except NotFound:
         return reload_page()
     return fragment(request, "training/_sweep_live.html", context)
@@ -57,14 +57,14 @@ def cancel(request: Request) -> Response:
     return see_other(f"/ui/task-sweeps/{sweep_id}")
 
 
-def _context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> dict[str, Any]:
     view = training_of(request).sweeps.view(user_of(request), request.path_params["task_sweep_id"])
     first = [row.task.task_id for row in view.ranked[: 1 + MOST_OTHERS]]
     sort, is_descending = request.query_params.get("sort", ""), request.query_params.get("order") == "desc"
     return {
         "view": view,
         "page": f"/ui/task-sweeps/{view.sweep_id}",
-        "rows": sorted_rows(view, sort, is_descending=is_descending),
+        "rows": sort_rows(view, sort, is_descending=is_descending),
         "sort": sort,
         "is_descending": is_descending,
         "curves": f"/ui/tasks/{first[0]}/metrics?also={','.join(first[1:])}" if len(first) > 1 else "",
@@ -78,7 +78,7 @@ BEST, STATE = "best", "state"
 """Columns by which a table is sorted, beside the fields of a sweep."""
 
 
-def sorted_rows(view: SweepView, column: str, *, is_descending: bool) -> list[SweepRow]:
+def sort_rows(view: SweepView, column: str, *, is_descending: bool) -> list[SweepRow]:
     """In the order of submission if there is no such column; what has no value comes last."""
     if column == BEST:
         keys: dict[str, Any] = {row.task.task_id: row.best.value if row.best else None for row in view.rows}
@@ -152,44 +152,46 @@ def parallel_coordinates(view: SweepView) -> ParallelCoordinates | None:
     step = (WIDTH - 2 * MARGIN_X) / (len(columns) - 1)
     axes, heights = [], []
     for number, (name, values) in enumerate(columns):
-        places = _places(values)
-        heights.append([places[_key(value)] for value in values])
-        axes.append(Axis(name, round(MARGIN_X + number * step, 1), _labels(values, places)))
+        places = _locate_values(values)
+        heights.append([places[_make_key(value)] for value in values])
+        axes.append(Axis(name, round(MARGIN_X + number * step, 1), _list_labels(values, places)))
     across = [axis.x for axis in axes]
-    lines = [_line(row, zip(across, ys, strict=True)) for row, ys in zip(rows, zip(*heights, strict=True), strict=True)]
+    lines = [
+        _make_line(row, zip(across, ys, strict=True)) for row, ys in zip(rows, zip(*heights, strict=True), strict=True)
+    ]
     return ParallelCoordinates(axes, sorted(lines, key=lambda line: line.is_best))
 
 
-def _line(row: SweepRow, points: Iterable[tuple[float, float]]) -> TaskLine:
+def _make_line(row: SweepRow, points: Iterable[tuple[float, float]]) -> TaskLine:
     text = " ".join(f"{x:g},{y:g}" for x, y in points)
     return TaskLine(row.task.task_id, row.task.name or row.task.task_id, text, row.is_best)
 
 
-def _places(values: Sequence[JsonValue]) -> dict[str, float]:
+def _locate_values(values: Sequence[JsonValue]) -> dict[str, float]:
     """Where each value stands, by its key: numbers by their size, others side by side."""
     numbers = [float(value) for value in values if _is_number(value)]
     if len(numbers) == len(values):
         is_log = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM
         shares = [math.log(number) if is_log else number for number in numbers]
         low, high = min(shares), max(shares)
-        places = [_y((share - low) / (high - low) if high > low else 0.5) for share in shares]
-        return dict(zip(map(_key, values), places, strict=True))
-    kinds = list(dict.fromkeys(map(_key, values)))
-    return {kind: _y(at / (len(kinds) - 1) if len(kinds) > 1 else 0.5) for at, kind in enumerate(kinds)}
+        places = [_to_y((share - low) / (high - low) if high > low else 0.5) for share in shares]
+        return dict(zip(map(_make_key, values), places, strict=True))
+    kinds = list(dict.fromkeys(map(_make_key, values)))
+    return {kind: _to_y(at / (len(kinds) - 1) if len(kinds) > 1 else 0.5) for at, kind in enumerate(kinds)}
 
 
-def _y(share: float) -> float:
+def _to_y(share: float) -> float:
     return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def _labels(values: Sequence[JsonValue], places: dict[str, float]) -> list[tuple[float, str]]:
+def _list_labels(values: Sequence[JsonValue], places: dict[str, float]) -> list[tuple[float, str]]:
     """Of an axis of numbers its ends, of one of words each."""
-    told = {places[_key(value)]: _text(value) for value in values}
+    told = {places[_make_key(value)]: _to_text(value) for value in values}
     ends = [min(told), max(told)] if all(map(_is_number, values)) else sorted(told)[:MOST_WORDS]
     return [(y, told[y]) for y in dict.fromkeys(ends)]
 
 
-def _key(value: JsonValue) -> str:
+def _make_key(value: JsonValue) -> str:
     return repr(value)
 
 
@@ -197,5 +199,5 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _text(value: JsonValue) -> str:
+def _to_text(value: JsonValue) -> str:
     return f"{value:.4g}" if _is_number(value) else "–" if value is None else str(value)[:20]

@@ -48,12 +48,12 @@ def task(request: Request) -> Response:
 def live(request: Request) -> Response:
     """What changes while a task waits and runs. 204 when that is what the page shows already (`seen`)."""
     try:
-        head = _head(request)
+        head = _load_head(request)
     except NotFound:
         return reload_page()
     if is_current(request, head.seen):
         return unchanged()
-    return render(request, "training/_task_live.html", **_body(request, head))
+    return render(request, "training/_task_live.html", **_build_body(request, head))
 
 
 async def events(request: Request) -> Response:
@@ -63,7 +63,7 @@ async def events(request: Request) -> Response:
 
 
 def live_context(request: Request) -> dict[str, Any]:
-    return _body(request, _head(request))
+    return _build_body(request, _load_head(request))
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class TaskHead:
         )
 
 
-def _head(request: Request) -> TaskHead:
+def _load_head(request: Request) -> TaskHead:
     training = training_of(request)
     user, task_id = user_of(request), request.path_params["task_id"]
     view = training.tasks.get(user, task_id)
     return TaskHead(view, condition_of(training), now(), training.tasks.checkpoints(user, task_id))
 
 
-def _body(request: Request, head: TaskHead) -> dict[str, Any]:
-    view, events, page = head.view, _all_events(request, head.view), page_of(request)
+def _build_body(request: Request, head: TaskHead) -> dict[str, Any]:
+    view, events, page = head.view, _load_all_events(request, head.view), page_of(request)
     steps = [one.step for one in head.checkpoints]
     curves = training_of(request).curves.read(view).curves if steps else {}
     spans = view_models.spans(view.task, events, head.at)
@@ -113,7 +113,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "attempts": list(reversed(view.attempts))[:SHOWN_ATTEMPTS],
         "events": list(reversed(events))[:SHOWN_EVENTS],
         "condition": head.condition,
-        "where": _where(training_of(request).options, view),
+        "where": _locate(training_of(request).options, view),
         "is_followed": _is_followed(training_of(request).options, view),
         "rungs": view_models.rungs(view.task, spans),
         "rows": bars,
@@ -123,7 +123,7 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
         "log": _log(request, view),
         "log_markup": log_markup,
         "artifacts": artifacts,
-        "described": _description(request, view, artifacts[0] if artifacts else ""),
+        "described": _load_description(request, view, artifacts[0] if artifacts else ""),
         "is_releasable": view.task.is_releasable(head.at),
         "ranking": ranking_of(view.task, steps, curves),
         "checkpoints": list(reversed(head.checkpoints))[:SHOWN_CHECKPOINTS],
@@ -138,26 +138,26 @@ def _body(request: Request, head: TaskHead) -> dict[str, Any]:
     }
 
 
-def _where(options: TrainingOptions, view: TaskView) -> str:
+def _locate(options: TrainingOptions, view: TaskView) -> str:
     """The name of the cluster on which its last attempt is, or a task waits; "" if there is only one."""
     if len(options.clusters) == 1:
         return ""
-    placed_on = _placed_on(view)
+    placed_on = _find_cluster(view)
     return options.shown(view.task.cluster if placed_on is None else placed_on)
 
 
 def _is_followed(options: TrainingOptions, view: TaskView) -> bool:
     """Whether the cluster of its attempt is in the settings. Of another the scheduler sees nothing."""
-    placed_on = _placed_on(view)
+    placed_on = _find_cluster(view)
     return placed_on is None or placed_on in options.noted_clusters
 
 
-def _placed_on(view: TaskView) -> str | None:
+def _find_cluster(view: TaskView) -> str | None:
     """The cluster of its attempt, as records name it; None while it waits."""
     return view.attempts[-1].cluster if view.attempts and not view.task.is_waiting else None
 
 
-def _all_events(request: Request, view: TaskView) -> list[TaskEvent]:
+def _load_all_events(request: Request, view: TaskView) -> list[TaskEvent]:
     """A task that was tried again for a day has thousands."""
     tasks = training_of(request).tasks
     events = more = tasks.events(view.task.user, view.task.task_id)
@@ -192,7 +192,7 @@ def _log(request: Request, view: TaskView) -> LogView | ModelmillError | None:
         return error
 
 
-def _description(request: Request, view: TaskView, artifact: str) -> ModelDescription | ModelmillError | None:
+def _load_description(request: Request, view: TaskView, artifact: str) -> ModelDescription | ModelmillError | None:
     """What the task says of its model, or why that cannot be told."""
     try:
         return training_of(request).results.description(view, artifact) if artifact else None

@@ -61,7 +61,7 @@ def ask_cancel(request: Request) -> Response:
 
 def cancel(request: Request) -> Response:
     """A task that ended before the click arrived needs no cancelling: its page says how it ended."""
-    return _ended(request, training_of(request).tasks.changes.cancel)
+    return _answer_ended(request, training_of(request).tasks.changes.cancel)
 
 
 def ask_release(request: Request) -> Response:
@@ -73,10 +73,10 @@ def ask_release(request: Request) -> Response:
 
 def release(request: Request) -> Response:
     """What is being cancelled is waited for no longer."""
-    return _ended(request, training_of(request).tasks.changes.release)
+    return _answer_ended(request, training_of(request).tasks.changes.release)
 
 
-def _ended(request: Request, change: Callable[..., object]) -> Response:
+def _answer_ended(request: Request, change: Callable[..., object]) -> Response:
     task_id = request.path_params["task_id"]
     try:
         change(user_of(request), task_id, now=now())
@@ -104,11 +104,11 @@ def convert(request: Request, fields: ConvertForm) -> Response:
     except TaskNotFound:
         raise
     except ModelmillError as error:
-        return _refused(request, fields, problem=error)
+        return _answer_refused(request, fields, problem=error)
     return see_other(f"/ui/tasks/{task_id}?note=converting")
 
 
-def _refused(request: Request, fields: BaseModel, **problem: ModelmillError) -> Response:
+def _answer_refused(request: Request, fields: BaseModel, **problem: ModelmillError) -> Response:
     """The page of the task, with what is wrong beside the button and what was typed."""
     (error,) = problem.values()
     context = live_context(request) | {"note": "", "given": fields.model_dump(), **problem}
@@ -132,7 +132,7 @@ def register(request: Request, fields: ModelForm) -> Response:
     except TaskNotFound:
         raise
     except ModelmillError as error:
-        return _refused(request, fields, not_registered=error)
+        return _answer_refused(request, fields, not_registered=error)
     return see_other("/ui/models/named?" + urlencode({"name": f"{model.name}@{model.version}", "note": "added"}))
 
 

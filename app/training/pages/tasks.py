@@ -62,13 +62,13 @@ def tasks(request: Request) -> Response:
         area="tasks",
         workloads=list(Workload),
         states=list(State),
-        **_context(request),
+        **_build_context(request),
     )
 
 
 def rows(request: Request) -> Response:
     """The table again while something in it has not ended. 204 when it is what the page shows already."""
-    return fragment(request, "training/_tasks_live.html", _context(request))
+    return fragment(request, "training/_tasks_live.html", _build_context(request))
 
 
 async def events(request: Request) -> Response:
@@ -76,7 +76,7 @@ async def events(request: Request) -> Response:
     return change_stream(request, ALL_TASKS)
 
 
-def _context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> dict[str, Any]:
     training, filters = training_of(request), query(request, TaskListQuery)
     views, older = training.tasks.page(user_of(request), filters.filter(), cursor=filters.cursor, limit=PAGE_TASKS)
     condition = condition_of(training)
@@ -86,18 +86,18 @@ def _context(request: Request) -> dict[str, Any]:
         "older": older,
         "condition": condition,
         "is_live": any(not view.task.is_terminal for view in views),
-        "seen": _version(views, condition),
+        "seen": _digest_version(views, condition),
         "took": {view.task.task_id: view_models.took_s(view.task, now()) for view in views},
         "short": view_models.short,
     }
 
 
-def _version(views: Sequence[TaskView], condition: QueueHealth) -> str:
-    rows = [(view.task.task_id, view.task.version, view.waiting, view.ahead, _claims(view)) for view in views]
+def _digest_version(views: Sequence[TaskView], condition: QueueHealth) -> str:
+    rows = [(view.task.task_id, view.task.version, view.waiting, view.ahead, _list_claims(view)) for view in views]
     return version_of(str(condition.trouble), rows)
 
 
-def _claims(view: TaskView) -> list[str | None]:
+def _list_claims(view: TaskView) -> list[str | None]:
     return [attempt.placement_pending_since for attempt in view.attempts]
 
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from app.kit.web.auth import user_of
 from app.kit.web.embedded_program import headers_below
 from app.kit.web.http import MAX_FORM_BYTES
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.training.access import training_of
 from app.training.errors import BoardUnavailable
 
@@ -27,7 +27,7 @@ ALLOWED = re.compile(r"'sha256-[A-Za-z0-9+/=]{44}'|'unsafe-eval'")
 async def tensorboard(request: Request) -> Response:
     """Anything below its path: TensorBoard fetches values of curves by POST."""
     training, user, task_id = training_of(request), user_of(request), request.path_params["task_id"]
-    body = await whole_body(request, MAX_FORM_BYTES, "A request")
+    body = await read_whole_body(request, MAX_FORM_BYTES, "A request")
     prefix = f"/ui/tasks/{task_id}/tensorboard"
     target = f"{prefix}/{quote(request.path_params['path'])}" + (f"?{request.url.query}" if request.url.query else "")
     for _ in range(TRIES):

@@ -106,14 +106,14 @@ def rows(task: Task, attempts: Sequence[Attempt], spans: Sequence[Span]) -> list
         return []
     begin, end = spans[0].start, spans[-1].end
     in_line = [span for span in spans if STEP_OF[span.state] in (Step.QUEUED, Step.WAITING)]
-    made = [_row(None, in_line, begin, end)]
+    made = [_make_row(None, in_line, begin, end)]
     for attempt in attempts:
         theirs = [span for span in spans if span.attempt_no == attempt.attempt_no and span not in in_line]
-        made.append(_row(attempt, theirs, begin, end, _ending(task, attempt)))
+        made.append(_make_row(attempt, theirs, begin, end, _choose_ending(task, attempt)))
     return made
 
 
-def _ending(task: Task, attempt: Attempt) -> str:
+def _choose_ending(task: Task, attempt: Attempt) -> str:
     """The color of an attempt's bar by what came of it."""
     if attempt.failure_kind is FailureKind.CANCELED:
         return "is-canceled"
@@ -123,18 +123,20 @@ def _ending(task: Task, attempt: Attempt) -> str:
     return "is-done" if is_last and task.state is State.SUCCEEDED else ""
 
 
-def _row(attempt: Attempt | None, spans: Sequence[Span], begin: datetime, end: datetime, ending: str = "") -> TimeRow:
-    return TimeRow(attempt, _bar(spans, begin, end, ending), sum(span.seconds for span in spans), ending)
+def _make_row(
+    attempt: Attempt | None, spans: Sequence[Span], begin: datetime, end: datetime, ending: str = ""
+) -> TimeRow:
+    return TimeRow(attempt, _draw_bar(spans, begin, end, ending), sum(span.seconds for span in spans), ending)
 
 
-def _bar(spans: Sequence[Span], begin: datetime, end: datetime, ending: str) -> Markup:
+def _draw_bar(spans: Sequence[Span], begin: datetime, end: datetime, ending: str) -> Markup:
     whole = max((end - begin).total_seconds(), 0.001)
     text = '<svg class="time-bar {}" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
-    parts = Markup().join(_rectangles(spans, begin, whole))
+    parts = Markup().join(_draw_rectangles(spans, begin, whole))
     return Markup(text).format(ending, BAR_WIDTH, BAR_HEIGHT, parts)  # noqa: S704  # format() escapes
 
 
-def _rectangles(spans: Sequence[Span], begin: datetime, whole: float) -> Iterator[Markup]:
+def _draw_rectangles(spans: Sequence[Span], begin: datetime, whole: float) -> Iterator[Markup]:
     rect = '<rect class="{}" x="{}" y="0" width="{}" height="{}"></rect>'
     yield Markup(rect).format("bar-track", 0, BAR_WIDTH, BAR_HEIGHT)  # noqa: S704  # format() escapes
     for span in spans:

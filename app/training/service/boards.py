@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.training.errors import BoardMissing
-from app.training.service.folders import has_events, opened_folder
+from app.training.service.folders import has_events, open_folder
 from app.training.service.tasks import Tasks
 from app.training.service.views import TaskView
 from app.training.tensorboard.processes import Board, TensorBoards
@@ -46,5 +46,5 @@ class TaskBoards:
                 hint="verl writes them if MODELMILL_TRAINING_TRACKERS names tensorboard, a program if it uses its "
                 "SummaryWriter. The page Metrics needs none.",
             )
-        with opened_folder(self.tasks.homes, user, path) as folder:
+        with open_folder(self.tasks.homes, user, path) as folder:
             return self.processes.ensure(task_id, folder, prefix)

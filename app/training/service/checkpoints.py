@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from app.homes.errors import refused
+from app.homes.errors import make_refusal
 from app.homes.service import Homes
 from app.homes.tree_walk import FOLDER, walk
 from app.kit.errors import ModelmillError
@@ -19,7 +19,7 @@ from app.training import store
 from app.training.model import Task
 from app.training.model.checkpoint_order import CheckpointRanking, rank
 from app.training.model.learning_curve import Curve
-from app.training.service.folders import checkpoints_of, opened_file, opened_folder
+from app.training.service.folders import checkpoints_of, open_file, open_folder
 from app.training.spec import TaskSpec, read_spec
 from app.training.workloads import CHECKPOINTS
 
@@ -43,44 +43,44 @@ class Checkpoint:
 
 def checkpoints_in(homes: Homes, user: str, path: str) -> list[Checkpoint]:
     """The checkpoints in a folder, by step. path: of the folder, as in tasks. If it does not exist: an empty list."""
-    with suppress(ModelmillError), opened_folder(homes, user, path) as fd:
-        return sorted(_checkpoints(fd, path), key=lambda one: one.step)
+    with suppress(ModelmillError), open_folder(homes, user, path) as fd:
+        return sorted(_iterate_checkpoints(fd, path), key=lambda one: one.step)
     return []
 
 
 def steps_in(homes: Homes, user: str, path: str) -> list[int]:
     """The steps of those in a folder, in order; cheap enough for frequent use. path: as of `checkpoints_in`."""
-    with suppress(ModelmillError), opened_folder(homes, user, path) as fd:
-        return sorted(_steps(fd).values())
+    with suppress(ModelmillError), open_folder(homes, user, path) as fd:
+        return sorted(_list_steps(fd).values())
     return []
 
 
 def complete_step(homes: Homes, user: str, path: str) -> int | None:
     """The step of the last complete checkpoint in a folder; None: verl has recorded none. path: as in tasks."""
-    with suppress(ModelmillError, ValueError), opened_file(homes, user, f"{path}/{LATEST_FILE}") as fd:
+    with suppress(ModelmillError, ValueError), open_file(homes, user, f"{path}/{LATEST_FILE}") as fd:
         return int(os.pread(fd, 20, 0))
     return None
 
 
-def _steps(fd: int) -> dict[str, int]:
+def _list_steps(fd: int) -> dict[str, int]:
     """By name."""
     with os.scandir(fd) as entries:
         steps = {entry.name: int(match[1]) for entry in entries if (match := _STEP.fullmatch(entry.name))}
     return dict(islice(steps.items(), MOST_CHECKPOINTS))
 
 
-def _checkpoints(fd: int, path: str) -> Iterator[Checkpoint]:
-    for name, step in _steps(fd).items():
+def _iterate_checkpoints(fd: int, path: str) -> Iterator[Checkpoint]:
+    for name, step in _list_steps(fd).items():
         with suppress(OSError):  # just removed, because verl keeps only the last ones
             folder_fd = os.open(name, FOLDER, dir_fd=fd)
             try:
                 written_at = datetime.fromtimestamp(os.fstat(folder_fd).st_mtime, UTC)
-                yield Checkpoint(step, f"{path}/{name}", _size(folder_fd), written_at)
+                yield Checkpoint(step, f"{path}/{name}", _measure_size(folder_fd), written_at)
             finally:
                 os.close(folder_fd)
 
 
-def _size(folder_fd: int) -> int:
+def _measure_size(folder_fd: int) -> int:
     return sum(
         entry.stat(follow_symlinks=False).st_size
         for visit in islice(walk(folder_fd), MOST_FOLDERS)
@@ -123,24 +123,26 @@ def resume_path(database: Database, homes: Homes, user: str, spec: TaskSpec) -> 
     """
     if spec.resume_from is None:
         return None
-    path = spec.resume_from if spec.resume_from.startswith("/") else _latest(database, homes, user, spec.resume_from)
+    path = (
+        spec.resume_from if spec.resume_from.startswith("/") else _find_latest(database, homes, user, spec.resume_from)
+    )
     if not _STEP.fullmatch(path.rpartition("/")[2]):
-        raise refused(
+        raise make_refusal(
             RESUME, "it must be a folder like global_step_50", hint="The page of a task lists its checkpoints."
         )
     homes.rules.check(user, RESUME, path)
     return path
 
 
-def _latest(database: Database, homes: Homes, user: str, task_id: str) -> str:
+def _find_latest(database: Database, homes: Homes, user: str, task_id: str) -> str:
     """Of a task."""
     with database.read() as conn:
         task = store.get_task(conn, task_id)
     if task is None or task.user != user:
-        raise refused(RESUME, f"there is no task {task_id}", hint="The list of tasks shows the existing ones.")
+        raise make_refusal(RESUME, f"there is no task {task_id}", hint="The list of tasks shows the existing ones.")
     checkpoints = checkpoints_of_task(homes, task)
     if not checkpoints:
-        raise refused(
+        raise make_refusal(
             RESUME, f"task {task_id} has left no checkpoint", hint="It may have gone to the trash: see its page."
         )
     return checkpoints[-1].path

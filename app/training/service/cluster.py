@@ -78,7 +78,7 @@ class ClusterView:
 _VIEW = TypeAdapter(ClusterView)
 
 
-def _key(name: str) -> str:
+def _build_key(name: str) -> str:
     return f"{KEY}:{name}" if name else KEY
 
 
@@ -106,7 +106,7 @@ class ClusterPicture:
         last, current = self._last.get(name), replace(view, seen_at="")
         self._last[name] = current
         with self.redis.pipeline(transaction=True) as pipe:
-            pipe.set(_key(name), json.dumps(asdict(view)), ex=self.ttl_s)
+            pipe.set(_build_key(name), json.dumps(asdict(view)), ex=self.ttl_s)
             if current != last:
                 pipe.publish(f"{CHANGES}{CLUSTER}", "")
             pipe.execute()
@@ -141,7 +141,7 @@ class ClusterPicture:
 
     def get(self, name: str = "") -> ClusterView | None:
         """None: no scheduler has written one for some time, or only one of another version."""
-        text: Any = self.redis.get(_key(name))
+        text: Any = self.redis.get(_build_key(name))
         if text is None:
             return None
         try:

@@ -12,8 +12,8 @@ from threading import Lock
 from app.homes.service import Homes
 from app.kit.errors import ModelmillError
 from app.kit.text.untrusted_json import UnreadableJson, read_object
-from app.training.model.learning_curve import METRICS_FILE, NODES_FILE, Curve, LearningCurves, joined
-from app.training.service.folders import opened_file
+from app.training.model.learning_curve import METRICS_FILE, NODES_FILE, Curve, LearningCurves, join_curves
+from app.training.service.folders import open_file
 from app.training.service.views import AttemptFolder, TaskView
 
 SUMMARY_FILE = "metrics.json"
@@ -72,27 +72,27 @@ class CurveReader:
         """What a task has told so far; nothing of an attempt whose folder or file is gone."""
         read, of_nodes = self._read_files(view, METRICS_FILE), self._read_files(view, NODES_FILE)
         return TaskCurves(
-            {**joined(file.curves for file in read), **joined(file.curves for file in of_nodes)},
+            {**join_curves(file.curves for file in read), **join_curves(file.curves for file in of_nodes)},
             sum(file.curves.row_count for file in read),
             sum(file.curves.unreadable_count for file in read),
             any(file.is_cut for file in read),
-            self._summary(view),
+            self._summarize(view),
             sum(file.curves.row_count for file in of_nodes),
         )
 
     def metrics(self, view: TaskView) -> Mapping[str, Curve]:
         """Only what its program reports, by name."""
-        return joined(file.curves for file in self._read_files(view, METRICS_FILE))
+        return join_curves(file.curves for file in self._read_files(view, METRICS_FILE))
 
     def _read_files(self, view: TaskView, name: str) -> list[_ReadFile]:
-        files = [self._read_file(view.task.user, f"{folder.path}/{name}") for folder in _folders(view)]
+        files = [self._read_file(view.task.user, f"{folder.path}/{name}") for folder in _list_folders(view)]
         return [file for file in files if file is not None]
 
     def _read_file(self, user: str, path: str) -> _ReadFile | None:
         try:
-            with opened_file(self._homes, user, path) as fd:
+            with open_file(self._homes, user, path) as fd:
                 status = os.fstat(fd)
-                file = self._file((path, status.st_dev, status.st_ino), status.st_size)
+                file = self._get_file((path, status.st_dev, status.st_ino), status.st_size)
                 with file.lock:
                     self._read_on(fd, file)
             self._drop()
@@ -100,7 +100,7 @@ class CurveReader:
         except ModelmillError:
             return None
 
-    def _file(self, key: tuple[str, int, int], size_bytes: int) -> _ReadFile:
+    def _get_file(self, key: tuple[str, int, int], size_bytes: int) -> _ReadFile:
         """What was read of it before, unless it became shorter: then it was written again."""
         with self._lock:
             file = self._files.get(key)
@@ -123,12 +123,12 @@ class CurveReader:
             file.offset += len(data)
         file.is_cut = os.fstat(fd).st_size > self._most_bytes
 
-    def _summary(self, view: TaskView) -> dict[str, float]:
+    def _summarize(self, view: TaskView) -> dict[str, float]:
         folder = view.folders.get(view.task.latest_attempt_no)
         if folder is None or not folder.path:
             return {}
         try:
-            with opened_file(self._homes, view.task.user, f"{folder.path}/{SUMMARY_FILE}") as fd:
+            with open_file(self._homes, view.task.user, f"{folder.path}/{SUMMARY_FILE}") as fd:
                 content = read_object(os.pread(fd, MOST_SUMMARY_BYTES, 0))
         except (ModelmillError, UnreadableJson):
             return {}
@@ -139,6 +139,6 @@ class CurveReader:
         }
 
 
-def _folders(view: TaskView) -> list[AttemptFolder]:
+def _list_folders(view: TaskView) -> list[AttemptFolder]:
     """Of its attempts, oldest first."""
     return [view.folders[number] for number in sorted(view.folders) if view.folders[number].path]

@@ -62,13 +62,13 @@ class Dashboards:
         if task.is_terminal or attempt.ended_at is not None or not attempt.ray_status:
             raise StacksUnavailable("The task does not run.", hint="Only running processes have stacks.")
         with self._client(attempt.cluster) as client:
-            processes = list(_processes(client, attempt))[:MOST_PROCESSES]
+            processes = list(_iterate_processes(client, attempt))[:MOST_PROCESSES]
             if not processes:
                 raise StacksUnavailable(
                     "Ray knows no process of the task.",
                     hint="It knows the driver and the actors of programs that use Ray, such as verl, once they run.",
                 )
-            return [_stack(client, name, node_id, pid) for name, node_id, pid in processes]
+            return [_fetch_stack(client, name, node_id, pid) for name, node_id, pid in processes]
 
     def _client(self, cluster: str) -> httpx.Client:
         import httpx  # imported late because it loads much
@@ -94,9 +94,9 @@ class Dashboards:
         return dashboard
 
 
-def _processes(client: httpx.Client, attempt: Attempt) -> Iterator[tuple[str, str, int]]:
+def _iterate_processes(client: httpx.Client, attempt: Attempt) -> Iterator[tuple[str, str, int]]:
     """Name, node id and pid."""
-    job = _json(_get(client, f"/api/jobs/{attempt.submission_id}"))
+    job = _require_object(_get(client, f"/api/jobs/{attempt.submission_id}"))
     driver = job.get("driver_info") or {}
     if driver.get("pid") and job.get("driver_node_id"):
         yield "driver", str(job["driver_node_id"]), int(driver["pid"])
@@ -106,13 +106,13 @@ def _processes(client: httpx.Client, attempt: Attempt) -> Iterator[tuple[str, st
     filters = [("job_id", "=", job_id), ("state", "=", "ALIVE")]
     names = ("filter_keys", "filter_predicates", "filter_values")
     query = [pair for each in filters for pair in zip(names, each, strict=True)]
-    listed = _json(_get(client, "/api/v0/actors", [("detail", "1"), ("limit", str(MOST_PROCESSES)), *query]))
+    listed = _require_object(_get(client, "/api/v0/actors", [("detail", "1"), ("limit", str(MOST_PROCESSES)), *query]))
     for actor in listed.get("data", {}).get("result", {}).get("result", []):
         if actor.get("pid") and actor.get("node_id"):
             yield str(actor.get("class_name") or "actor"), str(actor["node_id"]), int(actor["pid"])
 
 
-def _stack(client: httpx.Client, name: str, node_id: str, pid: int) -> ProcessStack:
+def _fetch_stack(client: httpx.Client, name: str, node_id: str, pid: int) -> ProcessStack:
     answer = _get(client, "/worker/traceback", [("pid", str(pid)), ("node_id", node_id)])
     if answer.status_code == PROFILING_OFF:
         raise StacksUnavailable(
@@ -135,7 +135,7 @@ def _get(client: httpx.Client, path: str, query: Sequence[tuple[str, str]] = ())
     return answer
 
 
-def _json(answer: httpx.Response) -> dict[str, Any]:
+def _require_object(answer: httpx.Response) -> dict[str, Any]:
     if answer.status_code == MISSING:
         return {}
     try:

@@ -19,7 +19,7 @@ from app.training.spec import TaskSpec
 from app.training.spec.environments import (
     EnvironmentSpec,
     check_name,
-    chosen_cluster,
+    choose_cluster,
     read_environment,
     unknown,
     within,
@@ -109,13 +109,13 @@ class Environments:
                 or it does not have the environment.
         """
         if spec.environment is None:
-            cluster = chosen_cluster(spec.cluster, self.clusters)
+            cluster = choose_cluster(spec.cluster, self.clusters)
             return {"priority": spec.priority, "max_run_s": spec.max_run_s, "cluster": cluster}
         usable = {one.name: one.spec for one in self.seen_by(user, is_admin=is_admin)}
         if spec.environment not in usable:
             raise unknown(spec.environment, list(usable))
         environment = usable[spec.environment]
-        cluster = chosen_cluster(spec.cluster, self.clusters, environment.clusters)
+        cluster = choose_cluster(spec.cluster, self.clusters, environment.clusters)
         return {**within(spec, environment), "environment": spec.environment, "cluster": cluster}
 
     def least_urgent(self, name: str) -> Priority | None:

@@ -58,13 +58,13 @@ class Exports:
             "program": PROGRAM,
             "cpus": CPUS,
             "resume_from": path,
-            **({"args": ["--onnx"], **self._samples(user, spec)} if to_onnx else {}),
+            **({"args": ["--onnx"], **self._collect_samples(user, spec)} if to_onnx else {}),
             **({"environment": spec.environment} if spec.environment else {}),
             **({"cluster": spec.cluster} if spec.cluster else {}),
         }
         return self._tasks.submit(user, write_fields(fields).encode(), now=now, is_admin=is_admin)[0]
 
-    def _samples(self, user: str, spec: TaskSpec) -> dict[str, str]:
+    def _collect_samples(self, user: str, spec: TaskSpec) -> dict[str, str]:
         """The training data, of which some rows become samples for calibration, while it is still there."""
         homes = self._tasks.homes
         with suppress(FileMissing, HomeDenied):

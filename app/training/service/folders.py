@@ -38,7 +38,7 @@ def folders_of(homes: Homes, user: str, attempts: Sequence[Attempt]) -> dict[int
     times = {times.name: times for times in homes.folders.times(user, [attempt.folder for attempt in attempts])}
     folders = {}
     for attempt in attempts:
-        folder = _folder(homes, times.get(attempt.folder), attempt.ended_at)
+        folder = _read_folder(homes, times.get(attempt.folder), attempt.ended_at)
         if folder is not None:
             folders[attempt.attempt_no] = folder
     return folders
@@ -48,10 +48,10 @@ def checkpoints_of(homes: Homes, task: Task) -> AttemptFolder | None:
     """The folder that the attempts share. None before the first."""
     if task.folder is None or not task.latest_attempt_no:
         return None
-    return _folder(homes, next(iter(homes.folders.times(task.user, [task.folder])), None), task.ended_at)
+    return _read_folder(homes, next(iter(homes.folders.times(task.user, [task.folder])), None), task.ended_at)
 
 
-def _folder(homes: Homes, times: FolderTimes | None, ended_at: str | None) -> AttemptFolder | None:
+def _read_folder(homes: Homes, times: FolderTimes | None, ended_at: str | None) -> AttemptFolder | None:
     """times None: it is gone, or has not been made."""
     if times is not None:
         return AttemptFolder(times.path, times.is_trashed, times.trash_at, times.purge_at)
@@ -62,7 +62,7 @@ def _folder(homes: Homes, times: FolderTimes | None, ended_at: str | None) -> At
 
 
 @contextmanager
-def opened_file(homes: Homes, user: str, path: str) -> Iterator[int]:
+def open_file(homes: Homes, user: str, path: str) -> Iterator[int]:
     """A regular file in the user's home, for reading. path: as users name it.
 
     Raises HomeMissing, FileMissing, NotAFile, and PathRefused for a link.
@@ -83,19 +83,19 @@ def opened_file(homes: Homes, user: str, path: str) -> Iterator[int]:
 def models_in(homes: Homes, user: str, path: str) -> list[str]:
     """ONNX files in the folder of an attempt, as paths from there, in order. Folders that cannot be read, and names
     that are no text, are ignored."""
-    with opened_folder(homes, user, path) as top_fd:
-        return sorted(path for path in _files(top_fd) if path.endswith(MODEL))
+    with open_folder(homes, user, path) as top_fd:
+        return sorted(path for path in _iterate_files(top_fd) if path.endswith(MODEL))
 
 
 def has_events(homes: Homes, user: str, path: str) -> bool:
     """Whether there are TensorBoard's event files in the folder of an attempt or a task. False if it cannot be read."""
-    with suppress(ModelmillError), opened_folder(homes, user, path) as top_fd:
-        return any(EVENTS in file.rpartition("/")[2] for file in _files(top_fd))
+    with suppress(ModelmillError), open_folder(homes, user, path) as top_fd:
+        return any(EVENTS in file.rpartition("/")[2] for file in _iterate_files(top_fd))
     return False
 
 
 @contextmanager
-def opened_folder(homes: Homes, user: str, path: str) -> Iterator[int]:
+def open_folder(homes: Homes, user: str, path: str) -> Iterator[int]:
     """A folder in the user's home, reached over no link, for reading. path: as users name it."""
     with disk_errors(path), parent_of(homes, user, path) as (above_fd, name):
         top_fd = os.open(name, FOLDER, dir_fd=above_fd)
@@ -105,12 +105,12 @@ def opened_folder(homes: Homes, user: str, path: str) -> Iterator[int]:
             os.close(top_fd)
 
 
-def _files(top_fd: int) -> Iterator[str]:
+def _iterate_files(top_fd: int) -> Iterator[str]:
     """Breadth first, so that a folder full of checkpoints does not hide what lies beside it."""
     entries_left, folders = MOST_ENTRIES, deque([""])
     while folders and entries_left > 0:
         place = folders.popleft()
-        with suppress(OSError), _below(top_fd, place) as fd, os.scandir(fd) as entries:
+        with suppress(OSError), _iterate_below(top_fd, place) as fd, os.scandir(fd) as entries:
             for entry in islice(entries, entries_left):
                 entries_left -= 1
                 path = f"{place}/{entry.name}" if place else entry.name
@@ -121,7 +121,7 @@ def _files(top_fd: int) -> Iterator[str]:
 
 
 @contextmanager
-def _below(top_fd: int, place: str) -> Iterator[int]:
+def _iterate_below(top_fd: int, place: str) -> Iterator[int]:
     fd = os.open(".", FOLDER, dir_fd=top_fd)
     try:
         for name in filter(None, place.split("/")):

@@ -16,11 +16,11 @@ from app.training.model import Attempt, Task
 from app.training.model.ray_dashboard import (
     DashboardJob,
     Forwarded,
+    choose_request,
     driver_log_lines,
-    forwarded,
     job_of,
     own_answer,
-    redacted,
+    redact,
     static_type,
 )
 from app.training.service.dashboards import MISSING, TIMEOUT_S, Dashboards
@@ -74,7 +74,7 @@ class JobDashboard:
 
     async def require(self, attempt: Attempt) -> None:
         """Raises DashboardMissing if Ray no longer knows the job; RayUnreachable."""
-        await self._job(attempt, None)
+        await self._make_job(attempt, None)
 
     async def file(self, attempt: Attempt, path: str) -> DashboardFile | None:
         """A file of the dashboard. None: the path names none.
@@ -101,33 +101,33 @@ class JobDashboard:
             DashboardMissing: It is none of this job's, or does not pass.
             RayUnreachable
         """
-        job = await self._job(attempt, hidden)
+        job = await self._make_job(attempt, hidden)
         own = own_answer(path, job)
         if own is not None:
-            return DashboardFile(_encoded(own), JSON)
+            return DashboardFile(_encode(own), JSON)
         lines = driver_log_lines(path, query, job)
         if lines is not None:
             return DashboardFile(await log(lines), TEXT)
-        request = forwarded(path, query, job)
-        content = None if request is None else await self._part(attempt, request, job)
+        request = choose_request(path, query, job)
+        content = None if request is None else await self._select_part(attempt, request, job)
         if content is None:
             raise DashboardMissing("This part of Ray's dashboard is not shown here.")
         return DashboardFile(content, JSON)
 
-    async def _job(self, attempt: Attempt, hidden: list[str] | None) -> DashboardJob:
-        document = await to_thread(_parsed, await self._get(attempt, f"api/jobs/{attempt.submission_id}"))
+    async def _make_job(self, attempt: Attempt, hidden: list[str] | None) -> DashboardJob:
+        document = await to_thread(_parse, await self._get(attempt, f"api/jobs/{attempt.submission_id}"))
         if not isinstance(document, dict) or document.get("submission_id") != attempt.submission_id:
             raise DashboardMissing("Ray no longer knows this job.")
         return job_of(attempt.submission_id, document, hidden)
 
-    async def _part(self, attempt: Attempt, request: Forwarded, job: DashboardJob) -> bytes | None:
+    async def _select_part(self, attempt: Attempt, request: Forwarded, job: DashboardJob) -> bytes | None:
         """JSON; None: it is of another job. An answer may be of ten thousand rows: it is read in a thread."""
         try:
-            answer = await to_thread(_parsed, await self._get(attempt, request.path, request.query))
+            answer = await to_thread(_parse, await self._get(attempt, request.path, request.query))
         except RayUnreachable:
             if request.instead is None:
                 raise
-            return _encoded(request.instead)
+            return _encode(request.instead)
         return await to_thread(_part_of, answer, request, job)
 
     async def _get(self, attempt: Attempt, path: str, query: tuple[tuple[str, str], ...] = ()) -> bytes:
@@ -153,17 +153,17 @@ def _part_of(answer: Any, request: Forwarded, job: DashboardJob) -> bytes | None
         part = request.part(answer, job)
     except (KeyError, TypeError, AttributeError):
         raise RayUnreachable("Ray's dashboard answers in a form that is not known.") from None
-    return None if part is None else _encoded(redacted(part, job.secrets))
+    return None if part is None else _encode(redact(part, job.secrets))
 
 
-def _parsed(content: bytes) -> Any:
+def _parse(content: bytes) -> Any:
     try:
         return read_json(content)
     except UnreadableJson:
         raise RayUnreachable("Ray's dashboard answers with something else than JSON.") from None
 
 
-def _encoded(document: Any) -> bytes:
+def _encode(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 

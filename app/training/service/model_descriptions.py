@@ -63,14 +63,14 @@ def describe_model(
     """
     beside = f"{folder}/{artifact}".rpartition("/")[0]
     noted = _read(homes, user, f"{beside}/{FILE}")
-    images = _whole(noted.images, beside) or _samples(homes, user, beside)
+    images = _resolve_path(noted.images, beside) or _find_samples(homes, user, beside)
     if convert is None or convert.model != artifact:
         return noted.model_copy(update={"images": images})
     options = {**noted.options, **convert.options}
-    return noted.model_copy(update={"images": _whole(convert.images, folder), "options": options})
+    return noted.model_copy(update={"images": _resolve_path(convert.images, folder), "options": options})
 
 
-def _whole(path: str, folder: str) -> str:
+def _resolve_path(path: str, folder: str) -> str:
     return path if not path or path.startswith("/") else f"{folder}/{path}"
 
 
@@ -90,7 +90,7 @@ def _read(homes: Homes, user: str, path: str) -> ModelDescription:
         raise BadInput(f"{place}: {first['msg']}", hint="The program of the task writes this file.") from None
 
 
-def _samples(homes: Homes, user: str, folder: str) -> str:
+def _find_samples(homes: Homes, user: str, folder: str) -> str:
     """Those that lie beside the model; "" if there are none."""
     for name in SAMPLES:
         with suppress(FileMissing, HomeDenied):

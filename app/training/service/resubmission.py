@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from app.homes.errors import refused
+from app.homes.errors import make_refusal
 from app.training.service.checkpoints import RESUME, ranking_of
 from app.training.service.curves import CurveReader
 from app.training.service.tasks import Tasks
 from app.training.spec import TaskSpec, read_spec
-from app.training.spec.changes import changed
+from app.training.spec.changes import apply_changes
 
 Resume = int | Literal["last", "best"]
 """A checkpoint of a task: by its step, or which one it is."""
@@ -41,7 +41,7 @@ class Resubmission:
             PathRefused: The checkpoint does not exist.
         """
         begin = {} if resume is None else {RESUME: self.checkpoint(user, task_id, resume)}
-        return changed(self.spec(user, task_id), {**changes, **begin})
+        return apply_changes(self.spec(user, task_id), {**changes, **begin})
 
     def checkpoint(self, user: str, task_id: str, resume: Resume) -> str:
         """Its path, as tasks name it. Raises TaskNotFound, PathRefused."""
@@ -54,7 +54,7 @@ class Resubmission:
         path = checkpoints.get(resume if isinstance(resume, int) else step if step is not None else -1)
         if path is None:
             which = f"of step {resume}" if isinstance(resume, int) else f"that is the {resume}"
-            raise refused(
+            raise make_refusal(
                 RESUME, f"task {task_id} has no checkpoint {which}", hint="The page of a task lists its checkpoints."
             )
         return path

@@ -101,8 +101,8 @@ class Results:
 
     def description(self, view: TaskView, artifact: str) -> ModelDescription:
         """What is known of a model that a task left. Raises what describe_model raises, and FileMissing."""
-        homes, convert = self.tasks.homes, _conversion_spec(view.task)
-        return describe_model(homes, view.task.user, _folder(view), _inside(artifact), convert)
+        homes, convert = self.tasks.homes, _read_conversion_spec(view.task)
+        return describe_model(homes, view.task.user, _find_folder(view), _require_inside(artifact), convert)
 
     def convert(
         self,
@@ -128,7 +128,7 @@ class Results:
             TaskNotFinished: The task has not succeeded.
             FileMissing, PathRefused, BadInput: The files are invalid, or conversion refuses for another reason.
         """
-        view = self._succeeded(user, task_id)
+        view = self._require_succeeded(user, task_id)
         known = self.description(view, artifact)
         if not (images or known.images):
             raise BadInput("images: there are no reference samples beside the model", hint="Name a folder or a zip.")
@@ -154,19 +154,19 @@ class Results:
             TaskNotFound, TaskNotFinished, FileMissing, PathRefused, BadInput: As of `convert`.
             ModelmillError: What the model registry refuses, as a name that is taken.
         """
-        view = self._succeeded(user, task_id)
+        view = self._require_succeeded(user, task_id)
         assert self.registry is not None
         request = RegistrationRequest(
             user=user,
             name=name,
-            model=f"{_folder(view)}/{_inside(artifact)}",
+            model=f"{_find_folder(view)}/{_require_inside(artifact)}",
             is_next=is_next,
             note=note or f"Task {task_id}",
             description=self.description(view, artifact),
         )
         return self.registry.register(request)
 
-    def _succeeded(self, user: str, task_id: str) -> TaskView:
+    def _require_succeeded(self, user: str, task_id: str) -> TaskView:
         view = self.tasks.get(user, task_id)
         if view.task.state is not State.SUCCEEDED:
             raise TaskNotFinished(
@@ -182,7 +182,7 @@ class Results:
             task = store.get_task(conn, task_id)
         if task is None or task.state is not State.SUCCEEDED or task.ended_at is None:
             return
-        spec = _conversion_spec(task)
+        spec = _read_conversion_spec(task)
         if spec is None:
             return
         claim = Conversion(task_id, task.latest_attempt_no, spec.model, task.ended_at, next_try_at=to_text(now + CLAIM))
@@ -196,7 +196,7 @@ class Results:
         end."""
         with self.database.read() as conn:
             due = store.conversions_due(conn, to_text(now))
-            return due + store.unconverted(conn, "convert", to_text(now - TRIED_FOR))
+            return due + store.list_unconverted(conn, "convert", to_text(now - TRIED_FOR))
 
     def _convert_for_spec(self, task: Task, spec: ConvertSpec, claim: Conversion, now: datetime) -> Conversion:
         """Submits the conversion, and returns the claim with its outcome."""
@@ -208,7 +208,7 @@ class Results:
         except ModelmillError as error:
             logger.warning("What task %s left is not converted: %s", task.task_id, error.message)
             problem = " ".join(part for part in (error.message, error.hint) if part)
-            return replace(claim, problem=problem, next_try_at=_next_try_at(error, claim, now))
+            return replace(claim, problem=problem, next_try_at=_compute_next_try(error, claim, now))
         return replace(claim, job_id=job_id, next_try_at=None)
 
     def _note(self, conversion: Conversion, at: str, *, by: str) -> None:
@@ -234,7 +234,7 @@ def job_id_of(task: Task) -> str:
     return str(UUID(bytes=digest[:16], version=4))
 
 
-def _conversion_spec(task: Task) -> ConvertSpec | None:
+def _read_conversion_spec(task: Task) -> ConvertSpec | None:
     try:
         spec, _ = read_spec(task.spec_text.encode())
     except ModelmillError as error:  # from an older version of this product
@@ -244,18 +244,18 @@ def _conversion_spec(task: Task) -> ConvertSpec | None:
 
 
 def _request(view: TaskView, artifact: str, images: str, name: str, options: Mapping[str, Any]) -> ConversionRequest:
-    task, folder = view.task, _folder(view)
+    task, folder = view.task, _find_folder(view)
     return ConversionRequest(
         user=task.user,
         task_id=task.task_id,
         name=name or task.name or artifact.rpartition("/")[2].rpartition(".")[0],
-        model=f"{folder}/{_inside(artifact)}",
+        model=f"{folder}/{_require_inside(artifact)}",
         images=images if images.startswith("/") else f"{folder}/{images}",
         options=options,
     )
 
 
-def _inside(artifact: str) -> str:
+def _require_inside(artifact: str) -> str:
     """Raises BadInput for a path that is not in the folder of the task."""
     if artifact.startswith("/"):
         raise BadInput(
@@ -265,7 +265,7 @@ def _inside(artifact: str) -> str:
     return artifact
 
 
-def _folder(view: TaskView) -> str:
+def _find_folder(view: TaskView) -> str:
     """From the last attempt; its folder may already be in the trash, and is read there as well."""
     folder = view.folders.get(view.task.latest_attempt_no)
     if folder is None or not folder.path:
@@ -276,7 +276,7 @@ def _folder(view: TaskView) -> str:
     return folder.path
 
 
-def _next_try_at(error: ModelmillError, claim: Conversion, now: datetime) -> str | None:
+def _compute_next_try(error: ModelmillError, claim: Conversion, now: datetime) -> str | None:
     if not error.can_retry or now >= from_text(claim.created_at) + TRIED_FOR:
         return None
     return to_text(now + timedelta(seconds=error.detail.get("retry_after_s", AGAIN_S)))

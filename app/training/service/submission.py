@@ -14,7 +14,7 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database
-from app.kit.web.idempotency import KeyReused, checked_key
+from app.kit.web.idempotency import KeyReused, check_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
 from app.training.model import NewTask, Node, Task, Workload
@@ -95,9 +95,9 @@ class TaskSubmission:
         """
         self._require_on()
         if key is not None:
-            checked_key(key)
+            check_key(key)
         spec, text = read_spec(body)  # by its text alone, as it will be read again whenever it is used
-        if key is not None and (existing := self._existing(user, key, text)):
+        if key is not None and (existing := self._find_existing(user, key, text)):
             return existing, False  # even if it could no longer be submitted
         given = self._check(user, spec, is_admin=is_admin)
         (task,), is_new = self._add(user, [Checked(spec, text, given)], key, now)
@@ -117,7 +117,7 @@ class TaskSubmission:
             The id of the sweep.
         """
         self._require_on()
-        checked = [self._checked(user, document, point, is_admin=is_admin) for point in document.points]
+        checked = [self._check_request(user, document, point, is_admin=is_admin) for point in document.points]
         sweep_id = new_task_id(self.options.task_prefix, user, SWEEP, now)
         sweep = StoredSweep(sweep_id, user, document.text, is_admin, to_text(now), metric=document.metric)
         self._add(user, checked[: document.concurrency], None, now, sweep=sweep)
@@ -138,10 +138,10 @@ class TaskSubmission:
         Raises:
             SweepChanged: It has more, or was cancelled.
         """
-        checked = [self._checked(sweep.user_name, document, point, is_admin=sweep.is_admins) for point in points]
+        checked = [self._check_request(sweep.user_name, document, point, is_admin=sweep.is_admins) for point in points]
         return self._add(sweep.user_name, checked, None, now, sweep=sweep, earlier=earlier)[0]
 
-    def _checked(self, user: str, document: SweepDocument, point: Point, *, is_admin: bool) -> Checked:
+    def _check_request(self, user: str, document: SweepDocument, point: Point, *, is_admin: bool) -> Checked:
         spec, text = read_spec(document.task_text(point).encode())
         return Checked(spec, text, self._check(user, spec, is_admin=is_admin), point)
 
@@ -179,9 +179,9 @@ class TaskSubmission:
             message = f"{problems[0]['at']}: {problems[0]['problem']}"
             raise BadSpec(message, hint=error.hint, detail={"problems": problems}) from None
 
-    def _existing(self, user: str, key: str, text: str) -> Task | None:
+    def _find_existing(self, user: str, key: str, text: str) -> Task | None:
         with self.database.read() as conn:
-            return _same(store.by_idempotency_key(conn, user, key), text)
+            return _match_existing(store.by_idempotency_key(conn, user, key), text)
 
     def _add(
         self,
@@ -201,11 +201,13 @@ class TaskSubmission:
             earlier: how many tasks it has; None: it is new.
         """
         for tries_left in reversed(range(TRIES)):
-            new_tasks = [self._new_task(user, one, now, sweep.sweep_id if sweep else "") for one in new]
+            new_tasks = [self._make_new_task(user, one, now, sweep.sweep_id if sweep else "") for one in new]
             try:
                 with self.database.write() as conn:
                     store.lock_queue_of(conn, user)
-                    if key is not None and (existing := _same(store.by_idempotency_key(conn, user, key), new[0].text)):
+                    if key is not None and (
+                        existing := _match_existing(store.by_idempotency_key(conn, user, key), new[0].text)
+                    ):
                         return [existing], False
                     self._check_count(conn, user, len(new_tasks))
                     if sweep is not None:
@@ -216,7 +218,7 @@ class TaskSubmission:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _new_task(
+    def _make_new_task(
         self,
         user: str,
         checked: Checked,
@@ -265,7 +267,7 @@ def _note_sweep(conn: Connection, sweep: StoredSweep, earlier: int | None) -> No
         raise SweepChanged
 
 
-def _same(existing: Task | None, text: str) -> Task | None:
+def _match_existing(existing: Task | None, text: str) -> Task | None:
     """The task of this key, if it equals the requested one."""
     if existing is not None and existing.spec_text != text:
         raise KeyReused(

@@ -137,25 +137,25 @@ class TaskSweeps:
 
     def document(self, user: str, sweep_id: str) -> SweepDocument:
         """As it was submitted. Raises SweepNotFound."""
-        return read_sweep(self._stored(user, sweep_id).document.encode())
+        return read_sweep(self._find_stored(user, sweep_id).document.encode())
 
     def view(self, user: str, sweep_id: str) -> SweepView:
         """Raises SweepNotFound."""
-        return self._view(*self._read([self._stored(user, sweep_id)])[0])
+        return self._build_view(*self._read([self._find_stored(user, sweep_id)])[0])
 
     def views(self, user: str) -> list[SweepView]:
         """The last ones of a user, the newest first, each with what its ended tasks have reached."""
         with self._tasks.database.read() as conn:
             stored = store.sweeps_of(conn, user, MOST_LISTED)
-        return [self._view(*one, is_live=False) for one in self._read(stored)]
+        return [self._build_view(*one, is_live=False) for one in self._read(stored)]
 
     def require(self, user: str, sweep_id: str) -> None:
         """Raises SweepNotFound."""
-        self._stored(user, sweep_id)
+        self._find_stored(user, sweep_id)
 
     def cancel(self, user: str, sweep_id: str, *, now: datetime) -> SweepView:
         """Adds no more tasks to a sweep, and cancels those that have not ended. Raises SweepNotFound."""
-        stored = self._stored(user, sweep_id)
+        stored = self._find_stored(user, sweep_id)
         with self._tasks.database.write() as conn:
             if stored.is_open and not stored.remark:
                 store.change_sweep(conn, sweep_id, remark=SWEEP_CANCELED)
@@ -165,7 +165,7 @@ class TaskSweeps:
                 self._tasks.changes.cancel(user, task.task_id, now=now)
         return self.view(user, sweep_id)
 
-    def _stored(self, user: str, sweep_id: str) -> StoredSweep:
+    def _find_stored(self, user: str, sweep_id: str) -> StoredSweep:
         is_name = sweep_id.isascii() and sweep_id.isprintable()
         with self._tasks.database.read() as conn:
             stored = store.sweep_of(conn, user, sweep_id) if is_name and sweep_id else None
@@ -182,7 +182,7 @@ class TaskSweeps:
                 events[sweep_of[event.task_id]].append(event)
         return [(sweep, tasks[sweep.sweep_id], events[sweep.sweep_id]) for sweep in sweeps]
 
-    def _view(
+    def _build_view(
         self, sweep: StoredSweep, tasks: Sequence[Task], events: Sequence[TaskEvent], *, is_live: bool = True
     ) -> SweepView:
         """is_live: with what running tasks have reached, read from their files."""
@@ -196,7 +196,7 @@ class TaskSweeps:
         for task in tasks:
             told = curves.get(task.task_id, {})
             best = best_of(metric, told[metric], is_lower=is_lower) if metric in told else None
-            rows.append(SweepRow(task, _result(results.get(task.task_id)) or best))
+            rows.append(SweepRow(task, _read_result(results.get(task.task_id)) or best))
         name = str(document.fields.get("name") or "")
         view = SweepView(sweep.sweep_id, name, document, sweep.created_at, sweep.is_open, sweep.remark, metric, rows)
         best_id = next((row.task.task_id for row in view.ranked), None)
@@ -214,7 +214,7 @@ class TaskSweeps:
         return {}
 
 
-def _result(event: TaskEvent | None) -> Point | None:
+def _read_result(event: TaskEvent | None) -> Point | None:
     """What an ended task has reached."""
     if event is None or event.detail["value"] is None:
         return None

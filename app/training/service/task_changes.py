@@ -69,7 +69,7 @@ class TaskChanges:
         with self._database.read() as conn:
             task = own_task(conn, user, task_id, is_admin=is_admin)
         self._end_folder(task, now)
-        return self._changed(user, task_id, change, is_admin=is_admin)
+        return self._apply_change(user, task_id, change, is_admin=is_admin)
 
     def release(self, user: str, task_id: str, *, now: datetime, is_admin: bool = False) -> Task:
         """Ends a task that is being cancelled without waiting for Ray any longer. Repeating it changes nothing.
@@ -92,7 +92,7 @@ class TaskChanges:
             detail, summary = {"by": user, "released": True}, RELEASED.format(user=user)
             return store.apply(conn, task, Event.RELEASE, to_text(now), detail=detail, error_summary=summary)
 
-        return self._changed(user, task_id, change, is_admin=is_admin)
+        return self._apply_change(user, task_id, change, is_admin=is_admin)
 
     def set_priority(
         self, user: str, task_id: str, priority: Priority, *, now: datetime, is_admin: bool = False
@@ -128,7 +128,7 @@ class TaskChanges:
             check_priority(priority, is_admin=is_admin)
         elif priority.rank < most.rank:
             raise bad([{"at": "priority", "problem": f"in its environment it is {most} at most"}])
-        return self._changed(user, task_id, change, is_admin=is_admin)
+        return self._apply_change(user, task_id, change, is_admin=is_admin)
 
     def cancel_all(self, user: str) -> None:
         """Cancels all tasks of a deleted user."""
@@ -139,7 +139,7 @@ class TaskChanges:
             with suppress(TaskFinished):  # it ended by itself meanwhile
                 self.cancel(user, task.task_id, now=moment())
 
-    def _changed(
+    def _apply_change(
         self, user: str, task_id: str, change: Callable[[Connection, Task], Task | None], *, is_admin: bool
     ) -> Task:
         """Changes a task, and wakes the scheduler.

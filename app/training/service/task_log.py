@@ -13,7 +13,7 @@ from app.homes.service import Homes
 from app.training.errors import LogMissing
 from app.training.model import Attempt, Task
 from app.training.model.log_excerpt import ESCAPE, process_of
-from app.training.service.folders import folders_of, opened_file
+from app.training.service.folders import folders_of, open_file
 from app.training.service.views import LogView
 
 LOG = "driver.log"
@@ -68,25 +68,25 @@ def log_of(
     Raises:
         LogMissing: There is none (yet, or any more), or the task has no such attempt.
     """
-    attempt = _chosen(task, attempts, attempt_no)
+    attempt = _choose_attempt(task, attempts, attempt_no)
     folder = folders_of(homes, task.user, [attempt]).get(attempt.attempt_no)
     if folder is None:
-        raise _missing(attempt)
+        raise _make_missing(attempt)
     if not folder.path:
         raise LogMissing(
             f"The folder of attempt {attempt.attempt_no} is gone, and its log with it.",
             hint=f"The folders of jobs are deleted some days after their end, this one by {folder.purge_at:%Y-%m-%d}.",
         )
     try:
-        with opened_file(homes, task.user, f"{folder.path}/{LOG}") as fd:
+        with open_file(homes, task.user, f"{folder.path}/{LOG}") as fd:
             return _search(fd, attempt, tail, lines) if lines else _read(fd, attempt, tail)
     except (FileMissing, HomeMissing):
-        raise _missing(attempt) from None
+        raise _make_missing(attempt) from None
     except (NotAFile, PathRefused) as error:
         raise LogMissing(f"Something else stands where the log should be: {error.message}", hint=error.hint) from None
 
 
-def _chosen(task: Task, attempts: Sequence[Attempt], attempt_no: int | None) -> Attempt:
+def _choose_attempt(task: Task, attempts: Sequence[Attempt], attempt_no: int | None) -> Attempt:
     if not attempts:
         why = "It never ran" if task.is_terminal else "It has not been submitted to Ray yet"
         raise LogMissing(f"{why}: there is no log.", hint="The task itself says what it waits for, or how it ended.")
@@ -98,7 +98,7 @@ def _chosen(task: Task, attempts: Sequence[Attempt], attempt_no: int | None) -> 
     raise LogMissing(f"There is no attempt {chosen}.", hint=f"The attempts of this task: {numbers}.")
 
 
-def _missing(attempt: Attempt) -> LogMissing:
+def _make_missing(attempt: Attempt) -> LogMissing:
     if attempt.ended_at is None:
         return LogMissing(
             f"Attempt {attempt.attempt_no} has no log yet.", hint="It comes a few seconds after the program starts."
@@ -122,26 +122,28 @@ def _read(fd: int, attempt: Attempt, tail: int) -> LogView:
     last = lines[-tail:] if ends_open else lines[-tail - 1 :]
     shown = b"\n".join(last)
     count = len(last) if ends_open else len(last) - 1
-    processes = dict.fromkeys(process_of(line) for line in _plain(shown))
-    return LogView(attempt, shown, count, len(shown) == size_bytes, size_bytes, _listed(processes), is_cut=_is_cut(fd))
+    processes = dict.fromkeys(process_of(line) for line in _split_plain(shown))
+    return LogView(
+        attempt, shown, count, len(shown) == size_bytes, size_bytes, _list_names(processes), is_cut=_is_cut(fd)
+    )
 
 
 def _search(fd: int, attempt: Attempt, tail: int, lines: LineFilter) -> LogView:
     """The last lines of the whole file that pass, and every process that wrote into it."""
     passed: deque[bytes] = deque(maxlen=tail)
     processes: dict[str, None] = {}
-    for block in _blocks(fd):
-        for line, plain in zip(block.split(b"\n"), _plain(block), strict=True):
+    for block in _iterate_blocks(fd):
+        for line, plain in zip(block.split(b"\n"), _split_plain(block), strict=True):
             process = process_of(plain)
             processes[process] = None
             if lines.passes(plain, process):
                 passed.append(line)
     shown = b"".join(line + b"\n" for line in passed)
     size_bytes = os.fstat(fd).st_size
-    return LogView(attempt, shown, len(passed), False, size_bytes, _listed(processes), is_cut=_is_cut(fd))
+    return LogView(attempt, shown, len(passed), False, size_bytes, _list_names(processes), is_cut=_is_cut(fd))
 
 
-def _blocks(fd: int) -> Iterator[bytes]:
+def _iterate_blocks(fd: int) -> Iterator[bytes]:
     """The file in pieces that end where a line does, without that end."""
     offset, rest = 0, b""
     while data := os.pread(fd, SEARCHED_BYTES, offset):
@@ -156,11 +158,11 @@ def _blocks(fd: int) -> Iterator[bytes]:
         yield rest
 
 
-def _plain(data: bytes) -> list[str]:
+def _split_plain(data: bytes) -> list[str]:
     return ESCAPE.sub("", data.decode("utf-8", "replace")).split("\n")
 
 
-def _listed(processes: dict[str, None]) -> tuple[str, ...]:
+def _list_names(processes: dict[str, None]) -> tuple[str, ...]:
     return tuple(sorted(process for process in processes if process)[:MOST_PROCESSES])
 
 

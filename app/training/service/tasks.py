@@ -117,10 +117,10 @@ class Tasks:
         with self.database.read() as conn:
             task = own_task(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)
-            ahead = self._counts_ahead(conn, [task]).get(task_id)
+            ahead = self._count_ahead(conn, [task]).get(task_id)
             conversions = store.conversions_of(conn, task_id)
         folders = folders_of(self.homes, user, attempts)
-        artifacts = self._artifacts(task, folders)
+        artifacts = self._list_artifacts(task, folders)
         return TaskView(
             task, attempts, ahead, folders, artifacts, conversions, checkpoints=checkpoints_of(self.homes, task)
         )
@@ -167,8 +167,8 @@ class Tasks:
             rows = store.page(conn, user, filters, before=before, limit=limit + 1)
             tasks = rows[:limit]
             attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
-            ahead = self._counts_ahead(conn, tasks)
-        views = [TaskView(task, _only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
+            ahead = self._count_ahead(conn, tasks)
+        views = [TaskView(task, _select_only(attempts.get(task.task_id)), ahead.get(task.task_id)) for task in tasks]
         return views, str(tasks[-1].seq) if len(rows) > limit else None
 
     def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
@@ -218,7 +218,7 @@ class Tasks:
         with self.database.read() as conn:
             return store.count_unended(conn, user)
 
-    def _counts_ahead(self, conn: Connection, tasks: Sequence[Task]) -> Mapping[str, int]:
+    def _count_ahead(self, conn: Connection, tasks: Sequence[Task]) -> Mapping[str, int]:
         """How many tasks precede each of these waiting ones."""
         if self.options.queue is QueuePolicy.FIFO:
             return store.counts_ahead(conn, tasks)
@@ -231,7 +231,7 @@ class Tasks:
         keys = {task.task_id: (task.cluster, task.task_id) for task in waiting}
         return {task_id: places[key] for task_id, key in keys.items() if key in places}
 
-    def _artifacts(self, task: Task, folders: dict[int, AttemptFolder]) -> list[str]:
+    def _list_artifacts(self, task: Task, folders: dict[int, AttemptFolder]) -> list[str]:
         folder = folders.get(task.latest_attempt_no)
         if task.state is not State.SUCCEEDED or folder is None or not folder.path:
             return []
@@ -240,7 +240,7 @@ class Tasks:
         return []
 
 
-def _only(attempt: Attempt | None) -> list[Attempt]:
+def _select_only(attempt: Attempt | None) -> list[Attempt]:
     return [attempt] if attempt else []
 
 

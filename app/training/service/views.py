@@ -96,7 +96,9 @@ _CAUSES = {
 
 def in_words(waiting: WaitingReason) -> str:
     starts_by = waiting.facts.get("starts_by")
-    promise = f"; it starts by {starts_by} at the latest, when {_awaited(waiting.facts)} ends" if starts_by else ""
+    promise = (
+        f"; it starts by {starts_by} at the latest, when {_explain_awaited(waiting.facts)} ends" if starts_by else ""
+    )
     giving = waiting.facts.get("giving_way")
     room = f"; {_count(waiting.facts, 'giving_way', 'less urgent task')} {'gives' if giving == 1 else 'give'} way"
     cluster = waiting.facts.get("cluster")
@@ -104,40 +106,41 @@ def in_words(waiting: WaitingReason) -> str:
     return f"waiting: {_SAYING[waiting.code](waiting.facts)}{where}{promise}{room if giving else ''}"
 
 
-def _awaited(facts: Facts) -> str:
+def _explain_awaited(facts: Facts) -> str:
     """The task whose end it waits for."""
     return facts.get("after_task") or f"a task of {facts.get('after_user') or 'another user'}"
 
 
-def _gpus(facts: Facts) -> str:
-    return f"{_count(facts, 'free', 'GPU')} free, {_number(facts, 'needed')} needed"
+def _explain_gpus(facts: Facts) -> str:
+    return f"{_count(facts, 'free', 'GPU')} free, {_format_number(facts, 'needed')} needed"
 
 
-def _whole_nodes(facts: Facts) -> str:
+def _explain_whole_nodes(facts: Facts) -> str:
     where = "on one node" if facts.get("nodes") == 1 else f"on each of {_count(facts, 'nodes', 'node')}"
-    free, needed = _count(facts, "free", "GPU"), _number(facts, "needed")
-    return f"{free} free, {needed} needed: {_number(facts, 'per_node')} together {where}{_never(facts)}"
+    free, needed = _count(facts, "free", "GPU"), _format_number(facts, "needed")
+    return f"{free} free, {needed} needed: {_format_number(facts, 'per_node')} together {where}{_explain_never(facts)}"
 
 
-def _cpus(facts: Facts) -> str:
-    together = f": {_number(facts, 'per_node')} together on one node" if "per_node" in facts else ""
-    return f"{_count(facts, 'free', 'CPU')} free, {_number(facts, 'needed')} needed{together}{_never(facts)}"
+def _explain_cpus(facts: Facts) -> str:
+    together = f": {_format_number(facts, 'per_node')} together on one node" if "per_node" in facts else ""
+    needed = _format_number(facts, "needed")
+    return f"{_count(facts, 'free', 'CPU')} free, {needed} needed{together}{_explain_never(facts)}"
 
 
-def _resources(facts: Facts) -> str:
+def _explain_resources(facts: Facts) -> str:
     names = ", ".join(str(name).removeprefix(ACCELERATOR) for name in facts.get("names", ()))
-    return f"no node has {names} free beside its GPUs and CPUs{_never(facts)}"
+    return f"no node has {names} free beside its GPUs and CPUs{_explain_never(facts)}"
 
 
-def _too_big(facts: Facts) -> str:
+def _explain_too_big(facts: Facts) -> str:
     of = str(facts.get("of", "GPU"))
     return (
-        f"{_number(facts, 'needed')} {of}s needed, the whole cluster has {_number(facts, 'total')}: "
+        f"{_format_number(facts, 'needed')} {of}s needed, the whole cluster has {_format_number(facts, 'total')}: "
         "cancel it, or add nodes"
     )
 
 
-def _behind(facts: Facts) -> str:
+def _explain_behind(facts: Facts) -> str:
     return f"{_count(facts, 'ahead', 'task')} {'comes' if facts.get('ahead') == 1 else 'come'} first"
 
 
@@ -146,51 +149,51 @@ def _retry(facts: Facts) -> str:
     return f"{cause}, and it is tried again at {facts.get('at', '?')}"
 
 
-def _most_running(facts: Facts) -> str:
+def _explain_most_running(facts: Facts) -> str:
     return f"only {_count(facts, 'most', 'task')} may run at once"
 
 
-def _user_limit(facts: Facts) -> str:
-    return f"its user holds {_count(facts, 'held', 'GPU')} and may hold {_number(facts, 'most')}"
+def _explain_user_limit(facts: Facts) -> str:
+    return f"its user holds {_count(facts, 'held', 'GPU')} and may hold {_format_number(facts, 'most')}"
 
 
-def _environment_limit(facts: Facts) -> str:
-    held, most = _count(facts, "held", "GPU"), _number(facts, "most")
+def _explain_environment_limit(facts: Facts) -> str:
+    held, most = _count(facts, "held", "GPU"), _format_number(facts, "most")
     return f"tasks of the environment {facts.get('environment', '?')} hold {held} and may hold {most}"
 
 
-def _disabled(_: Facts) -> str:
+def _explain_disabled(_: Facts) -> str:
     return "its user is disabled"
 
 
-def _ray(facts: Facts) -> str:
+def _explain_ray(facts: Facts) -> str:
     return f"Ray has not answered since {facts.get('since', '?')}"
 
 
 _SAYING: dict[WaitingCode, Callable[[Facts], str]] = {
-    WaitingCode.GPUS: _gpus,
-    WaitingCode.WHOLE_NODES: _whole_nodes,
-    WaitingCode.CPUS: _cpus,
-    WaitingCode.TOO_BIG: _too_big,
-    WaitingCode.RESOURCES: _resources,
-    WaitingCode.BEHIND: _behind,
+    WaitingCode.GPUS: _explain_gpus,
+    WaitingCode.WHOLE_NODES: _explain_whole_nodes,
+    WaitingCode.CPUS: _explain_cpus,
+    WaitingCode.TOO_BIG: _explain_too_big,
+    WaitingCode.RESOURCES: _explain_resources,
+    WaitingCode.BEHIND: _explain_behind,
     WaitingCode.RETRY: _retry,
-    WaitingCode.MOST_RUNNING: _most_running,
-    WaitingCode.USER_LIMIT: _user_limit,
-    WaitingCode.ENVIRONMENT_LIMIT: _environment_limit,
-    WaitingCode.DISABLED: _disabled,
-    WaitingCode.RAY: _ray,
+    WaitingCode.MOST_RUNNING: _explain_most_running,
+    WaitingCode.USER_LIMIT: _explain_user_limit,
+    WaitingCode.ENVIRONMENT_LIMIT: _explain_environment_limit,
+    WaitingCode.DISABLED: _explain_disabled,
+    WaitingCode.RAY: _explain_ray,
 }
 
 
-def _never(facts: Facts) -> str:
+def _explain_never(facts: Facts) -> str:
     return "; no nodes of this cluster can give that: cancel it, or add nodes" if facts.get("never") else ""
 
 
 def _count(facts: Facts, name: str, noun: str) -> str:
-    return f"{_number(facts, name)} {noun}" if facts.get(name) == 1 else f"{_number(facts, name)} {noun}s"
+    return f"{_format_number(facts, name)} {noun}" if facts.get(name) == 1 else f"{_format_number(facts, name)} {noun}s"
 
 
-def _number(facts: Facts, name: str) -> str:
+def _format_number(facts: Facts, name: str) -> str:
     number = facts.get(name, "?")
     return f"{number:g}" if isinstance(number, float) else str(number)

@@ -41,13 +41,13 @@ def fields_of(spec: TaskSpec) -> dict[str, Any]:
 
 def document_differences(documents: Sequence[Mapping[str, JsonValue]]) -> list[Difference]:
     """The same of documents, given by the fields that they set."""
-    flat = [dict(_flat({name: value for name, value in one.items() if name != "name"})) for one in documents]
+    flat = [dict(_flatten({name: value for name, value in one.items() if name != "name"})) for one in documents]
     fields = dict.fromkeys(field for one in flat for field in one)
     rows = [Difference(field, [one.get(field) for one in flat]) for field in fields]
     return [row for row in rows if any(value != row.values[0] for value in row.values)]
 
 
-def changed(spec: TaskSpec, changes: Mapping[str, JsonValue]) -> str:
+def apply_changes(spec: TaskSpec, changes: Mapping[str, JsonValue]) -> str:
     """Returns the text of a task with other values; the result may be invalid, which `read_spec` detects.
 
     Args:
@@ -86,9 +86,9 @@ def _with_argument(args: Any, name: str, value: JsonValue) -> list[Any]:
     return others if value is None else [*others, f"--{name}={text}"]
 
 
-def _flat(fields: Mapping[str, JsonValue], above: str = "") -> Iterator[tuple[str, JsonValue]]:
+def _flatten(fields: Mapping[str, JsonValue], above: str = "") -> Iterator[tuple[str, JsonValue]]:
     for name, value in fields.items():
         if isinstance(value, dict) and value:
-            yield from _flat(value, f"{above}{name}.")
+            yield from _flatten(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value

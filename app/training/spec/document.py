@@ -43,26 +43,26 @@ _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid 
 
 def in_words(problems: Sequence[Problem], data: Mapping[str, Any]) -> list[Problem]:
     """problems: from pydantic. data: the input."""
-    sentences = [{**problem, "problem": _sentence(problem, data)} for problem in problems]
+    sentences = [{**problem, "problem": _describe_problem(problem, data)} for problem in problems]
     is_unknown = [problem["problem"] == _UNKNOWN for problem in problems]
     first = [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if unknown]
     return first + [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if not unknown]
 
 
-def _sentence(problem: Problem, data: Mapping[str, Any]) -> str:
+def _describe_problem(problem: Problem, data: Mapping[str, Any]) -> str:
     at, sentence = str(problem["at"]), str(problem["problem"])
     if sentence == _UNKNOWN:
-        return _unknown(at)
+        return _describe_unknown(at)
     if sentence == _MISSING:
         return "it is needed"
     if sentence == _NO_TEXT:
-        return _no_text(at, data)
+        return _describe_no_text(at, data)
     sentence = sentence.replace(_PYDANTICS, "it must be ", 1)
-    near = difflib.get_close_matches(str(_at(at, data)), re.findall(r"'([^']+)'", sentence), n=1)
+    near = difflib.get_close_matches(str(_find_value(at, data)), re.findall(r"'([^']+)'", sentence), n=1)
     return f"{sentence}: did you mean {near[0]}?" if near else sentence
 
 
-def _unknown(at: str) -> str:
+def _describe_unknown(at: str) -> str:
     above, _, name = at.rpartition(".")
     fields = [*_FIELDS.get(above, ())]
     other = _OTHER_NAMES.get(name.lower(), "")
@@ -70,14 +70,14 @@ def _unknown(at: str) -> str:
     return f"there is no such field: did you mean {meant}?" if meant else "there is no such field"
 
 
-def _no_text(at: str, data: Mapping[str, Any]) -> str:
-    value = _at(at, data)
+def _describe_no_text(at: str, data: Mapping[str, Any]) -> str:
+    value = _find_value(at, data)
     if isinstance(value, bool | int | float):
         return f'it must be a text: write it in quotes, like "{str(value).lower()}"'
     return "it must be a text; leave the field out if there is none" if value is None else "it must be a text"
 
 
-def _at(at: str, data: Mapping[str, Any]) -> Any:
+def _find_value(at: str, data: Mapping[str, Any]) -> Any:
     value: Any = data
     for part in at.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -106,13 +106,13 @@ def read_fields(body: bytes) -> tuple[dict[str, Any], str]:
     """The fields, whatever they are, and the text. Arguments and errors as of `read_spec`."""
     if len(body) > MAX_SPEC_BYTES:
         raise TooLarge(f"The spec of a task may have {MAX_SPEC_BYTES} bytes.", hint="Data belongs into files.")
-    text = _decoded(body)
+    text = _decode(body)
     bare = text.removeprefix("\ufeff")
     data = _read_json(bare) if bare.lstrip().startswith("{") else read_yaml(bare)
     if not isinstance(data, dict):
         kind = "empty" if data is None else "no list of fields"
         raise UnreadableSpec(f"The spec is {kind}.", hint="Write fields and values, like workload: ppo")
-    problems: list[Problem] = [{"at": at, "problem": problem} for at, problem in _strange(data, "")]
+    problems: list[Problem] = [{"at": at, "problem": problem} for at, problem in _iterate_strange(data, "")]
     if problems:
         raise bad(problems)
     return data, text
@@ -124,7 +124,7 @@ def bad(problems: Sequence[Problem]) -> BadSpec:
     return BadSpec(f"{first['at']}: {first['problem']}", hint=HINT, detail={"problems": problems})
 
 
-def _decoded(body: bytes) -> str:
+def _decode(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
@@ -134,14 +134,14 @@ def _decoded(body: bytes) -> str:
 
 def _read_json(text: str) -> Any:
     try:
-        return read_json(text, pairs=_unique)
+        return read_json(text, pairs=_require_unique)
     except NestedTooDeeply:
         raise UnreadableSpec(f"The spec is nested more than {MAX_DEPTH} deep.") from None
     except UnreadableJson as error:
         raise UnreadableSpec(f"The spec is not JSON: {error}.", hint=_TEXT_HINT) from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, value in pairs:
         if key in fields:
@@ -150,7 +150,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _strange(value: Any, at: str, depth: int = 1) -> Iterator[tuple[str, str]]:
+def _iterate_strange(value: Any, at: str, depth: int = 1) -> Iterator[tuple[str, str]]:
     """Values that no field accepts, by their place: they could not be stored or forwarded."""
     if isinstance(value, dict | list):
         if depth > MAX_DEPTH:
@@ -158,18 +158,18 @@ def _strange(value: Any, at: str, depth: int = 1) -> Iterator[tuple[str, str]]:
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, below in pairs:
             place = f"{at}.{key}" if at else str(key)
-            problem = _problem(key)
+            problem = _find_problem(key)
             if problem:
                 yield at or "spec", f"a key of it {problem}"
             else:
-                yield from _strange(below, place, depth + 1)
+                yield from _iterate_strange(below, place, depth + 1)
     else:
-        problem = _problem(value)
+        problem = _find_problem(value)
         if problem:
             yield at, f"it {problem}"
 
 
-def _problem(value: Any) -> str | None:
+def _find_problem(value: Any) -> str | None:
     if isinstance(value, str) and any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
         return "has a NUL or half a character"
     if isinstance(value, float) and not math.isfinite(value):
@@ -186,12 +186,12 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
         return True
 
 
-def _text(dumper: Any, text: str) -> Any:
+def _represent_text(dumper: Any, text: str) -> Any:
     style = None if text.isprintable() else '"'  # in other quotes PyYAML loses line breaks such as U+0085
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
 
 

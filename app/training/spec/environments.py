@@ -24,20 +24,20 @@ OURS = ("MODELMILL_", "RAY_")
 """What begins so is set by the product, or by Ray."""
 
 
-def _free(name: str) -> str:
+def _check_name(name: str) -> str:
     if name.startswith(OURS):
         raise unfit(f"names that begin with {' or '.join(OURS)} are taken")
     return name
 
 
-def _users(names: list[str]) -> list[str]:
+def _check_users(names: list[str]) -> list[str]:
     try:
         return list(read_allowed(names).names or ())
     except BadAccess as error:
         raise unfit(f"{error.message} {error.hint}") from None
 
 
-VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"), AfterValidator(_free)]
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"), AfterValidator(_check_name)]
 SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Text = Annotated[str, StringConstraints(max_length=4000), AfterValidator(visible)]
 Requirement = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(visible)]
@@ -55,7 +55,7 @@ class EnvironmentSpec(Frozen):
     """Environment variables."""
     secrets: Annotated[dict[VariableName, SecretName], Field(max_length=50)] = Field(default_factory=dict)
     """Environment variables whose values are secrets, each by the name of its file in MODELMILL_TRAINING_SECRETS."""
-    allowed: Annotated[list[str], Field(max_length=200), AfterValidator(_users)] | None = None
+    allowed: Annotated[list[str], Field(max_length=200), AfterValidator(_check_users)] | None = None
     """Users, and groups as @group, who may use it; without it everybody, an empty list: administrators alone."""
     clusters: Annotated[list[ClusterName], Field(min_length=1, max_length=20)] | None = None
     """Names of the clusters that have it; without it all."""
@@ -125,7 +125,7 @@ def unknown(name: str, known: Collection[str]) -> BadSpec:
     return bad([{"at": "environment", "problem": f"{problem}; there are {', '.join(known)}" if known else problem}])
 
 
-def chosen_cluster(name: str | None, clusters: Sequence[str], having: Collection[str] | None = None) -> str:
+def choose_cluster(name: str | None, clusters: Sequence[str], having: Collection[str] | None = None) -> str:
     """The cluster on which a task may start, as its record names it: "" is the default one.
 
     Args:

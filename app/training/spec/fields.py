@@ -71,22 +71,22 @@ def problem_of(workload: Workload, name: str, value: Any, *, is_default: bool, b
         return f"{workload} needs it"
     if workload is Workload.SCRIPT:
         return "a script runs on one node" if name == "nnodes" and value != 1 else None
-    return _problem_with_verl(workload, name, value, before)
+    return _check_verl(workload, name, value, before)
 
 
-def _problem_with_verl(workload: Workload, name: str, value: Any, before: Mapping[str, Any]) -> str | None:
+def _check_verl(workload: Workload, name: str, value: Any, before: Mapping[str, Any]) -> str | None:
     if name in _PATHS and value is not None and INTERPOLATION in value:
         return f"{INTERPOLATION} means something else to verl; rename the file"
     if name == "model_path" and "model_id" in before:
-        return _problem_with_models(workload, before["model_id"], value)
+        return _check_models(workload, before["model_id"], value)
     if name == "n_gpus_per_node" and value < 1:
         return f"{workload} needs at least one GPU on each node"
     if name == "overrides":
-        return _problem_with_overrides(workload, value)
-    return _problem_with_steps(name, value, before)
+        return _check_overrides(workload, value)
+    return _check_steps(name, value, before)
 
 
-def _problem_with_steps(name: str, value: Any, before: Mapping[str, Any]) -> str | None:
+def _check_steps(name: str, value: Any, before: Mapping[str, Any]) -> str | None:
     if name in ("save_freq", "test_freq") and value == 0:
         return "write -1 for never"
     if name == "test_freq" and (value or -1) > 0 and before.get("val_file", "") is None:
@@ -96,14 +96,14 @@ def _problem_with_steps(name: str, value: Any, before: Mapping[str, Any]) -> str
     return None
 
 
-def _problem_with_overrides(workload: Workload, overrides: Mapping[str, Any]) -> str | None:
+def _check_overrides(workload: Workload, overrides: Mapping[str, Any]) -> str | None:
     for key in overrides:
         if not is_allowed(key.lstrip("+"), workload):
             return f"{key}: {workload} has no such setting that a task may change"
     return None
 
 
-def _problem_with_models(workload: Workload, model_id: str | None, model_path: str | None) -> str | None:
+def _check_models(workload: Workload, model_id: str | None, model_path: str | None) -> str | None:
     if model_id is not None and model_path is not None:
         return "give either model_id or model_path"
     if model_id is None and model_path is None:

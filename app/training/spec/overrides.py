@@ -150,13 +150,13 @@ def keys_in(key: str, value: JsonValue) -> Iterator[str]:
     yield key
 
 
-def _value(value: Any) -> JsonValue:
+def _parse_value(value: Any) -> JsonValue:
     if isinstance(value, dict):
-        return {_name(name): _value(below) for name, below in value.items()}
+        return {_name(name): _parse_value(below) for name, below in value.items()}
     if isinstance(value, list):
-        return [_value(below) for below in value]
+        return [_parse_value(below) for below in value]
     if isinstance(value, str):
-        return _text(value)
+        return _format_value(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise unfit("it must be a finite number")
     if value is None or isinstance(value, bool | int | float):
@@ -164,7 +164,7 @@ def _value(value: Any) -> JsonValue:
     raise unfit("it must be a text, a number, true, false, null, or a list or map of these")
 
 
-def _text(value: str) -> str:
+def _format_value(value: str) -> str:
     if len(value) > MAX_TEXT:
         raise unfit(f"it is longer than {MAX_TEXT} characters")
     if INTERPOLATION in value:
@@ -180,7 +180,7 @@ def _name(name: Any) -> str:
     return name
 
 
-def _overrides(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _parse_overrides(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if len(values) > MAX_OVERRIDES:
         raise unfit(f"there are more than {MAX_OVERRIDES}")
     for key, value in values.items():
@@ -194,5 +194,5 @@ def _overrides(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return values
 
 
-_Value = Annotated[JsonValue, PlainValidator(_value, json_schema_input_type=JsonValue)]
-Overrides = Annotated[dict[str, _Value], AfterValidator(_overrides)]
+_Value = Annotated[JsonValue, PlainValidator(_parse_value, json_schema_input_type=JsonValue)]
+Overrides = Annotated[dict[str, _Value], AfterValidator(_parse_overrides)]

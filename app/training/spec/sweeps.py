@@ -19,7 +19,7 @@ from app.training.model.sweep import (
     Point,
     Search,
     Values,
-    drawn,
+    draw_points,
     grid,
     label_of,
     size_of,
@@ -143,7 +143,7 @@ class SweepDocument:
         """Of its tasks; for optuna those with which a search may begin."""
         if self.spec.search is Search.GRID:
             return grid(self.spec.values)
-        return drawn(self.spec.values, self.spec.most, self.spec.seed)
+        return draw_points(self.spec.values, self.spec.most, self.spec.seed)
 
     @property
     def metric(self) -> str:

@@ -46,7 +46,7 @@ def inside(text: str) -> str:
     return text
 
 
-def inside_or_whole(text: str) -> str:
+def check_path(text: str) -> str:
     """As inside, or a whole path: the rules of the data homes judge that one."""
     return text if text.startswith("/") else inside(text)
 
@@ -101,4 +101,4 @@ EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
 InnerPath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(inside)]
 OnnxPath = Annotated[InnerPath, AfterValidator(an_onnx)]
-Pictures = Annotated[LogicalPath, AfterValidator(inside_or_whole)]
+Pictures = Annotated[LogicalPath, AfterValidator(check_path)]

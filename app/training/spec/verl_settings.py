@@ -28,16 +28,16 @@ def check_settings(spec: TaskSpec) -> None:
     Raises:
         BadSpec: It names each, with the nearest that there is.
     """
-    known = _known(spec.workload)
+    known = _list_known(spec.workload)
     named = [name for key, value in spec.overrides.items() for name in (key, *keys_in(key, value))]
     unknown = dict.fromkeys(
         name for name in named if not name.startswith(ADDED) and name not in ENGINES and not _knows(known, name)
     )
     if unknown:
-        raise bad([{"at": "overrides", "problem": _problem(name, known)} for name in unknown])
+        raise bad([{"at": "overrides", "problem": _find_problem(name, known)} for name in unknown])
 
 
-def _problem(name: str, known: Collection[str]) -> str:
+def _find_problem(name: str, known: Collection[str]) -> str:
     near = next((key for key in difflib.get_close_matches(name, known, n=5) if _is_near(key, name)), None)
     meant = f": did you mean {near}?" if near else "."
     return f"{name}: verl 0.7 to 0.9 has no such setting{meant} If yours has it, write ++{name}"
@@ -59,5 +59,5 @@ def _knows(known: Collection[str], name: str) -> bool:
 
 
 @cache
-def _known(workload: Workload) -> frozenset[str]:
+def _list_known(workload: Workload) -> frozenset[str]:
     return frozenset(tomllib.loads(TABLE.read_text())["sft" if workload is Workload.SFT else "ppo"])

@@ -20,10 +20,10 @@ from app.training.store.queue import (
     count_by_state,
     count_unended,
     counts_ahead,
+    list_released,
     note_waiting,
     page,
     queue,
-    released,
     unended_of,
     uses_since,
 )
@@ -54,7 +54,7 @@ from app.training.store.tasks import (
     events_of,
     get_task,
     latest_attempts,
+    list_unconverted,
     lock_queue_of,
     put_conversion,
-    unconverted,
 )

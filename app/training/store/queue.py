@@ -130,7 +130,7 @@ def active(conn: Connection) -> list[Task]:
     return read_tasks(conn, sa.select(tasks).where(is_active).order_by(tasks.c.seq))
 
 
-def released(conn: Connection) -> list[Task]:
+def list_released(conn: Connection) -> list[Task]:
     """Released tasks of which Ray has not confirmed the end."""
     last = sa.and_(attempts.c.task_id == tasks.c.task_id, attempts.c.attempt_no == tasks.c.latest_attempt_no)
     conditions = (tasks.c.state == State.CANCELED.value, attempts.c.ended_at.is_(None))

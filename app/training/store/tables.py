@@ -148,12 +148,12 @@ def to_task(row: Any) -> Task:
         sweep_point=json.loads(row.sweep_point or "{}"),
         priority=Priority(row.priority),
         waiting=to_waiting(row.waiting),
-        failure_kind=_kind(row.failure_kind),
+        failure_kind=_read_kind(row.failure_kind),
     )
 
 
 def to_attempt(row: Any) -> Attempt:
-    return from_row(Attempt, row, submission_id=row.ray_submission_id, failure_kind=_kind(row.failure_kind))
+    return from_row(Attempt, row, submission_id=row.ray_submission_id, failure_kind=_read_kind(row.failure_kind))
 
 
 def to_conversion(row: Any) -> Conversion:
@@ -175,7 +175,7 @@ def to_waiting(text: str | None) -> WaitingReason | None:
     return WaitingReason(WaitingCode(document["code"]), document["facts"])
 
 
-def _kind(text: str | None) -> FailureKind | None:
+def _read_kind(text: str | None) -> FailureKind | None:
     return FailureKind(text) if text else None
 
 

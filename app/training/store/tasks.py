@@ -234,7 +234,7 @@ def conversions_due(conn: Connection, at: str) -> list[str]:
     return list(conn.execute(query).scalars())
 
 
-def unconverted(conn: Connection, word: str, since: str) -> list[str]:
+def list_unconverted(conn: Connection, word: str, since: str) -> list[str]:
     """Tasks that succeeded since then, have the word in their spec, and no conversion that started with their end."""
     begun = sa.and_(conversions.c.task_id == tasks.c.task_id, conversions.c.created_at == tasks.c.ended_at)
     query = sa.select(tasks.c.task_id).where(

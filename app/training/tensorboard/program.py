@@ -37,7 +37,7 @@ def main() -> None:
     prefix, idle_s, homes = sys.argv[4], float(sys.argv[5]), sys.argv[6]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.fchdir(folder)
-    server = _server(listening)
+    server = _make_server(listening)
     _confine(homes)  # before there are threads, which would stay as they are
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     _serve(server, prefix, idle_s)
@@ -53,7 +53,7 @@ def _confine(homes: str) -> None:
     seccomp.restrict()
 
 
-def _server(listening: int) -> Any:
+def _make_server(listening: int) -> Any:
     """Made before the process is confined: Werkzeug opens a socket of its own even if it is given one."""
     from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -61,12 +61,12 @@ def _server(listening: int) -> Any:
         def log(self, type: str, message: str, *args: Any) -> None:
             pass
 
-    server = make_server(NO_HOST, 0, _unavailable, threaded=True, request_handler=Quiet, fd=listening)
+    server = make_server(NO_HOST, 0, _answer_unavailable, threaded=True, request_handler=Quiet, fd=listening)
     socket.close(listening)
     return server
 
 
-def _unavailable(_: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+def _answer_unavailable(_: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
     start("503 Service Unavailable", [])
     return []
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from app.homes.errors import refused
+from app.homes.errors import make_refusal
 from app.homes.model import COMMON, JOBS, home_of
 from app.training.gateway import Submission
 from app.training.model import Demand, Rollout, Workload
@@ -31,15 +31,15 @@ _PLAIN_WORD = re.compile(r"(?!(?:null|true|false|inf|nan)$)[a-z_][\w-]*", re.ASC
 
 
 def argument(key: str, value: JsonValue) -> str:
-    return f"{key}={written(value)}"
+    return f"{key}={write_value(value)}"
 
 
-def written(value: JsonValue) -> str:
+def write_value(value: JsonValue) -> str:
     """Raises ValueError for a text that Hydra would replace even within quotes; specs refuse it."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{name}:{written(below)}" for name, below in value.items()) + "}"
+        return "{" + ",".join(f"{name}:{write_value(below)}" for name, below in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(written, value)) + "]"
+        return "[" + ",".join(map(write_value, value)) + "]"
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if not isinstance(value, str):
@@ -47,10 +47,10 @@ def written(value: JsonValue) -> str:
     if INTERPOLATION in value:
         raise ValueError(f"Hydra would replace {INTERPOLATION}")
     is_plain = _PLAIN_PATH.fullmatch(value) or _PLAIN_WORD.fullmatch(value)
-    return value if is_plain else _quoted(value)
+    return value if is_plain else _quote(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Only a backslash before a quote, including the last one, has a meaning for Hydra."""
     return '"' + re.sub(r'(\\*)"', r'\1\1\\"', re.sub(r"(\\+)$", r"\1\1", text)) + '"'
 
@@ -95,7 +95,7 @@ class _Paths:
     def real_of(self, field: str, path: str) -> str:
         """Translates a path of a task. Raises PathRefused for one that leads elsewhere."""
         if not path.startswith(f"{self.logical}/"):
-            raise refused(field, f"it must lie under {self.logical}/")
+            raise make_refusal(field, f"it must lie under {self.logical}/")
         return self.real + path.removeprefix(self.logical)
 
 
@@ -129,17 +129,17 @@ def submission_of(
     paths = _Paths(logical_root.rstrip("/"), root, f"{jobs}/{submission_id}", f"{jobs}/{task_id}")
     program = program_of(spec)
     if program is None:
-        folder, words = _script(spec, paths, entry)
+        folder, words = _build_script(spec, paths, entry)
     else:
-        told = _settings(spec, program, paths, task_id, resume_path)
+        told = _build_settings(spec, program, paths, task_id, resume_path)
         loggers = ",".join(["console", "file", *options.trackers])
-        folder, words = _verl(spec, program, paths, entry, told)
+        folder, words = _build_verl(spec, program, paths, entry, told)
         words.append(f"trainer.logger=[{loggers}]")
     demand = demand_of(spec)
     # Ray puts the interpreter of packages or an image first on the path
     python = USUAL_PYTHON if environment.pip or environment.image else options.python
-    env = environment.env | _env(spec, paths, task_id, resume_path) | _tracker_environment(spec, paths, options)
-    env |= _placement(demand, paths)
+    env = environment.env | _build_env(spec, paths, task_id, resume_path) | _tracker_environment(spec, paths, options)
+    env |= _build_placement(demand, paths)
     if environment.image:
         require_quotable({**env, **(secrets or {})})
     return Submission(
@@ -157,13 +157,13 @@ def submission_of(
     )
 
 
-def _script(spec: TaskSpec, paths: _Paths, entry: Sequence[str] | None) -> tuple[str, list[str]]:
+def _build_script(spec: TaskSpec, paths: _Paths, entry: Sequence[str] | None) -> tuple[str, list[str]]:
     """Runs in the folder of its job, so that its output is kept."""
     program = paths.real_of("code_path", f"{(spec.code_path or '').rstrip('/')}/{spec.program}")
     return paths.job, [*(entry or [program]), *spec.args]
 
 
-def _verl(
+def _build_verl(
     spec: TaskSpec,
     program: Program,
     paths: _Paths,
@@ -172,12 +172,12 @@ def _verl(
 ) -> tuple[str, list[str]]:
     """Runs in the folder of its code, from which Python and Ray's workers then import."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
-    settings = {**program.defaults, **_rollout_defaults(spec), **spec.overrides, **program.settings, **told}
+    settings = {**program.defaults, **_build_rollout_defaults(spec), **spec.overrides, **program.settings, **told}
     arguments = [argument(key, value) for key, value in settings.items()]
     return folder, [*(entry or ["-m", program.module]), *arguments]
 
 
-def _reward_model(spec: TaskSpec, paths: _Paths, engine: str | None) -> dict[str, JsonValue]:
+def _build_reward_model(spec: TaskSpec, paths: _Paths, engine: str | None) -> dict[str, JsonValue]:
     """It takes turns with the actor on the task's GPUs."""
     place = spec.reward_model
     if place is None:
@@ -189,7 +189,7 @@ def _reward_model(spec: TaskSpec, paths: _Paths, engine: str | None) -> dict[str
     }
 
 
-def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
+def _build_rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
     """verl's own default is an engine over two GPUs, which does not work for an odd number of GPUs."""
     if spec.workload is Workload.SFT or spec.n_gpus_per_node % 2 == 0:
         return {}
@@ -197,7 +197,7 @@ def _rollout_defaults(spec: TaskSpec) -> dict[str, JsonValue]:
     return {f"{part}.rollout.tensor_model_parallel_size": 1 for part in parts}
 
 
-def _settings(
+def _build_settings(
     spec: TaskSpec, program: Program, paths: _Paths, task_id: str, resume_path: str | None
 ) -> dict[str, JsonValue]:
     model = paths.real_of("model_path", spec.model_path) if spec.model_path else spec.model_id
@@ -208,7 +208,7 @@ def _settings(
         "data.val_files": spec.val_file and paths.real_of("val_file", spec.val_file),
         **dict.fromkeys(program.model_keys, model),
         "actor_rollout_ref.rollout.name": engine,
-        **_reward_model(spec, paths, engine),
+        **_build_reward_model(spec, paths, engine),
         "trainer.nnodes": spec.nnodes,
         "trainer.n_gpus_per_node": spec.n_gpus_per_node,
         "trainer.total_epochs": spec.total_epochs,
@@ -236,7 +236,7 @@ def _tracker_environment(spec: TaskSpec, paths: _Paths, options: ClusterOptions)
     return folder | server
 
 
-def _placement(demand: Demand, paths: _Paths) -> dict[str, str]:
+def _build_placement(demand: Demand, paths: _Paths) -> dict[str, str]:
     """By what verl's placement groups ask for the custom resources of their slots: see ops/samples/placement."""
     if not demand.resources or not demand.claims_by_group:
         return {}
@@ -247,7 +247,7 @@ def _placement(demand: Demand, paths: _Paths) -> dict[str, str]:
     }
 
 
-def _env(spec: TaskSpec, paths: _Paths, task_id: str, resume_path: str | None) -> dict[str, str]:
+def _build_env(spec: TaskSpec, paths: _Paths, task_id: str, resume_path: str | None) -> dict[str, str]:
     env = {
         "PYTHONUNBUFFERED": "1",
         "MODELMILL_JOB_FOLDER": paths.job,

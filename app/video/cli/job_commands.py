@@ -83,7 +83,7 @@ def submit(
     url: Url = None,
 ) -> None:
     """Run a DAG of stages on a video of a node. Options take precedence over the file."""
-    job = _job_in(file) if file else {}
+    job = _load_job(file) if file else {}
     job |= {"node": node} if node else {}
     job |= {"video_id": number_or_text(video)} if video else {}
     if flow:
@@ -108,7 +108,7 @@ def submit(
         record = client.submit(job)
         print_record(record, as_json=as_json and not watch, text=f"{record['uid']} submitted")
         if watch:
-            _followed(client, record["uid"], as_json=as_json)
+            _follow_job(client, record["uid"], as_json=as_json)
 
 
 @commands.command("list")
@@ -162,7 +162,7 @@ def show(
 def watch(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
     """Follow a job until it ends, and print each change of its state, plan and delays. Ctrl-C leaves it running."""
     with client_of(context, url) as client:
-        _followed(client, job, as_json=as_json)
+        _follow_job(client, job, as_json=as_json)
 
 
 @commands.command()
@@ -197,13 +197,13 @@ def delete(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url =
     print_record({"removed": job}, f"{job} deleted", as_json=as_json)
 
 
-def _job_in(file: str) -> Json:
+def _load_job(file: str) -> Json:
     job = {RENAMED.get(key, key): value for key, value in read_json(file).items()}
     job.pop(OWN, None)
     return job
 
 
-def _followed(client: object, uid: str, *, as_json: bool) -> None:
+def _follow_job(client: object, uid: str, *, as_json: bool) -> None:
     """Raises CommandFailed with how it ended, unless it finished."""
     from app.video.cli.job_follower import as_line, exit_of, follow
     from app.video.cli.tables import job_lines

@@ -73,7 +73,7 @@ def list_sets(context: typer.Context, as_json: AsJson = False, url: Url = None) 
         typer.echo(json.dumps(records, indent=2))
         return
     for record in records:
-        typer.echo(_line(record))
+        typer.echo(_format_job_set(record))
 
 
 @sets.command()
@@ -82,7 +82,7 @@ def show(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: U
     with client_of(context, url) as client:
         record = client.job_set(job_set)
     lines = [f"{j['node']}/{j['video_id']}  {j['uid']}  {j['state']}  {j['reason']}".rstrip() for j in record["jobs"]]
-    print_record(record, as_json=as_json, text="\n".join([_line(record), *lines]))
+    print_record(record, as_json=as_json, text="\n".join([_format_job_set(record), *lines]))
 
 
 @sets.command()
@@ -93,7 +93,7 @@ def remove(context: typer.Context, job_set: SetId, as_json: AsJson = False, url:
     print_record({"removed": job_set}, f"{job_set} removed", as_json=as_json)
 
 
-def _line(record: Json) -> str:
+def _format_job_set(record: Json) -> str:
     counts = f"{record['running']} of {record['under_way']} jobs run"
     facts = (record["set_id"], record["name"] or "-", text_of(record["node_selector"]), counts, record["problem"])
     return "  ".join(facts).rstrip()

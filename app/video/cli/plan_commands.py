@@ -33,14 +33,14 @@ def constrain(
     """Change the constraints of a job from the next plan on: the time per frame and the quality. What is not given
     stays."""
     constraint: Json = {}
-    constraint |= {"delay": _delay(delay)} if delay is not None else {}
+    constraint |= {"delay": _parse_delay(delay)} if delay is not None else {}
     constraint |= {"accuracy": accuracy} if accuracy is not None else {}
     constraint |= {"acc_level": level} if level is not None else {}
     if not constraint:
         raise BadRequest("nothing is demanded", hint="Give --delay, --accuracy or --level.")
     with client_of(context, url) as client:
         record = client.constrain(job, _with_present(client.job(job)["constraint"], constraint))
-    print_record(record, as_json=as_json, text=f"{job} constrained: {_sentence(record['constraint'])}")
+    print_record(record, as_json=as_json, text=f"{job} constrained: {_describe_constraint(record['constraint'])}")
 
 
 @commands.command()
@@ -105,7 +105,7 @@ def what_if(
         question = {"node": node, "video_id": number_or_text(video), "dag": dag_in(dag)}
     question |= {"video_conf": {"resolution": resolution}} if resolution else {}
     question |= {"model_id": model} if model is not None else {}
-    question |= {"nodes": dict(_speed(text) for text in up)} if up else {}
+    question |= {"nodes": dict(_parse_speed(text) for text in up)} if up else {}
     with client_of(context, url) as client:
         predictions = client.what_if(question)
     from app.video.cli.tables import predictions_table
@@ -129,7 +129,7 @@ def _with_present(present: Json, demanded: Json) -> Json:
     return {**rest, **demanded}
 
 
-def _delay(text: str) -> float | list[float]:
+def _parse_delay(text: str) -> float | list[float]:
     try:
         parts = [float(part) for part in text.split(",")]
     except ValueError:
@@ -139,7 +139,7 @@ def _delay(text: str) -> float | list[float]:
     return parts[0] if len(parts) == 1 else parts
 
 
-def _speed(text: str) -> tuple[str, Json]:
+def _parse_speed(text: str) -> tuple[str, Json]:
     name, _, speed = text.rpartition("=")
     try:
         mbps = float(speed) if name else None
@@ -150,7 +150,7 @@ def _speed(text: str) -> tuple[str, Json]:
     return name, {"up_mbps": mbps}
 
 
-def _sentence(constraint: Json) -> str:
+def _describe_constraint(constraint: Json) -> str:
     from app.video.cli.tables import pairs
 
     return pairs(constraint)

@@ -82,7 +82,7 @@ def set_stage(
     url: Url = None,
 ) -> None:
     """Add or replace a stage, with models of your own (administrators)."""
-    parameters = dict(_pair(text) for text in parameter or ())
+    parameters = dict(_parse_pair(text) for text in parameter or ())
     stage: Json = {"kind": kind, "models": [comma_separated(names) for names in model or ()], "parameters": parameters}
     with client_of(context, url) as client:
         record = client.put_stage(name, stage)
@@ -147,18 +147,18 @@ def profile(
                 raise BadRequest("there are no stages to measure", hint="Add some: `modelmill video stages set`.")
             uid = client.profile({"node": node, "video_id": number_or_text(video), **work})["uid"]
             typer.echo(f"{uid} measures; end it with `modelmill video cancel {uid}`", err=True)
-            record = follow(client, uid, _progress, is_quiet=True, timeout_s=timeout)
+            record = follow(client, uid, _format_progress, is_quiet=True, timeout_s=timeout)
             if (code := exit_of(record)) is not Exit.OK:
                 raise CommandFailed(code)
         rows = client.measurements(node="" if video is not None else node)
     print_table(rows, measurements_table, "Nothing has been measured.", as_json=as_json)
 
 
-def _progress(record: Json) -> str:
+def _format_progress(record: Json) -> str:
     return f"{record['state']} {record['progress']:.0%}  {record['reason']}".rstrip()
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     name, is_given, value = text.partition("=")
     if not name or not is_given:
         raise BadRequest(f"--parameter: {text!r} is none", hint="Write it as NAME=VALUE.")

@@ -125,13 +125,13 @@ def stages_table(records: Iterable[Json]) -> Table:
 def kinds_table(record: Json) -> Table:
     table = table_of("kind", "takes", "gives", "compared by", "models", "parameters")
     for name, outputs in record["generators"].items():
-        table.add_row(escape(name), "–", _fields(outputs), "–", "–", "–")
+        table.add_row(escape(name), "–", _format_fields(outputs), "–", "–", "–")
     for kind in record["kinds"]:
-        taken = _fields(kind["inputs"], optional=kind["optional"])
+        taken = _format_fields(kind["inputs"], optional=kind["optional"])
         table.add_row(
             escape(kind["name"]),
             taken,
-            _fields(kind["outputs"]),
+            _format_fields(kind["outputs"]),
             kind["metric"] or "–",
             str(kind["models"]),
             escape(", ".join(kind["parameters"])) or "–",
@@ -215,6 +215,6 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _fields(fields: Json, optional: Iterable[str] = ()) -> str:
+def _format_fields(fields: Json, optional: Iterable[str] = ()) -> str:
     left_out = set(optional)
     return ", ".join(f"{name}{'?' if name in left_out else ''}: {of}" for name, of in fields.items())

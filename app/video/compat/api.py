@@ -40,7 +40,7 @@ class ByAddress(RootModel[dict[str, dict[str, Any]]]):
     """By the address of the node; for nodes that share one, by name."""
 
 
-def _operation(
+def _make_operation(
     method: Literal["GET", "POST"],
     path: str,
     endpoint: Endpoint,
@@ -65,7 +65,7 @@ def _operation(
 
 
 OPERATIONS: list[Operation] = [
-    _operation(
+    _make_operation(
         "GET",
         "/user/get_all_status",
         users.get_all_status,
@@ -73,7 +73,7 @@ OPERATIONS: list[Operation] = [
         "List the nodes and their videos",
         schemas.AllStatus,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/user/submit_job",
         users.submit_job,
@@ -83,7 +83,7 @@ OPERATIONS: list[Operation] = [
         creates=True,
         body=users.RequirementJob,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/user/submit_job_user_constraint",
         users.submit_job_user_constraint,
@@ -93,7 +93,7 @@ OPERATIONS: list[Operation] = [
         more_errors=(409,),
         body=users.RequirementConstraint,
     ),
-    _operation(
+    _make_operation(
         "GET",
         "/user/sync_job_result/{job_uid}",
         users.sync_job_result,
@@ -102,7 +102,7 @@ OPERATIONS: list[Operation] = [
         schemas.JobResult,
         parameters=_UID,
     ),
-    _operation(
+    _make_operation(
         "GET",
         "/user/video/{job_uid}",
         users.video,
@@ -111,7 +111,7 @@ OPERATIONS: list[Operation] = [
         (MIXED,),
         parameters=_UID,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/node/submit_job",
         nodes.submit_job,
@@ -121,7 +121,7 @@ OPERATIONS: list[Operation] = [
         creates=True,
         body=users.RequirementJob,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/node/get_plan",
         nodes.get_plan,
@@ -130,7 +130,7 @@ OPERATIONS: list[Operation] = [
         schemas.OfJob,
         body=nodes.PlanDemand,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/node/update_plan",
         nodes.update_plan,
@@ -140,7 +140,7 @@ OPERATIONS: list[Operation] = [
         more_errors=(409,),
         body=nodes.RequirementPlan,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/node/update_status",
         nodes.update_status,
@@ -149,7 +149,7 @@ OPERATIONS: list[Operation] = [
         schemas.Joined,
         body=nodes.JoinRequest,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/node/sync_job_result",
         nodes.sync_job_result,
@@ -158,7 +158,7 @@ OPERATIONS: list[Operation] = [
         schemas.OfJob,
         body=nodes.ResultsReport,
     ),
-    _operation(
+    _make_operation(
         "POST",
         "/node/video/{job_uid}/picture",
         nodes.put_picture,
@@ -169,7 +169,7 @@ OPERATIONS: list[Operation] = [
         parameters=_UID,
     ),
     *(
-        _operation(
+        _make_operation(
             "POST",
             f"{path}/{{stage}}",
             services.call,
@@ -182,7 +182,7 @@ OPERATIONS: list[Operation] = [
         )
         for path, name in (("/service", "requirement_call"), ("/execute_task", "requirement_execute"))
     ),
-    _operation(
+    _make_operation(
         "GET",
         "/get_service_list",
         services.get_service_list,
@@ -190,7 +190,7 @@ OPERATIONS: list[Operation] = [
         "List the stages that nodes serve",
         Names,
     ),
-    _operation(
+    _make_operation(
         "GET",
         "/get_execute_url/{stage}",
         services.get_execute_url,
@@ -199,7 +199,7 @@ OPERATIONS: list[Operation] = [
         ByAddress,
         parameters=_STAGE,
     ),
-    _operation(
+    _make_operation(
         "GET",
         "/get_resource_info",
         services.get_resource_info,
@@ -207,7 +207,7 @@ OPERATIONS: list[Operation] = [
         "List the stages and their free capacity, by node",
         ByAddress,
     ),
-    _operation(
+    _make_operation(
         "GET",
         "/get_cluster_info",
         services.get_cluster_info,

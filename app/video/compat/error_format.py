@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unavailable
 from app.kit.web.http import Model, checked, retry_after
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.nodes.wire import read
 from app.video.errors import as_refusal
 
@@ -49,7 +49,7 @@ def refusal(error: ModelmillError) -> Response:
 
 async def read_body(request: Request, model: type[Model]) -> tuple[Model, dict[str, Any]]:
     """The body as this model, and as it came. Raises BadFrame unless it is a JSON object, BadInput, TooLarge."""
-    body = read(await whole_body(request, MAX_JSON_BYTES, "A JSON body"))
+    body = read(await read_whole_body(request, MAX_JSON_BYTES, "A JSON body"))
     return checked(lambda: model.model_validate(body)), body
 
 

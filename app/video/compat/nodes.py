@@ -13,7 +13,7 @@ from starlette.responses import Response
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.web.auth import Caller, caller_of
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.video.access import require_node, require_user, uid_of, video_of
 from app.video.compat.error_format import Lenient, done, read_body
 from app.video.compat.users import RequirementJob, submission
@@ -116,7 +116,7 @@ async def sync_job_result(request: Request) -> Response:
 
 
 async def put_picture(request: Request) -> Response:
-    picture = await whole_body(request, MAX_PICTURE_BYTES, "A picture")
+    picture = await read_whole_body(request, MAX_PICTURE_BYTES, "A picture")
     if not picture.startswith(JPEG):
         raise BadRequest("The body is no JPEG.", hint="The runner of a job sends its rendered picture as JPEG.")
     node, pictures = require_node(request), video_of(request).pictures

@@ -54,12 +54,12 @@ async def call(request: Request) -> Response:
     """Body and answer are passed on as they come; neither may be longer than the limit."""
     require_user(request)
     stage, node = str(request.path_params["stage"]), request.query_params.get(NODE, "")
-    servers = [server for server in await _serving_stage(request, stage) if node in ("", server.host.node)]
+    servers = [server for server in await _find_serving_stage(request, stage) if node in ("", server.host.node)]
     if not servers:
         raise StageNotServed(f"The node {node[:64]!r} does not serve {stage}.", hint=f"See /get_execute_url/{stage}.")
     if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
         raise _too_large()
-    return await _forward(request, stage, servers)
+    return await _forward_request(request, stage, servers)
 
 
 async def get_service_list(request: Request) -> Response:
@@ -70,7 +70,7 @@ async def get_execute_url(request: Request) -> Response:
     """For each node that serves the stage, where to call it: here, because nodes want the secret of their host of
     stages."""
     stage = str(request.path_params["stage"])
-    servers = await _serving_stage(request, stage)
+    servers = await _find_serving_stage(request, stage)
     keys, url = keys_of(servers), request.url.replace(path=f"/execute_task/{stage}", query="", fragment="")
     return JSONResponse(
         {
@@ -96,10 +96,10 @@ async def get_cluster_info(request: Request) -> Response:
     """{ip: {node_role, n_cpu, cpu_ratio, mem, mem_ratio}}; mem in MiB, ratios of the whole node, 0..1."""
     servers = await _stage_servers(request)
     keys = keys_of(servers)
-    return JSONResponse({keys[server.host.node]: _cluster(server) for server in servers})
+    return JSONResponse({keys[server.host.node]: _describe_cluster(server) for server in servers})
 
 
-def _cluster(server: ServingNode) -> dict[str, Any]:
+def _describe_cluster(server: ServingNode) -> dict[str, Any]:
     report = server.node.report
     return {
         "node": server.host.node,
@@ -112,7 +112,7 @@ def _cluster(server: ServingNode) -> dict[str, Any]:
     }
 
 
-async def _serving_stage(request: Request, stage: str) -> list[ServingNode]:
+async def _find_serving_stage(request: Request, stage: str) -> list[ServingNode]:
     """Raises StageNotServed."""
     servers = [server for server in await _stage_servers(request) if stage in server.stages]
     if not servers:
@@ -125,7 +125,7 @@ async def _stage_servers(request: Request) -> list[ServingNode]:
     return await run_in_threadpool(serving_nodes, video.resources, video.catalogue, user, now())
 
 
-async def _forward(request: Request, stage: str, servers: Sequence[ServingNode]) -> Response:
+async def _forward_request(request: Request, stage: str, servers: Sequence[ServingNode]) -> Response:
     """To the first that can be reached. One that was reached and broke off may have run the stage: that is an error."""
     body, headers_sent = (
         _LimitedBody(request),
@@ -213,14 +213,14 @@ class ServingNode:
 
     @property
     def queue(self) -> float:
-        return _number(self.detail.get("queue"))
+        return _parse_number(self.detail.get("queue"))
 
     def service(self) -> dict[str, Any]:
         """As the requirement has it of each service: {n_process, cpu_ratio, mem_ratio}."""
         return {
-            "n_process": int(_number(self.detail.get("n_process"))),
-            "cpu_ratio": _number(self.detail.get("cpu_ratio")),
-            "mem_ratio": _number(self.detail.get("mem_ratio")),
+            "n_process": int(_parse_number(self.detail.get("n_process"))),
+            "cpu_ratio": _parse_number(self.detail.get("cpu_ratio")),
+            "mem_ratio": _parse_number(self.detail.get("mem_ratio")),
         }
 
 
@@ -257,5 +257,5 @@ def _rank(role: str) -> int:
     return ORDER.index(role) if role in ORDER else len(ORDER)
 
 
-def _number(value: object) -> float:
+def _parse_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0

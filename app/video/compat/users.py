@@ -44,7 +44,7 @@ class RequirementConstraint(Lenient):
 async def get_all_status(request: Request) -> Response:
     user, video = require_user(request), video_of(request)
     offers = await run_in_threadpool(video.resources.videos, user, now())
-    jobs = await run_in_threadpool(_jobs_by_node, video.jobs, user)
+    jobs = await run_in_threadpool(_collect_jobs_by_node, video.jobs, user)
     shared = Counter(offer.address for offer in offers)
     return done(
         data={
@@ -109,7 +109,7 @@ def result_of(job: VideoJob) -> dict[str, Any]:
     return {"appended_result": [dict(result) for result in job.results[-RESULTS_KEPT:]], "latest_result": latest}
 
 
-def _jobs_by_node(jobs: Jobs, user: str) -> dict[str, list[str]]:
+def _collect_jobs_by_node(jobs: Jobs, user: str) -> dict[str, list[str]]:
     """node → uids of the user's jobs on it that are not DONE, newest first."""
     uids: dict[str, list[str]] = {}
     for state in (JobState.UNSCHED, JobState.EXEC):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.video.errors import BadConstraint
-from app.video.model.reader import Reader, shown
+from app.video.model.reader import Reader, shorten_value
 
 LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95)
 """acc_level 0..5 as the required share of the golden configuration's answers."""
@@ -56,11 +56,11 @@ def read_constraint(data: object) -> Constraint:
         return Constraint()
     fields = _READER.mapping(data, "user_constraint", most=8)
     _READER.only_keys(fields, "user_constraint", ("delay", "accuracy", "acc_level"))
-    lo, hi = _delay(fields["delay"]) if fields.get("delay") is not None else (-1.0, DEFAULT_DELAY_S)
-    return Constraint(lo, hi, _quality(fields), {key: value for key, value in fields.items() if value is not None})
+    lo, hi = _read_delay(fields["delay"]) if fields.get("delay") is not None else (-1.0, DEFAULT_DELAY_S)
+    return Constraint(lo, hi, _read_quality(fields), {key: value for key, value in fields.items() if value is not None})
 
 
-def _delay(data: object) -> tuple[float, float]:
+def _read_delay(data: object) -> tuple[float, float]:
     place = "user_constraint.delay"
     if isinstance(data, list | tuple):
         if len(data) != 2:
@@ -70,16 +70,18 @@ def _delay(data: object) -> tuple[float, float]:
         lo, hi = -1.0, _READER.number(data, place)
     if not 0 < hi <= MAX_DELAY_S:
         raise _READER.problem(
-            place, f"{shown(hi)} s is no delay", f"It is above 0 and at most {MAX_DELAY_S:g} seconds."
+            place, f"{shorten_value(hi)} s is no delay", f"It is above 0 and at most {MAX_DELAY_S:g} seconds."
         )
     if lo != -1 and not 0 <= lo < hi:
         raise _READER.problem(
-            place, f"[{shown(lo)}, {shown(hi)}] is no range", "Write [lowest, highest], -1 for no lowest."
+            place,
+            f"[{shorten_value(lo)}, {shorten_value(hi)}] is no range",
+            "Write [lowest, highest], -1 for no lowest.",
         )
     return lo, hi
 
 
-def _quality(fields: Mapping[str, Any]) -> float:
+def _read_quality(fields: Mapping[str, Any]) -> float:
     accuracy, level = fields.get("accuracy"), fields.get("acc_level")
     if accuracy is not None and level is not None:
         raise _READER.problem("user_constraint", "has both accuracy and acc_level", "Leave one of them out.")
@@ -95,6 +97,6 @@ def _quality_of_accuracy(data: object) -> float:
         return accuracy
     if not 1 < accuracy <= MAX_ACCURACY or accuracy != int(accuracy):
         raise _READER.problem(
-            place, f"{shown(data)} is neither a share nor a level", "It is 0 to 1, or a level of 2 to 5."
+            place, f"{shorten_value(data)} is neither a share nor a level", "It is 0 to 1, or a level of 2 to 5."
         )
     return LEVELS[min(int(accuracy), len(LEVELS) - 1)]

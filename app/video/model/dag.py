@@ -14,7 +14,7 @@ from app.video.model.drawn_video import Recording, read_broadcast, read_recordin
 from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
 from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
-from app.video.model.reader import NAME, shown
+from app.video.model.reader import NAME, shorten_value
 
 KEYS = ("generator", "flow", "input", "stages", "gate", "recording", "broadcast")
 GATE = ("region", "motion", "still_s")
@@ -105,18 +105,18 @@ def read_dag(data: object) -> Dag:
     generator = _READER.choice(document["generator"], "dag.generator", tuple(GENERATORS))
     flow, waits = read_flow(document["flow"], generator)
     stages = topological_order(waits)
-    inputs = _inputs(document["input"], generator, stages, ancestors(stages, waits))
+    inputs = _read_inputs(document["input"], generator, stages, ancestors(stages, waits))
     before = {
         stage: waits[stage] | {reference.source for reference in inputs.get(stage, {}).values()} - {generator}
         for stage in stages
     }
-    own, gate = _own_stages(document.get("stages"), stages), _gate(document.get("gate"), generator)
+    own, gate = _read_own_stages(document.get("stages"), stages), _read_gate(document.get("gate"), generator)
     recording = read_recording(document.get("recording"), _READER)
     broadcast = read_broadcast(document.get("broadcast"), _READER)
     return Dag(generator, stages, before, inputs, flow, own, gate, recording, broadcast)
 
 
-def _inputs(
+def _read_inputs(
     data: object, generator: str, stages: tuple[str, ...], ancestors_of: Mapping[str, frozenset[str]]
 ) -> dict[str, dict[str, Reference]]:
     inputs_by_stage = _READER.mapping(data, "dag.input", most=MAX_STAGES + 1)
@@ -131,7 +131,7 @@ def _inputs(
     for stage, fields in inputs_by_stage.items():
         place = f"dag.input.{stage}"
         inputs[stage] = {
-            _READER.name(name, place): _reference(
+            _READER.name(name, place): _read_reference(
                 value, f"{place}.{name}", generator, ancestors_of.get(stage, set(stages))
             )
             for name, value in _READER.mapping(fields, place, most=MAX_FIELDS).items()
@@ -142,10 +142,10 @@ def _inputs(
     return inputs
 
 
-def _reference(data: object, place: str, generator: str, earlier: Set[str]) -> Reference:
+def _read_reference(data: object, place: str, generator: str, earlier: Set[str]) -> Reference:
     source, dot, output = data.partition(".") if isinstance(data, str) else ("", "", "")
     if not dot or not NAME.fullmatch(source) or not NAME.fullmatch(output):
-        raise _READER.problem(place, f"{shown(data)} is no reference", 'Write "stage.output".')
+        raise _READER.problem(place, f"{shorten_value(data)} is no reference", 'Write "stage.output".')
     if source != generator and source not in earlier:
         raise _READER.problem(
             place,
@@ -155,7 +155,7 @@ def _reference(data: object, place: str, generator: str, earlier: Set[str]) -> R
     return Reference(source, output)
 
 
-def _gate(data: object, generator: str) -> FrameGate:
+def _read_gate(data: object, generator: str) -> FrameGate:
     if data is None:
         return EVERY_FRAME
     fields = _READER.mapping(data, "dag.gate", most=len(GATE))
@@ -182,7 +182,7 @@ def _gate_to_json(gate: FrameGate) -> dict[str, Any]:
     return {**region, **({"motion": gate.motion, "still_s": gate.still_s} if gate.motion else {})}
 
 
-def _own_stages(data: object, stages: tuple[str, ...]) -> dict[str, StageSpec]:
+def _read_own_stages(data: object, stages: tuple[str, ...]) -> dict[str, StageSpec]:
     if data is None:
         return {}
     specs = {}
@@ -190,11 +190,11 @@ def _own_stages(data: object, stages: tuple[str, ...]) -> dict[str, StageSpec]:
         place = f"dag.stages.{_READER.name(name, 'dag.stages')}"
         if name not in stages:
             raise _READER.problem(place, "is no stage of the flow", f"There are {', '.join(stages)}.")
-        specs[name] = _spec(name, value, place)
+        specs[name] = _read_spec(name, value, place)
     return specs
 
 
-def _spec(name: str, data: object, place: str) -> StageSpec:
+def _read_spec(name: str, data: object, place: str) -> StageSpec:
     fields = _READER.mapping(data, place, most=MAX_FIELDS)
     _READER.only_keys(fields, place, ("kind", "models", "parameters"))
     for key in ("kind", "models"):
@@ -204,12 +204,12 @@ def _spec(name: str, data: object, place: str) -> StageSpec:
     return StageSpec(
         name,
         _READER.name(fields["kind"], f"{place}.kind"),
-        tuple(_models(each, f"{place}.models[{index}]") for index, each in enumerate(variants)),
-        _parameters(fields.get("parameters"), f"{place}.parameters"),
+        tuple(_read_models(each, f"{place}.models[{index}]") for index, each in enumerate(variants)),
+        _read_parameters(fields.get("parameters"), f"{place}.parameters"),
     )
 
 
-def _models(data: object, place: str) -> tuple[str, ...]:
+def _read_models(data: object, place: str) -> tuple[str, ...]:
     """A variant: a name, or several for a kind that needs several."""
     names = [data] if isinstance(data, str) else _READER.sequence(data, place, most=MAX_MODELS)
     if not names:
@@ -217,18 +217,20 @@ def _models(data: object, place: str) -> tuple[str, ...]:
     return tuple(_READER.text(name, place) for name in names)
 
 
-def _parameters(data: object, place: str) -> dict[str, str]:
+def _read_parameters(data: object, place: str) -> dict[str, str]:
     if data is None:
         return {}
     return {
         _READER.name(key, place): (
-            _READER.text(value, f"{place}.{key}") if isinstance(value, str) else _scalar_text(value, f"{place}.{key}")
+            _READER.text(value, f"{place}.{key}")
+            if isinstance(value, str)
+            else _to_scalar_text(value, f"{place}.{key}")
         )
         for key, value in _READER.mapping(data, place, most=MAX_FIELDS).items()
     }
 
 
-def _scalar_text(value: object, place: str) -> str:
+def _to_scalar_text(value: object, place: str) -> str:
     """A number or a truth value as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -262,7 +264,7 @@ def _check_inputs(
     place, references = f"dag.input.{stage}", dag.inputs.get(stage, {})
     for name in needed:
         if name not in references:
-            raise _READER.problem(f"{place}.{name}", "is missing", _suggestion(outputs, takes[name]))
+            raise _READER.problem(f"{place}.{name}", "is missing", _suggest_output(outputs, takes[name]))
     for name, reference in references.items():
         if name not in takes:
             raise _READER.problem(f"{place}.{name}", "is no input of it", f"It takes {', '.join(takes) or 'nothing'}.")
@@ -271,17 +273,17 @@ def _check_inputs(
             raise _READER.problem(
                 f"{place}.{name}",
                 f"{reference.source} has no output {reference.field}",
-                f"It has {', '.join(produced) or 'none'}. {_suggestion(outputs, takes[name])}",
+                f"It has {', '.join(produced) or 'none'}. {_suggest_output(outputs, takes[name])}",
             )
         if produced[reference.field] != takes[name]:
             raise _READER.problem(
                 f"{place}.{name}",
                 f"{reference} is of type {produced[reference.field]}, not {takes[name]}",
-                _suggestion(outputs, takes[name]),
+                _suggest_output(outputs, takes[name]),
             )
 
 
-def _suggestion(outputs: Mapping[str, Mapping[str, Type]], type_: Type) -> str:
+def _suggest_output(outputs: Mapping[str, Mapping[str, Type]], type_: Type) -> str:
     fitting = [
         f"{source}.{name}"
         for source, fields in outputs.items()

@@ -61,11 +61,13 @@ def wire_inputs(
         if kind is None:
             continue
         inputs += [
-            _input(stage, field, type_, outputs, chosen, is_optional=field in kind.optional)
+            _choose_input(stage, field, type_, outputs, chosen, is_optional=field in kind.optional)
             for field, type_ in kind.inputs.items()
         ]
         outputs += [(stage, field, output_type) for field, output_type in kind.outputs.items()]
-    inputs += [_input(RENDER, field, type_, outputs, chosen, is_optional=False) for field, type_ in RENDERED.items()]
+    inputs += [
+        _choose_input(RENDER, field, type_, outputs, chosen, is_optional=False) for field, type_ in RENDERED.items()
+    ]
     return tuple(inputs)
 
 
@@ -86,7 +88,7 @@ def _lacks(generator: str, stages: Sequence[str], kinds: Mapping[str, StageKind]
     return any(input_.stage == stages[-1] and not input_.taken and not input_.is_optional for input_ in inputs)
 
 
-def _input(
+def _choose_input(
     stage: str,
     field: str,
     type_: Type,
@@ -113,7 +115,7 @@ def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[StageInput]) 
     for input_ in inputs:
         if input_.taken:
             taken[input_.stage][input_.field] = input_.taken
-    return {"generator": generator, "flow": _flow(generator, stages, taken), "input": taken}
+    return {"generator": generator, "flow": _build_flow(generator, stages, taken), "input": taken}
 
 
 def chain_stages(stages: Sequence[tuple[str, StageKind]]) -> dict[str, Any]:
@@ -159,9 +161,9 @@ def with_render(dag: Mapping[str, Any], kinds: Mapping[str, StageKind]) -> dict[
     return {**dag, "input": {**inputs, RENDER: shown}} if all(shown.values()) else dict(dag)
 
 
-def _flow(generator: str, stages: Sequence[str], taken: Mapping[str, Mapping[str, str]]) -> Any:
+def _build_flow(generator: str, stages: Sequence[str], taken: Mapping[str, Mapping[str, str]]) -> Any:
     before = {
-        stage: sorted({_source(reference) for reference in taken[stage].values()} - {generator}) for stage in stages
+        stage: sorted({_get_source(reference) for reference in taken[stage].values()} - {generator}) for stage in stages
     }
     is_line = all(earlier in before[later] for earlier, later in pairwise(stages))
     if is_line:
@@ -169,5 +171,5 @@ def _flow(generator: str, stages: Sequence[str], taken: Mapping[str, Mapping[str
     return {stage: before[stage] or [generator] for stage in stages}
 
 
-def _source(reference: str) -> str:
+def _get_source(reference: str) -> str:
     return reference.rpartition(".")[0]

@@ -30,7 +30,7 @@ def _of_list(data: object, generator: str) -> tuple[list[str], dict[str, frozens
         raise READER.problem(_PLACE, f"does not begin with the generator {generator}")
     waits: dict[str, frozenset[str]] = {}
     for index, stage in enumerate(listed[1:], start=1):
-        name = _stage(stage, f"{_PLACE}[{index}]")
+        name = _read_stage(stage, f"{_PLACE}[{index}]")
         if name in waits:
             raise READER.problem(f"{_PLACE}[{index}]", f"{name} is there twice")
         waits[name] = frozenset(listed[index - 1 : index]) - {generator}
@@ -44,12 +44,12 @@ def _of_graph(data: object, generator: str) -> tuple[dict[str, list[str]], dict[
     }
     if written.get(generator):
         raise READER.problem(f"{_PLACE}.{generator}", "waits for a stage", "The generator is where it begins.")
-    stages = {_stage(stage, _PLACE): names for stage, names in written.items() if stage != generator}
-    waits = {stage: _waits(stage, names, stages, generator) for stage, names in stages.items()}
+    stages = {_read_stage(stage, _PLACE): names for stage, names in written.items() if stage != generator}
+    waits = {stage: _list_waits(stage, names, stages, generator) for stage, names in stages.items()}
     return written, waits
 
 
-def _waits(stage: str, names: Sequence[object], stages: Mapping[str, object], generator: str) -> frozenset[str]:
+def _list_waits(stage: str, names: Sequence[object], stages: Mapping[str, object], generator: str) -> frozenset[str]:
     place = f"{_PLACE}.{stage}"
     if not names:
         raise READER.problem(place, "waits for nothing", f"Name a stage, or the generator {generator}.")
@@ -68,7 +68,7 @@ def _waits(stage: str, names: Sequence[object], stages: Mapping[str, object], ge
     return frozenset(names_seen - {generator})
 
 
-def _stage(data: object, place: str) -> str:
+def _read_stage(data: object, place: str) -> str:
     name = READER.name(data, place)
     if name == RENDER or name in GENERATORS:
         raise READER.problem(place, f"{name} is no stage", f"{RENDER} and the generators' names are taken.")
@@ -82,13 +82,13 @@ def topological_order(waits: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     while remaining:
         ready = next((stage for stage in remaining if waits[stage] <= ordered.keys()), None)
         if ready is None:
-            raise READER.problem(_PLACE, f"{' → '.join(_cycle(remaining[0], waits, set(remaining)))} is a cycle")
+            raise READER.problem(_PLACE, f"{' → '.join(_find_cycle(remaining[0], waits, set(remaining)))} is a cycle")
         ordered[ready] = None
         remaining.remove(ready)
     return tuple(ordered)
 
 
-def _cycle(start: str, waits: Mapping[str, frozenset[str]], left: set[str]) -> list[str]:
+def _find_cycle(start: str, waits: Mapping[str, frozenset[str]], left: set[str]) -> list[str]:
     """A cycle, in the order of the flow. Each of `left` waits for another of them, so going back always ends in one."""
     path = [start]
     while path[-1] not in path[:-1]:

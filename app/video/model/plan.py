@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from app.kit.text.json_form import JsonDocument
 from app.video.errors import BadPlan
-from app.video.model.reader import Reader, shown
+from app.video.model.reader import Reader, shorten_value
 
 RESOLUTIONS: Mapping[str, tuple[int, int]] = {
     "240p": (320, 240),
@@ -121,7 +121,9 @@ def _read_conf(data: object, place: str) -> VideoConf:
         Encoder(_READER.choice(fields.get("encoder", VideoConf.encoder.value), f"{place}.encoder", tuple(Encoder))),
     )
     if not 0 < conf.fps <= MAX_FPS:
-        raise _READER.problem(f"{place}.fps", f"is {shown(conf.fps)}", f"It is above 0 and at most {MAX_FPS:g}.")
+        raise _READER.problem(
+            f"{place}.fps", f"is {shorten_value(conf.fps)}", f"It is above 0 and at most {MAX_FPS:g}."
+        )
     return conf
 
 

@@ -18,7 +18,7 @@ MOST = 10**9
 """The greatest accepted number."""
 
 
-def shown(value: object) -> str:
+def shorten_value(value: object) -> str:
     """A value as quoted by an error: short, on one line."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
@@ -45,12 +45,12 @@ class Reader:
 
     def mapping(self, data: object, place: str, *, most: int) -> dict[str, Any]:
         if not isinstance(data, Mapping):
-            raise self.problem(place, f"is {shown(data)}, not an object")
+            raise self.problem(place, f"is {shorten_value(data)}, not an object")
         if len(data) > most:
             raise self.problem(place, f"has {len(data)} entries; at most {most} are allowed")
         for key in data:
             if not isinstance(key, str):
-                raise self.problem(place, f"has the key {shown(key)}, which is no text")
+                raise self.problem(place, f"has the key {shorten_value(key)}, which is no text")
         return dict(data)
 
     def only_keys(self, data: Mapping[str, Any], place: str, names: Sequence[str]) -> None:
@@ -61,29 +61,29 @@ class Reader:
 
     def sequence(self, data: object, place: str, *, most: int) -> list[Any]:
         if not isinstance(data, list | tuple):
-            raise self.problem(place, f"is {shown(data)}, not a list")
+            raise self.problem(place, f"is {shorten_value(data)}, not a list")
         if len(data) > most:
             raise self.problem(place, f"has {len(data)} entries; at most {most} are allowed")
         return list(data)
 
     def name(self, data: object, place: str) -> str:
         if not isinstance(data, str) or NAME.fullmatch(data) is None:
-            raise self.problem(place, f"{shown(data)} is no name", NAME_RULE)
+            raise self.problem(place, f"{shorten_value(data)} is no name", NAME_RULE)
         return data
 
     def text(self, data: object, place: str, *, most: int = 255) -> str:
         """Printable and not empty."""
         if not isinstance(data, str):
-            raise self.problem(place, f"is {shown(data)}, not a text")
+            raise self.problem(place, f"is {shorten_value(data)}, not a text")
         if not data or len(data) > most or not data.isprintable():
-            raise self.problem(place, f"{shown(data)} is not a printable text of 1 to {most} characters")
+            raise self.problem(place, f"{shorten_value(data)} is not a printable text of 1 to {most} characters")
         return data
 
     def number(self, data: object, place: str) -> float:
         if isinstance(data, bool) or not isinstance(data, int | float):
-            raise self.problem(place, f"is {shown(data)}, not a number")
+            raise self.problem(place, f"is {shorten_value(data)}, not a number")
         if not -MOST <= data <= MOST:  # also NaN
-            raise self.problem(place, f"is {shown(data)}, which is no number to work with")
+            raise self.problem(place, f"is {shorten_value(data)}, which is no number to work with")
         return float(data)
 
     def integer(self, data: object, place: str, *, least: int, most: int) -> int:
@@ -95,12 +95,12 @@ class Reader:
             most: included.
         """
         if isinstance(data, bool) or not isinstance(data, int):
-            raise self.problem(place, f"is {shown(data)}, not a whole number")
+            raise self.problem(place, f"is {shorten_value(data)}, not a whole number")
         if not least <= data <= most:
-            raise self.problem(place, f"is {shown(data)}; it must be {least} to {most}")
+            raise self.problem(place, f"is {shorten_value(data)}; it must be {least} to {most}")
         return data
 
     def choice(self, data: object, place: str, names: Sequence[str]) -> str:
         if not isinstance(data, str) or data not in names:
-            raise self.problem(place, f"{shown(data)} is not known", f"There are {', '.join(names)}.")
+            raise self.problem(place, f"{shorten_value(data)} is not known", f"There are {', '.join(names)}.")
         return data

@@ -55,7 +55,7 @@ def taken_of(result: PlanResult) -> int:
     return result.get("frames", 0) + result.get("still", 0)
 
 
-def taken_fps(result: PlanResult) -> float:
+def measure_taken_fps(result: PlanResult) -> float:
     """Such frames per second."""
     frames, fps = result.get("frames", 0), result.get("fps", 0.0)
     return fps * taken_of(result) / frames if frames else fps

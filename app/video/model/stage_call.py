@@ -79,17 +79,17 @@ class Call:
     """Requested outputs; empty: all."""
 
 
-def packed(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
+def pack_call(call: Call) -> tuple[bytes, dict[str, str], dict[str, str]]:
     """Body, headers and query of the request."""
     boundary = secrets.token_hex(16)
     fields = json.dumps({**call.fields, "model_id": call.model_id}, ensure_ascii=False).encode()
-    body = b"".join([*_segments(call, fields, boundary), f"--{boundary}--\r\n".encode()])
+    body = b"".join([*_iterate_segments(call, fields, boundary), f"--{boundary}--\r\n".encode()])
     headers = {"content-type": f"multipart/form-data; boundary={boundary}"}
     headers |= {name: value for name, value in ((X_JOB, call.job), (X_FRAME, call.frame)) if value}
     return body, headers, {"want": ",".join(sorted(call.want))} if call.want else {}
 
 
-def unpacked(stage: str, body: bytes, headers: Mapping[str, str], query: Mapping[str, str]) -> Call:
+def unpack_call(stage: str, body: bytes, headers: Mapping[str, str], query: Mapping[str, str]) -> Call:
     """Parses a request to a stage host.
 
     Args:
@@ -130,18 +130,18 @@ def from_text(name: str, value: object) -> Encoded:
     return Encoded(data)
 
 
-def _segments(call: Call, fields: bytes, boundary: str) -> Iterator[bytes]:
-    yield _head(boundary, FIELDS, "application/json")
+def _iterate_segments(call: Call, fields: bytes, boundary: str) -> Iterator[bytes]:
+    yield _write_head(boundary, FIELDS, "application/json")
     yield fields
     yield b"\r\n"
     for name, pictures in call.pictures.items():
         for picture in pictures:
-            yield _head(boundary, name, picture.content_type)
+            yield _write_head(boundary, name, picture.content_type)
             yield picture.data
             yield b"\r\n"
 
 
-def _head(boundary: str, name: str, content_type: str) -> bytes:
+def _write_head(boundary: str, name: str, content_type: str) -> bytes:
     return (
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n'
         f"Content-Type: {content_type}\r\n\r\n"
@@ -156,7 +156,7 @@ Parsed = tuple[dict[str, Any], dict[str, tuple[Encoded, ...]]]
 
 
 def _of_json(body: bytes) -> Parsed:
-    fields = _object(body, "The body")
+    fields = _require_object(body, "The body")
     pictures = {}
     for name in PICTURE_FIELDS:
         if name in fields:
@@ -172,17 +172,17 @@ def _of_multipart(body: bytes, content_type: str) -> Parsed:
         raise BadRequest("The multipart body names no boundary.", hint=HINT)
     fields: dict[str, Any] = {}
     pictures: dict[str, tuple[Encoded, ...]] = {}
-    for name, kind, data in _parts(body, boundary):
+    for name, kind, data in _split_parts(body, boundary):
         if name == FIELDS:
-            fields |= _object(data, "The part fields")
+            fields |= _require_object(data, "The part fields")
         elif not kind:
-            fields[name] = _value(data)
+            fields[name] = _parse_value(data)
         else:
             pictures[name] = (*pictures.get(name, ()), Encoded(data, kind))
     return fields, pictures
 
 
-def _parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
+def _split_parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
     """Name, content type and bytes of each. Without a content type it is a value, not a file, as in curl -F
     model_id=1."""
     parts: list[tuple[str, str, bytearray]] = []
@@ -196,7 +196,7 @@ def _parts(body: bytes, boundary: str) -> list[tuple[str, str, bytes]]:
     return [(name, kind, bytes(data)) for name, kind, data in parts]
 
 
-def _value(data: bytes) -> Any:
+def _parse_value(data: bytes) -> Any:
     """Parses JSON, or returns the text itself."""
     text = data.decode("utf-8", "replace")
     try:
@@ -205,7 +205,7 @@ def _value(data: bytes) -> Any:
         return text
 
 
-def _object(data: bytes, what: str) -> dict[str, Any]:
+def _require_object(data: bytes, what: str) -> dict[str, Any]:
     try:
         return read_object(data)
     except UnreadableJson:

@@ -35,7 +35,7 @@ def constrain(request: Request, sent: dict[str, str]) -> Response:
     def change() -> None:
         video_of(request).jobs.constrain(user_of(request), uid, constraint, now=now())
 
-    return _changed(request, sent, "constrained", change, problems, "delay_hi")
+    return _answer_change(request, sent, "constrained", change, problems, "delay_hi")
 
 
 @with_fields(MAX_BYTES, "A policy")
@@ -45,7 +45,7 @@ def choose(request: Request, sent: dict[str, str]) -> Response:
     def change() -> None:
         video_of(request).jobs.choose(user_of(request), uid, policy, now=now())
 
-    return _changed(request, sent, "chosen", change, {}, "policy")
+    return _answer_change(request, sent, "chosen", change, {}, "policy")
 
 
 @with_fields(MAX_BYTES, "A name")
@@ -55,10 +55,10 @@ def rename(request: Request, sent: dict[str, str]) -> Response:
     def change() -> None:
         video_of(request).jobs.rename(user_of(request), uid, name)
 
-    return _changed(request, sent, "renamed", change, {}, "name")
+    return _answer_change(request, sent, "renamed", change, {}, "name")
 
 
-def _changed(
+def _answer_change(
     request: Request, sent: Mapping[str, str], note: str, change: Callable[[], None], problems: Problems, field: str
 ) -> Response:
     """To the page, or for htmx the forms again. Nothing typed is lost, in the other form neither."""

@@ -72,7 +72,7 @@ def draw(
         ways: By stage, how long the way to it takes.
     """
     edges = dag_edges(dag)
-    columns = _columns(dag, edges)
+    columns = _place_columns(dag, edges)
     places: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name, column in columns.items():
         places[lanes.get(name, EDGE), column].append(name)
@@ -87,17 +87,19 @@ def draw(
     for (lane, column), names in places.items():
         for row, name in enumerate(names):
             y = tops[lane] + HEAD + PAD // 2 + row * (BOX_HEIGHT + GAP_Y)
-            boxes[name] = _box(dag, name, notes.get(name, ""), lane, PAD + column * (BOX_WIDTH + gap), y)
+            boxes[name] = _make_box(dag, name, notes.get(name, ""), lane, PAD + column * (BOX_WIDTH + gap), y)
     width = PAD + (last + 1) * (BOX_WIDTH + gap) - gap + PAD
     first = {after: before for before, after in reversed(edges)}
-    arrows = tuple(_arrow(boxes[a], boxes[b], gap, (ways or {}).get(b, "") if first[b] == a else "") for a, b in edges)
+    arrows = tuple(
+        _draw_arrow(boxes[a], boxes[b], gap, (ways or {}).get(b, "") if first[b] == a else "") for a, b in edges
+    )
     drawn = tuple(boxes[name] for name in columns)
     return Drawing(
         width, sum(heights.values()), drawn, tuple(Lane(lane, tops[lane], heights[lane]) for lane in tops), arrows
     )
 
 
-def _columns(dag: Dag, edges: list[tuple[str, str]]) -> dict[str, int]:
+def _place_columns(dag: Dag, edges: list[tuple[str, str]]) -> dict[str, int]:
     columns = {dag.generator: 0}
     for name in (*dag.stages, RENDER):
         columns[name] = 1 + max((columns.get(before, 0) for before, after in edges if after == name), default=0)
@@ -105,16 +107,16 @@ def _columns(dag: Dag, edges: list[tuple[str, str]]) -> dict[str, int]:
     return columns
 
 
-def _box(dag: Dag, name: str, note: str, lane: str, x: int, y: int) -> Box:
+def _make_box(dag: Dag, name: str, note: str, lane: str, x: int, y: int) -> Box:
     kind = "generator" if name == dag.generator else "render" if name == RENDER else "stage"
-    return Box(name, _short(name), _short(note), lane, kind, x, y)
+    return Box(name, _shorten(name), _shorten(note), lane, kind, x, y)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= NAME_MAX else f"{text[: NAME_MAX - 1]}…"
 
 
-def _arrow(start: Box, stop: Box, gap: int, label: str) -> Arrow:
+def _draw_arrow(start: Box, stop: Box, gap: int, label: str) -> Arrow:
     """From the right side of one to the left of the other; its label before the latter, where no line is."""
     x1, y1 = start.x + BOX_WIDTH, start.y + BOX_HEIGHT // 2
     x2, y2 = stop.x - 6, stop.y + BOX_HEIGHT // 2

@@ -114,7 +114,7 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
         "problems": {},
         "values": control_values(view),
         "saved": "",
-        "seen": _version(
+        "seen": _digest_version(
             job, series[-1].at if series else "", (len(job_events), *map(vars, seen)), decisions, is_live, at
         ),
     }
@@ -123,15 +123,15 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
 def drawing_of(job: VideoJob, view: view_models.JobView) -> dag_layout.Drawing:
     times = {bar.stage: bar for bar in view.bars}
     computing = {
-        stage: f"{_ms(bar.whole if bar.computing is None else bar.computing)} · " for stage, bar in times.items()
+        stage: f"{_format_ms(bar.whole if bar.computing is None else bar.computing)} · " for stage, bar in times.items()
     }
     notes = {place.stage: computing.get(place.stage, "") + (place.node or place.ip) for place in view.placed}
     notes[job.dag.generator] = job.node
-    ways = {stage: _ms(bar.way) for stage, bar in times.items() if bar.way > 0}
+    ways = {stage: _format_ms(bar.way) for stage, bar in times.items() if bar.way > 0}
     return dag_layout.draw(job.dag, {place.stage: place.lane for place in view.placed}, notes, ways)
 
 
-def _ms(seconds: float) -> str:
+def _format_ms(seconds: float) -> str:
     return f"{1000 * seconds:.3g} ms"
 
 
@@ -154,7 +154,7 @@ def _is_live(request: Request, job: VideoJob, at: datetime) -> bool:
         return False
 
 
-def _version(
+def _digest_version(
     job: VideoJob, newest: str, events: object, decisions: list[view_models.DecisionView], is_live: bool, at: datetime
 ) -> str:
     """Names what is shown: equal while nothing would look different."""
@@ -185,13 +185,13 @@ def marks_of(points: Sequence[SeriesPoint], decisions: Iterable[DecisionView]) -
         return ()
     last = from_text(points[-1].at)
     return [
-        ((from_text(shown.decided.at) - last).total_seconds() / 60, ", ".join(map(_change, shown.changes)))
+        ((from_text(shown.decided.at) - last).total_seconds() / 60, ", ".join(map(_format_change, shown.changes)))
         for shown in decisions
         if shown.changes
     ]
 
 
-def _change(change: PlanChange) -> str:
+def _format_change(change: PlanChange) -> str:
     return f"{change.stage or change.what} {change.before or '–'} → {change.after}"
 
 
@@ -199,7 +199,7 @@ def delay_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | None:
     """Milliseconds; None while there is nothing to draw a line of. Neither a short peak nor a limit far above flattens
     the rest: the one is cut, the other omitted."""
     limit = over_time(points, lambda point: 1000 * point.hi)
-    delays = {kind: over_time(points, _result(f"e2e_{kind}", 1000.0)) for kind in ("p50", "p95")}
+    delays = {kind: over_time(points, _make_reader(f"e2e_{kind}", 1000.0)) for kind in ("p50", "p95")}
     values = values_of(delays.values())
     if not values:
         return None
@@ -217,7 +217,7 @@ def without_peaks(values: Sequence[float]) -> float:
 
 
 def fps_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | None:
-    rates = {"wanted": over_time(points, _planned_fps), "fps": over_time(points, _result("fps"))}
+    rates = {"wanted": over_time(points, _get_planned_fps), "fps": over_time(points, _make_reader("fps"))}
     if not values_of([rates["fps"]]):
         return None
     return time_plot(rates, top=round_up(without_peaks(values_of(rates.values()))), marks=marks)
@@ -233,7 +233,7 @@ def quality_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | Non
     return time_plot({"quality": over_time(points, read)}, top=100.0, marks=marks)
 
 
-def _result(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float | None]:
+def _make_reader(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float | None]:
     def read(point: SeriesPoint) -> float | None:
         value = number(point.plan_result, key)
         return None if value is None else times * value
@@ -241,6 +241,6 @@ def _result(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float | Non
     return read
 
 
-def _planned_fps(point: SeriesPoint) -> float | None:
+def _get_planned_fps(point: SeriesPoint) -> float | None:
     conf: Mapping[str, Any] = (point.plan or {}).get("video_conf") or {}
     return number(conf, "fps")

@@ -36,14 +36,14 @@ class JobListQuery(ListQuery):
 
 
 def jobs(request: Request) -> Response:
-    context = _context(request)
+    context = _build_context(request)
     has_videos = bool(context["rows"]) or bool(context["videos"])
     return render(request, "video/jobs.html", area="video", states=STATES, has_videos=has_videos, **context)
 
 
 def rows(request: Request) -> Response:
     """The table again. 204 when it is what the page shows already."""
-    return fragment(request, "video/_jobs_live.html", _context(request))
+    return fragment(request, "video/_jobs_live.html", _build_context(request))
 
 
 async def events(request: Request) -> Response:
@@ -61,7 +61,7 @@ def facts_of_videos(request: Request, at: datetime) -> dict[tuple[str, str], Map
     return {(node.node, video): facts for node in nodes for video, facts in node.videos.items()}
 
 
-def _context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> dict[str, Any]:
     filters = query(request, JobListQuery)
     page, older = video_of(request).jobs.page(
         user_of(request),

@@ -28,7 +28,7 @@ MAX_BYTES = 20_000
 
 
 def job_sets(request: Request) -> Response:
-    return _page(request, dict.fromkeys(FIELDS, ""))
+    return _render_page(request, dict.fromkeys(FIELDS, ""))
 
 
 @with_fields(MAX_BYTES, "A job set")
@@ -41,7 +41,7 @@ def create(request: Request, sent: dict[str, str]) -> Response:
         submission = Submission("", values["video"], dag, restart_policy=RestartPolicy.ALWAYS, name=values["name"])
         made = video.sets.create(user, labels_in(values["labels"]), submission, now=now())
     except ModelmillError as error:
-        return _page(request, values, error)
+        return _render_page(request, values, error)
     return see_other(f"{PAGE}/{made.set_id}")
 
 
@@ -56,7 +56,7 @@ def delete(request: Request) -> Response:
     return see_other(PAGE)
 
 
-def _page(request: Request, values: Mapping[str, str], error: ModelmillError | None = None) -> Response:
+def _render_page(request: Request, values: Mapping[str, str], error: ModelmillError | None = None) -> Response:
     video, user = video_of(request), user_of(request)
     sets = [(answer_of_set(one, jobs), text_of(one.selector)) for one, jobs in video.sets.all(user)]
     return render(

@@ -18,8 +18,8 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.editor import FORM, Draft, action_of, as_form, as_text, refused, with_retry
-from app.kit.web.forms import sent_fields
+from app.kit.web.editor import FORM, Draft, action_of, as_form, as_text, refuse_draft, with_retry
+from app.kit.web.forms import read_fields
 from app.kit.web.idempotency import form_once
 from app.kit.web.templates import render
 from app.video.access import video_of
@@ -48,23 +48,23 @@ def new(request: Request) -> Response:
         sent = new_form.fields_of(body)
         if sent is None:
             form = new_form.read_form({}, kinds)
-            return _page(request, JobDraft(JSON, form, new_form.to_text(body)))
+            return _render_page(request, JobDraft(JSON, form, new_form.to_text(body)))
     elif "node" in given:
         sent = {**given, "video": f"{given['node']}/{given['video']}"}
     form = new_form.read_form({key: value for key, value in (sent or {}).items() if key != "action"}, kinds)
     mode = JSON if given.get("way") == JSON else FORM
-    return _page(request, JobDraft(mode, form, new_form.to_text(new_form.body_of(form))))
+    return _render_page(request, JobDraft(mode, form, new_form.to_text(new_form.body_of(form))))
 
 
 async def create(request: Request) -> Response:
-    sent = await _sent(request)
+    sent = await _read_sent(request)
     return await run_in_threadpool(_create, request, sent)
 
 
 async def preview(request: Request) -> Response:
     """The part of the page below the choice of stages: their wires, and the body as it would be sent."""
-    sent = await _sent(request)
-    return await run_in_threadpool(_preview, request, sent)
+    sent = await _read_sent(request)
+    return await run_in_threadpool(_render_preview, request, sent)
 
 
 def nodes_of(request: Request) -> list[NodeVideos]:
@@ -97,51 +97,51 @@ def body_of_job(job: VideoJob) -> dict[str, Any]:
     }
 
 
-async def _sent(request: Request) -> dict[str, str]:
-    fields = await sent_fields(request, most_bytes=new_form.MAX_JSON, what="A job")
+async def _read_sent(request: Request) -> dict[str, str]:
+    fields = await read_fields(request, most_bytes=new_form.MAX_JSON, what="A job")
     return {name: value.replace("\r\n", "\n") for name, value in fields.items()}
 
 
-def _drafted(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobDraft:
+def _read_draft(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobDraft:
     form = new_form.read_form(sent, kinds)
     if sent.get("way") == JSON:
         return JobDraft(JSON, form, sent.get("text", ""))
     return JobDraft(FORM, form, new_form.to_text(new_form.body_of(form)), new_form.problems_of(form, kinds))
 
 
-def _preview(request: Request, sent: Mapping[str, str]) -> Response:
+def _render_preview(request: Request, sent: Mapping[str, str]) -> Response:
     kinds = kinds_of(request)
-    draft = _drafted(sent, kinds)
+    draft = _read_draft(sent, kinds)
     return render(request, "video/_new_preview.html", draft=draft, missing=new_form.problems_of(draft.values, kinds))
 
 
 def _create(request: Request, sent: Mapping[str, str]) -> Response:
-    draft = _drafted(sent, kinds_of(request))
+    draft = _read_draft(sent, kinds_of(request))
     action, argument = action_of(sent)
     if action == "way":
-        return _page(request, _switched(request, draft, argument))
+        return _render_page(request, _switch(request, draft, argument))
     if action != "submit":
-        return _page(request, replace(draft, problems={}))
+        return _render_page(request, replace(draft, problems={}))
     if draft.problems:
-        return _page(request, draft, 422)
-    return _submitted(request, draft)
+        return _render_page(request, draft, 422)
+    return _answer_submitted(request, draft)
 
 
-def _submitted(request: Request, draft: JobDraft) -> Response:
+def _answer_submitted(request: Request, draft: JobDraft) -> Response:
     try:
         submission = new_form.submission_of(new_form.parse_body(draft.text))
     except ValueError as error:
-        return _page(request, replace(draft, problems={"text": str(error)}), 422)
+        return _render_page(request, replace(draft, problems={"text": str(error)}), 422)
     try:
         job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     except ModelmillError as error:
         field_ = "text" if draft.mode == JSON else new_form.FIELD_OF.get(error.code, "")
         problems = {field_: new_form.text_of(error)}
-        return _page(request, refused(draft, error, problems), error.status)
+        return _render_page(request, refuse_draft(draft, error, problems), error.status)
     return see_other(url_of(job.uid, "?note=submitted"))
 
 
-def _switched(request: Request, draft: JobDraft, mode: str) -> JobDraft:
+def _switch(request: Request, draft: JobDraft, mode: str) -> JobDraft:
     """The same job the other way; stays where it is if that would lose something."""
     if mode == JSON:
         return as_text(draft, JSON)
@@ -153,7 +153,7 @@ def _switched(request: Request, draft: JobDraft, mode: str) -> JobDraft:
     return as_form(draft, form, is_document=True)
 
 
-def _page(request: Request, draft: JobDraft, status: int = 200) -> Response:
+def _render_page(request: Request, draft: JobDraft, status: int = 200) -> Response:
     kinds = kinds_of(request)
     page = render(
         request,

@@ -76,7 +76,7 @@ def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobFor
     if "video" in sent and "realtime" not in sent:
         values["realtime"] = ""
     stages = tuple(dict.fromkeys(name for name in values["stages"].split(",") if name))[:MAX_STAGES]
-    stages = edited(stages, sent.get("action", ""))
+    stages = edit_stages(stages, sent.get("action", ""))
     if sent.get("action") == "example":
         stages = example_of(kinds) or stages
     chosen = {name: value for name, value in sent.items() if name.startswith("in.")}
@@ -84,7 +84,7 @@ def read_form(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobFor
     return JobForm(values, stages, wire_inputs(values["generator"], stages, kinds, chosen))
 
 
-def edited(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
+def edit_stages(stages: tuple[str, ...], action: str) -> tuple[str, ...]:
     """action: add:, up:, down: or remove: with the name of a stage."""
     verb, _, name = action.partition(":")
     if verb == "add" and name and name not in stages:
@@ -181,8 +181,8 @@ def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
 def constraint_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     """delay_lo may be empty. An unreadable number is a problem with an empty text: the page has words for it."""
     problems: Problems = {}
-    lo = _seconds(values, "delay_lo", problems) if values.get("delay_lo", "").strip() else -1.0
-    hi = _seconds(values, "delay_hi", problems)
+    lo = _read_seconds(values, "delay_lo", problems) if values.get("delay_lo", "").strip() else -1.0
+    hi = _read_seconds(values, "delay_hi", problems)
     if not problems and lo >= hi:
         problems["delay_lo"] = "order"
     level = values.get("acc_level", "").strip()
@@ -192,7 +192,7 @@ def constraint_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     return {"delay": [lo, hi] if lo >= 0 else hi, "acc_level": int(level)}, problems
 
 
-def _seconds(values: Mapping[str, str], name: str, problems: Problems) -> float:
+def _read_seconds(values: Mapping[str, str], name: str, problems: Problems) -> float:
     try:
         seconds = float(values.get(name, ""))
     except ValueError:
@@ -255,7 +255,7 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
         flow, given = dag["flow"], dag["input"]
         stages = [name for name in (flow if isinstance(flow, list) else flow.keys()) if name != dag["generator"]]
         constraint = body.get("user_constraint") or {}
-        lo, hi = _delay(constraint.get("delay", DEFAULT_DELAY_S))
+        lo, hi = _read_delay(constraint.get("delay", DEFAULT_DELAY_S))
         taken = {f"in.{stage}.{field}": str(where) for stage in given for field, where in given[stage].items()}
         gate = dag.get("gate") or {}
         recording, broadcast = dag.get("recording") or {}, dag.get("broadcast")
@@ -274,7 +274,7 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
             "stages": ",".join(stages),
             "delay_lo": f"{lo:g}" if lo >= 0 else "",
             "delay_hi": f"{hi:g}",
-            "acc_level": str(_level(constraint)),
+            "acc_level": str(_read_level(constraint)),
             "policy": str(body.get("policy") or DEFAULT),
             "restart_policy": str(body.get("restart_policy") or RestartPolicy.NEVER),
             "realtime": "on" if body.get("realtime", True) else "",
@@ -288,14 +288,14 @@ def fields_of(body: Mapping[str, Any]) -> dict[str, str] | None:
         return None
 
 
-def _delay(given: Any) -> tuple[float, float]:
+def _read_delay(given: Any) -> tuple[float, float]:
     if isinstance(given, list):
         lo, hi = given
         return float(lo), float(hi)
     return -1.0, float(given)
 
 
-def _level(constraint: Mapping[str, Any]) -> int:
+def _read_level(constraint: Mapping[str, Any]) -> int:
     """Raises ValueError where the wanted accuracy is none of the levels."""
     if "accuracy" not in constraint:
         return int(constraint.get("acc_level", 0))

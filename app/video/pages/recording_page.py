@@ -47,7 +47,7 @@ def recording(request: Request) -> Response:
         criteria = query(request, PageQuery)
     except BadInput:
         problem = "no_time"
-    state, absent = _state(lambda: clips.state(user, job.uid, now=at))
+    state, absent = _read_state(lambda: clips.state(user, job.uid, now=at))
     since, until, source = criteria.since, criteria.until, ""
     place = producer_of_job(job).place
     is_there = False
@@ -74,21 +74,21 @@ def recording(request: Request) -> Response:
         problem=problem,
         since=to_text(since) if since else "",
         until=to_text(until) if until else "",
-        newest=_newest_minute(state),
+        newest=_find_newest_minute(state),
         event=criteria.event,
         source="" if problem else source,
         is_there=is_there,
     )
 
 
-def _state(read: Callable[[], RecordingReport]) -> tuple[RecordingReport | None, ModelmillError | None]:
+def _read_state(read: Callable[[], RecordingReport]) -> tuple[RecordingReport | None, ModelmillError | None]:
     try:
         return read(), None
     except ModelmillError as error:
         return None, error
 
 
-def _newest_minute(state: RecordingReport | None) -> tuple[str, str]:
+def _find_newest_minute(state: RecordingReport | None) -> tuple[str, str]:
     if state is None or state.begins_at is None or state.ends_at is None:
         return "", ""
     return max(state.begins_at, to_text(from_text(state.ends_at) - timedelta(minutes=1))), state.ends_at

@@ -40,7 +40,7 @@ def stages(request: Request) -> Response:
     edit = request.query_params.get("edit", "")
     catalogue = video_of(request).catalogue
     edited = next((spec for spec, _ in catalogue.seen_by(user_of(request)) if spec.name == edit), None)
-    return _page(request, values_of(edited, catalogue.allowed(edited.name)) if edited else dict(EMPTY))
+    return _render_page(request, values_of(edited, catalogue.allowed(edited.name)) if edited else dict(EMPTY))
 
 
 @with_fields(MAX_BYTES, "A stage")
@@ -50,17 +50,17 @@ def put(request: Request, sent: dict[str, str]) -> Response:
     try:
         spec = spec_of(values)
     except ValueError as error:
-        return _page(request, values, {"parameters": str(error)}, 422)
+        return _render_page(request, values, {"parameters": str(error)}, 422)
     missing = {name: "" for name in ("name", "kind") if not values[name]}
     if missing:
-        return _page(request, values, missing, 422)
+        return _render_page(request, values, missing, 422)
     try:
         allowed = read_typed(values["allowed"])
         video_of(request).catalogue.put(user_of(request), spec, now=now())
         if "allowed" in sent:
             video_of(request).catalogue.permit(spec.name, allowed, by=user_of(request))
     except ModelmillError as error:
-        return _page(request, values, {"": new_form.text_of(error)}, error.status)
+        return _render_page(request, values, {"": new_form.text_of(error)}, error.status)
     return see_other(f"/ui/video/stages?{urlencode({'note': 'put', 'stage': spec.name})}")
 
 
@@ -130,7 +130,9 @@ def measure(request: Request, sent: dict[str, str]) -> Response:
     return see_other(f"/ui/video/new?{urlencode(fields)}")
 
 
-def _page(request: Request, values: Mapping[str, str], problems: Problems | None = None, status: int = 200) -> Response:
+def _render_page(
+    request: Request, values: Mapping[str, str], problems: Problems | None = None, status: int = 200
+) -> Response:
     video = video_of(request)
     measured = measurements_of(request)
     return render(

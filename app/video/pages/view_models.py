@@ -162,7 +162,7 @@ def result_of(job: VideoJob) -> Mapping[str, Any]:
 def figures_of(job: VideoJob) -> JobFigures:
     result = result_of(job)
     counts = ("frames", "tracked", "skipped", "still", "dropped", "violations", "fallbacks")
-    whole = {key: _whole(result, key) for key in counts}
+    whole = {key: _read_whole(result, key) for key in counts}
     return JobFigures(
         p50=number(result, "e2e_p50"),
         p95=number(result, "e2e_p95"),
@@ -205,15 +205,15 @@ def lanes_of(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def bars_of(plan_result: Mapping[str, Any]) -> tuple[StageTimes, ...]:
-    delays = _numbers(plan_result, "delay")
-    computing, queue = _numbers(plan_result, "server"), _numbers(plan_result, "queue")
+    delays = _read_numbers(plan_result, "delay")
+    computing, queue = _read_numbers(plan_result, "server"), _read_numbers(plan_result, "queue")
     longest = max(delays.values(), default=0.0) or 1.0
     return tuple(
-        _bar(stage, whole, computing.get(stage), queue.get(stage, 0.0), longest) for stage, whole in delays.items()
+        _make_bar(stage, whole, computing.get(stage), queue.get(stage, 0.0), longest) for stage, whole in delays.items()
     )
 
 
-def _bar(stage: str, whole: float, computing: float | None, queue: float, longest: float) -> StageTimes:
+def _make_bar(stage: str, whole: float, computing: float | None, queue: float, longest: float) -> StageTimes:
     if computing is None:
         return StageTimes(stage, whole, None, 0.0, 0.0, (round(PERCENT * whole / longest, 1), 0.0, 0.0))
     way = max(0.0, whole - computing - queue)
@@ -272,13 +272,13 @@ def changes_between(before: Mapping[str, Any] | None, after: Mapping[str, Any]) 
     old, new = before.get("video_conf", {}), after.get("video_conf", {})
     for key, value in new.items():
         if old.get(key) != value:
-            changes.append(PlanChange(key, "", _text(old.get(key)), _text(value)))
+            changes.append(PlanChange(key, "", _to_text(old.get(key)), _to_text(value)))
     for stage, place in after.get("flow_mapping", {}).items():
         was = before.get("flow_mapping", {}).get(stage, {})
         if (was.get("node_ip"), was.get("node")) != (place.get("node_ip"), place.get("node")):
-            changes.append(PlanChange("place", stage, _node(was), _node(place)))
+            changes.append(PlanChange("place", stage, _get_node(was), _get_node(place)))
         if was.get("model_id") != place.get("model_id"):
-            changes.append(PlanChange("model", stage, _text(was.get("model_id")), _text(place.get("model_id"))))
+            changes.append(PlanChange("model", stage, _to_text(was.get("model_id")), _to_text(place.get("model_id"))))
     return tuple(changes)
 
 
@@ -301,21 +301,21 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _whole(values: Mapping[str, Any], key: str) -> int | None:
+def _read_whole(values: Mapping[str, Any], key: str) -> int | None:
     value = number(values, key)
     return None if value is None else int(value)
 
 
-def _numbers(values: Mapping[str, Any], key: str) -> dict[str, float]:
+def _read_numbers(values: Mapping[str, Any], key: str) -> dict[str, float]:
     given = values.get(key)
     if not isinstance(given, Mapping):
         return {}
     return {str(name): float(value) for name, value in given.items() if _is_number(value)}
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return f"{value:g}" if _is_number(value) else str(value if value is not None else "")
 
 
-def _node(place: Mapping[str, Any]) -> str:
+def _get_node(place: Mapping[str, Any]) -> str:
     return str(place.get("node") or place.get("node_ip") or "")

@@ -63,35 +63,35 @@ class WhatIfRow:
 
 def of_job(request: Request) -> Response:
     """The fields may come with the query; what is not said is as it is now."""
-    return _answer(request, dict(request.query_params), job_of(request))
+    return _render_answer(request, dict(request.query_params), job_of(request))
 
 
 @with_fields(MAX_BYTES, "A question")
 def ask_of_job(request: Request, sent: dict[str, str]) -> Response:
-    return _answer(request, sent, job_of(request))
+    return _render_answer(request, sent, job_of(request))
 
 
 def of_any(request: Request) -> Response:
-    return _answer(request, dict(request.query_params), None)
+    return _render_answer(request, dict(request.query_params), None)
 
 
 @with_fields(MAX_BYTES, "A question")
 def ask_of_any(request: Request, sent: dict[str, str]) -> Response:
-    return _answer(request, sent, None)
+    return _render_answer(request, sent, None)
 
 
-def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> Response:
-    values = {"model_id": _size_now(job), **{name: value.strip() for name, value in sent.items()}}
+def _render_answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> Response:
+    values = {"model_id": _find_current_size(job), **{name: value.strip() for name, value in sent.items()}}
     if job is None and "dag" not in sent:
-        values |= {"video": values.get("video") or only_video(request), "dag": _example(request)}
-    nodes = _nodes(request, values, job)
+        values |= {"video": values.get("video") or only_video(request), "dag": _make_example(request)}
+    nodes = _list_nodes(request, values, job)
     rows: list[WhatIfRow] = []
     problems: Problems = {}
     error: ModelmillError | None = None
-    body = _body(values, nodes, job, problems)
+    body = _build_body(values, nodes, job, problems)
     if body is not None and not problems:
         try:
-            rows = _rows(video_of(request).planning.what_if(user_of(request), body, now=now()), job)
+            rows = _make_rows(video_of(request).planning.what_if(user_of(request), body, now=now()), job)
         except ModelmillError as refusal:
             error = refusal
     context: dict[str, Any] = {
@@ -121,7 +121,7 @@ def _answer(request: Request, sent: Mapping[str, str], job: VideoJob | None) -> 
     )
 
 
-def _example(request: Request) -> str:
+def _make_example(request: Request) -> str:
     """A DAG to start with; empty while there are no stages."""
     kinds = kinds_of(request)
     stages = new_form.example_of(kinds) or tuple(kinds)[:1]
@@ -132,13 +132,13 @@ def _example(request: Request) -> str:
     )
 
 
-def _size_now(job: VideoJob | None) -> str:
+def _find_current_size(job: VideoJob | None) -> str:
     """The biggest in use, as model_id; of no plan the big one."""
     places = job.plan.flow_mapping.values() if job is not None and job.plan is not None else ()
     return str(min((place.model_id for place in places), default=0))
 
 
-def _nodes(request: Request, values: Mapping[str, str], job: VideoJob | None) -> list[NodeFields]:
+def _list_nodes(request: Request, values: Mapping[str, str], job: VideoJob | None) -> list[NodeFields]:
     resources = video_of(request).resources
     if job is not None:
         return [_of_info(info) for info in resources.info(job, now()).values()]
@@ -154,7 +154,7 @@ def _of_host(host: StageHost) -> NodeFields:
     return NodeFields(host.node, host.role, online=True, up_mbps=None, down_mbps=None, cpu_ratio=None)
 
 
-def _body(
+def _build_body(
     values: Mapping[str, str], nodes: list[NodeFields], job: VideoJob | None, problems: Problems
 ) -> dict[str, Any] | None:
     """As Planning.what_if takes it; None while nothing was chosen yet."""
@@ -163,7 +163,7 @@ def _body(
     conf: dict[str, Any] = {}
     if values.get("resolution"):
         conf["resolution"] = values["resolution"]
-    fps = _number(values, "fps", problems)
+    fps = _read_number(values, "fps", problems)
     if fps is not None:
         conf["fps"] = fps
     if conf:
@@ -190,7 +190,7 @@ def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: Problem
 def _of_node(values: Mapping[str, str], node: NodeFields, problems: Problems) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for what in NUMBERS:
-        value = _number(values, f"{what}.{node.name}", problems)
+        value = _read_number(values, f"{what}.{node.name}", problems)
         if value is not None:
             fields[what] = value / 100 if what == "cpu_ratio" else value
     online = values.get(f"online.{node.name}")
@@ -199,7 +199,7 @@ def _of_node(values: Mapping[str, str], node: NodeFields, problems: Problems) ->
     return fields
 
 
-def _number(values: Mapping[str, str], name: str, problems: Problems) -> float | None:
+def _read_number(values: Mapping[str, str], name: str, problems: Problems) -> float | None:
     text = values.get(name, "")
     if not text:
         return None
@@ -213,23 +213,23 @@ def _number(values: Mapping[str, str], name: str, problems: Problems) -> float |
     return number
 
 
-def _rows(predictions: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
+def _make_rows(predictions: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
     slowest = max((one.delay_s for one in predictions), default=1.0)
-    present = _places(job.plan.to_json()["flow_mapping"]) if job is not None and job.plan is not None else None
+    present = _collect_places(job.plan.to_json()["flow_mapping"]) if job is not None and job.plan is not None else None
     hi = job.constraint.hi if job else None
     return [
         WhatIfRow(
             one,
             view_models.lanes_of(one.flow_mapping),
             charts.bar(one.delay_s, slowest, rule=hi),
-            present is not None and _places(one.flow_mapping) == present,
+            present is not None and _collect_places(one.flow_mapping) == present,
             hi is not None and one.delay_s > hi,
         )
         for one in predictions
     ]
 
 
-def _places(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]:
+def _collect_places(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]:
     return {stage: (place.get("node_ip"), place.get("node_role")) for stage, place in flow_mapping.items()}
 
 

@@ -13,7 +13,7 @@ from app.video.scheduling.predictor import predict
 from app.video.scheduling.source_limits import ROUNDING_FPS
 
 
-def observed_delay_s(dag: DagInfo, result: PlanResult | None) -> float | None:
+def measure_delay_s(dag: DagInfo, result: PlanResult | None) -> float | None:
     """Seconds from capture to result of the slower frames: their p95, else the median, else the sum of the stages'
     delays along the critical path. None when nothing has been measured."""
     if not result or result.get("frames") == 0:
@@ -38,7 +38,7 @@ def critical_path_s(dag: DagInfo, delays: Mapping[str, float]) -> float:
     return max(ended.values(), default=0.0)
 
 
-def predicted_delay_s(
+def predict_delay_s(
     dag: DagInfo, conf: VideoConf, places: Mapping[str, Place], resource_info: ResourceInfo, state: Mapping[str, Any]
 ) -> float | None:
     """Predicts how long a frame takes with a plan.

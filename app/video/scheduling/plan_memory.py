@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from app.video.model.plan import Encoder, VideoConf
-from app.video.model.report import PlanResult, taken_fps, taken_of
+from app.video.model.report import PlanResult, measure_taken_fps, taken_of
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.predictor import HOST, LATENCY_S, OWN_LATENCY_S, Prediction, node_of, nodes_key
 
@@ -64,7 +64,7 @@ class PlanMemory:
 
     def profile(self, measured: Sequence[Measured]) -> list[Measured]:
         """The measured rows, and learned ones without a measurement."""
-        rows = [self._graded(row) for row in measured]
+        rows = [self._read_grade(row) for row in measured]
         measured_keys = {(row["node"], row["stage"], row["model_id"], row["resolution"]) for row in rows}
         for key, delay_s in self.rows.items():
             node, stage, model, resolution = key.split("|")
@@ -78,10 +78,10 @@ class PlanMemory:
                     bytes=0.0,
                     quality=0.0,
                 )
-                rows.append(self._graded(learned))
+                rows.append(self._read_grade(learned))
         return rows
 
-    def _graded(self, row: Measured) -> Measured:
+    def _read_grade(self, row: Measured) -> Measured:
         learned = self.seen.get(f"{row['stage']}|{row['model_id']}|{row['resolution']}")
         if learned is None:
             return row
@@ -118,7 +118,7 @@ class PlanMemory:
         return fallen
 
     def _learn_links(self, outcome: PlanOutcome) -> list[str]:
-        result, expected, sent = outcome.result, outcome.expected, self._sent(outcome)
+        result, expected, sent = outcome.result, outcome.expected, self._measure_sent(outcome)
         encoder, size = expected.video_conf.encoder, result.get("bytes_up", 0.0)
         if sent and size > 0 and expected.bytes_up > 0:
             ratio = size / expected.bytes_up
@@ -137,14 +137,14 @@ class PlanMemory:
                 fallen.append(node)
         return fallen
 
-    def _sent(self, outcome: PlanOutcome) -> dict[str, float]:
+    def _measure_sent(self, outcome: PlanOutcome) -> dict[str, float]:
         """node → Mbit/s to it. Transport to a stage that already has its picture is only latency; to the first stage,
         everything above the latency is the transport of the picture."""
         mbps_of: dict[str, float] = {}
         result = outcome.result
         for stage, place in outcome.expected.flow_mapping.items():
             info = node_of(place, outcome.resources)
-            node, way = info["node"], self._way_s(stage, result)
+            node, way = info["node"], self._measure_way_s(stage, result)
             if info["role"] == HOST:
                 continue
             if node in mbps_of or not outcome.dag["stages"][stage]["pictures"]:
@@ -160,7 +160,7 @@ class PlanMemory:
         return mbps_of
 
     @staticmethod
-    def _way_s(stage: str, result: PlanResult) -> float | None:
+    def _measure_way_s(stage: str, result: PlanResult) -> float | None:
         delay, server = result["delay"].get(stage), result.get("server", {}).get(stage)
         if delay is None or server is None:
             return None
@@ -220,7 +220,7 @@ class PlanMemory:
         dropped, fps = result.get("dropped", 0), result.get("fps", 0.0)
         planned_fps = expected.video_conf.processed_fps
         drops_many = dropped > DROPPED * (taken_of(result) + dropped)
-        is_short = (is_severe or drops_many) and 0 < taken_fps(result) < SLOWED * planned_fps
+        is_short = (is_severe or drops_many) and 0 < measure_taken_fps(result) < SLOWED * planned_fps
         if is_short or fps > capacity:
             key = f"pace@{nodes_key(expected.flow_mapping)}"
             self.corrections[key] = min(1.0, max(LEAST_PACE, self.corrections.get(key, 1.0) * fps / capacity))

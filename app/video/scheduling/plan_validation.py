@@ -7,13 +7,13 @@ from typing import Any
 
 from app.video.errors import BadPlan
 from app.video.model.plan import Plan, StagePlace, read_flow_mapping, read_video_conf
-from app.video.model.reader import shown
+from app.video.model.reader import shorten_value
 from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo
 from app.video.scheduling.placement import find_node, stages_of
 from app.video.scheduling.source_limits import within_source
 
 
-def validated_plan(
+def validate_plan(
     video_conf: object,
     flow_mapping: object,
     *,
@@ -54,7 +54,7 @@ def _place(stage: str, place: StagePlace, dag: DagInfo, resource_info: ResourceI
     at = f"flow_mapping.{stage}"
     n_models = max(1, dag["stages"][stage]["n_models"])
     if place.model_id >= n_models:
-        raise BadPlan(f"{at}.model_id: is {shown(place.model_id)}; the stage has 0 to {n_models - 1}.")
+        raise BadPlan(f"{at}.model_id: is {shorten_value(place.model_id)}; the stage has 0 to {n_models - 1}.")
     try:
         info = find_node(resource_info, place.node_ip, node=place.node, role=place.node_role.value)
     except BadPlan as error:

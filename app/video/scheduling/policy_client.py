@@ -74,7 +74,7 @@ class PolicyProcess:
             self._channel.settimeout(LOAD_LIMIT_S)
             self._channel.sendall(json.dumps(question).encode() + b"\n")
         except OSError as error:
-            raise ProcessEnded(self._exit_status()) from error
+            raise ProcessEnded(self._describe_exit()) from error
         reply = self.read(LOAD_LIMIT_S)
         answer = reply if "error" in reply else self.read(limit_s)
         if not _is_answer(answer):
@@ -108,12 +108,12 @@ class PolicyProcess:
         except TimeoutError:
             raise
         except OSError as error:
-            raise ProcessEnded(self._exit_status()) from error
+            raise ProcessEnded(self._describe_exit()) from error
         if not data:
-            raise ProcessEnded(self._exit_status())
+            raise ProcessEnded(self._describe_exit())
         return data
 
-    def _exit_status(self) -> str:
+    def _describe_exit(self) -> str:
         """How it ended. Waits a moment for that, because its end of the channel closes first."""
         try:
             code = self._process.wait(5)
@@ -145,7 +145,7 @@ class PolicyProcess:
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:
     """Its stderr is ours, so that tracebacks of policies are in our log."""
     command = python_module("app.video.scheduling.policy_process", str(descriptor))
-    return spawn(command, env=_environment(), stdout=subprocess.DEVNULL, pass_fds=[descriptor])
+    return spawn(command, env=_build_environment(), stdout=subprocess.DEVNULL, pass_fds=[descriptor])
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:
@@ -158,7 +158,7 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
     return is_kept and isinstance(message.get("said"), str) and isinstance(answer, list) and len(answer) == 2
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
     paths = [path or str(os.getcwd()) for path in sys.path]  # noqa: PTH109  # the import path is made of texts
     return {**passed, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

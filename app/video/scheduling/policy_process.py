@@ -48,7 +48,7 @@ def main(descriptor: int) -> None:
         _send(stream, {"ready": True})
         for line in stream:
             signal.setitimer(signal.ITIMER_REAL, OVERTIME_S)
-            _answer(stream, json.loads(line))
+            _answer_question(stream, json.loads(line))
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -57,7 +57,7 @@ def _send(stream: ChannelFile, message: Mapping[str, Any]) -> None:
     stream.flush()
 
 
-def _answer(stream: ChannelFile, question: Mapping[str, Any]) -> None:
+def _answer_question(stream: ChannelFile, question: Mapping[str, Any]) -> None:
     try:
         policy = policy_of(question["policy"])
     except UnknownPolicy as error:
@@ -72,13 +72,22 @@ def _call(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
     try:
         answer = policy(**call)
     except ModelmillError as error:
-        return {"error": "raised", "reason": error.message, "took_ms": _ms_since(began)}
+        return {"error": "raised", "reason": error.message, "took_ms": _measure_ms_since(began)}
     except MemoryError:
-        return {"error": "raised", "reason": "It wants too much memory", "took_ms": _ms_since(began), "is_worn": True}
+        return {
+            "error": "raised",
+            "reason": "It wants too much memory",
+            "took_ms": _measure_ms_since(began),
+            "is_worn": True,
+        }
     except Exception as error:  # noqa: BLE001  # policies are foreign code
         traceback.print_exc()
-        return {"error": "raised", "reason": f"{type(error).__name__}: {error}"[:MAX_SAID], "took_ms": _ms_since(began)}
-    took_ms = _ms_since(began)
+        return {
+            "error": "raised",
+            "reason": f"{type(error).__name__}: {error}"[:MAX_SAID],
+            "took_ms": _measure_ms_since(began),
+        }
+    took_ms = _measure_ms_since(began)
     try:
         video_conf, flow_mapping = answer
         reply = {"answer": [video_conf, flow_mapping], "took_ms": took_ms}
@@ -86,10 +95,10 @@ def _call(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001  # any object can be in it
         reason = f"It answered no pair of video_conf and flow_mapping in JSON: {error}"[:MAX_SAID]
         return {"error": "invalid", "reason": reason, "took_ms": took_ms}
-    return {**reply, **_state(call["state"])}
+    return {**reply, **_read_state(call["state"])}
 
 
-def _state(state: dict[str, Any]) -> dict[str, Any]:
+def _read_state(state: dict[str, Any]) -> dict[str, Any]:
     memory = {key: value for key, value in state.items() if key not in RESET_KEYS}
     try:
         reason = {"said": str(memory.pop("reason", ""))[:MAX_SAID]}
@@ -102,7 +111,7 @@ def _state(state: dict[str, Any]) -> dict[str, Any]:
     return {**reason, "state_problem": "it has a NUL in it"} if "\\u0000" in written else {**reason, "state": memory}
 
 
-def _ms_since(began: float) -> float:
+def _measure_ms_since(began: float) -> float:
     return (time.perf_counter() - began) * 1000
 
 

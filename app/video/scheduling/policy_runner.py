@@ -14,7 +14,7 @@ from app.video.errors import BadPlan
 from app.video.model.plan import Plan
 from app.video.scheduling.contract import LIMIT_S
 from app.video.scheduling.placement import last_plan
-from app.video.scheduling.plan_validation import validated_plan
+from app.video.scheduling.plan_validation import validate_plan
 from app.video.scheduling.policies.one_side import edge_only
 from app.video.scheduling.policy_client import InvalidAnswer, PolicyProcess, ProcessEnded, ProcessLate, StartFailed
 from app.video.scheduling.policy_messages import Decision, PlanningInput
@@ -42,15 +42,15 @@ class PolicyRunner:
         with self._lock:
             reply = self._call(planning_input)
         if isinstance(reply, _Failed):
-            return _fallback(planning_input, reply)
+            return _decide_fallback(planning_input, reply)
         took_ms = float(reply["took_ms"])
         try:
             video_conf, flow_mapping = reply["answer"]
-            plan = _validated(video_conf, flow_mapping, planning_input)
+            plan = _validate(video_conf, flow_mapping, planning_input)
         except BadPlan as error:
             reason = f"{planning_input.policy} answered a plan that cannot be: {error.message}"
-            return _fallback(planning_input, _Failed("invalid", reason, took_ms))
-        return _decided(planning_input, plan, reply, took_ms)
+            return _decide_fallback(planning_input, _Failed("invalid", reason, took_ms))
+        return _make_decision(planning_input, plan, reply, took_ms)
 
     def close(self) -> None:
         with self._lock:
@@ -68,17 +68,19 @@ class PolicyRunner:
             began = time.perf_counter()
             reply = process.ask({"policy": name, "call": planning_input.call}, self.limit_s)
         except StartFailed as error:
-            failed = _Failed("raised", f"The process that runs policies did not start ({error}).", _ms_since(began))
+            failed = _Failed(
+                "raised", f"The process that runs policies did not start ({error}).", _measure_ms_since(began)
+            )
         except ProcessLate as error:
-            failed = _Failed("late", f"{name} took {error} and was ended.", _ms_since(began))
+            failed = _Failed("late", f"{name} took {error} and was ended.", _measure_ms_since(began))
         except ProcessEnded as error:
-            failed = _Failed("raised", f"{name} ended the process that it ran in ({error}).", _ms_since(began))
+            failed = _Failed("raised", f"{name} ended the process that it ran in ({error}).", _measure_ms_since(began))
         except InvalidAnswer as error:
-            failed = _Failed("invalid", f"{name} gave {error}.", _ms_since(began))
+            failed = _Failed("invalid", f"{name} gave {error}.", _measure_ms_since(began))
         else:
             if "error" not in reply:
                 return reply
-            failed = _policy_failure(name, reply)
+            failed = _make_failure(name, reply)
             if not reply.get("is_worn"):
                 return failed
         self._end()
@@ -92,23 +94,23 @@ class PolicyRunner:
         return self._process
 
 
-def _policy_failure(policy: str, reply: Mapping[str, Any]) -> _Failed:
+def _make_failure(policy: str, reply: Mapping[str, Any]) -> _Failed:
     prefix = {"raised": f"{policy} raised: ", "invalid": f"{policy}: "}.get(reply["error"], "")
-    reason = _one_line(reply["reason"]).rstrip(".")
+    reason = _to_one_line(reply["reason"]).rstrip(".")
     return _Failed(reply["error"], f"{prefix}{reason}.", float(reply["took_ms"]))
 
 
-def _one_line(text: str) -> str:
+def _to_one_line(text: str) -> str:
     """The text without characters that a database does not accept."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _ms_since(began: float) -> float:
+def _measure_ms_since(began: float) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def _validated(video_conf: object, flow_mapping: object, planning_input: PlanningInput, policy: str = "") -> Plan:
-    return validated_plan(
+def _validate(video_conf: object, flow_mapping: object, planning_input: PlanningInput, policy: str = "") -> Plan:
+    return validate_plan(
         video_conf,
         flow_mapping,
         dag=planning_input.dag,
@@ -118,9 +120,9 @@ def _validated(video_conf: object, flow_mapping: object, planning_input: Plannin
     )
 
 
-def _decided(planning_input: PlanningInput, plan: Plan, reply: Mapping[str, Any], took_ms: float) -> Decision:
-    memory, reason, note = _memory(planning_input, reply)
-    last = _last(planning_input)
+def _make_decision(planning_input: PlanningInput, plan: Plan, reply: Mapping[str, Any], took_ms: float) -> Decision:
+    memory, reason, note = _read_memory(planning_input, reply)
+    last = _find_last(planning_input)
     is_same = last is not None and (last.video_conf, last.flow_mapping) == (plan.video_conf, plan.flow_mapping)
     full_reason = " ".join(part for part in (reason, note) if part)
     return Decision(
@@ -133,31 +135,31 @@ def _decided(planning_input: PlanningInput, plan: Plan, reply: Mapping[str, Any]
     )
 
 
-def _memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[dict[str, Any], str, str]:
+def _read_memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[dict[str, Any], str, str]:
     """The state to store, the policy's reason, and a note if the new state cannot be stored: the old one then stays."""
-    reason, problem = _one_line(reply["said"]), reply.get("state_problem")
+    reason, problem = _to_one_line(reply["said"]), reply.get("state_problem")
     if problem:
-        return planning_input.memory, reason, f"Its state was not kept: {_one_line(problem)}."
+        return planning_input.memory, reason, f"Its state was not kept: {_to_one_line(problem)}."
     return dict(reply["state"]), reason, ""
 
 
-def _last(planning_input: PlanningInput) -> Plan | None:
+def _find_last(planning_input: PlanningInput) -> Plan | None:
     """The current plan; None if there is none or it cannot be carried out now."""
     plan = last_plan(planning_input.state)
     if plan is None:
         return None
     with suppress(BadPlan):
-        return _validated(plan["video_conf"], plan["flow_mapping"], planning_input)
+        return _validate(plan["video_conf"], plan["flow_mapping"], planning_input)
     return None
 
 
-def _fallback(planning_input: PlanningInput, failed: _Failed) -> Decision:
+def _decide_fallback(planning_input: PlanningInput, failed: _Failed) -> Decision:
     """The decision if a policy failed: the current plan stays, or otherwise the simplest one that can be carried
     out."""
     plan, reason = None, f"{failed.reason} The last plan stays."
-    if _last(planning_input) is None:
+    if _find_last(planning_input) is None:
         try:
-            plan = _validated(*edge_only(**{**planning_input.call, "state": {}}), planning_input, SIMPLEST)
+            plan = _validate(*edge_only(**{**planning_input.call, "state": {}}), planning_input, SIMPLEST)
             reason = f"{failed.reason} There is no plan to stay with: the simplest one is taken."
         except ModelmillError as error:
             reason = f"{failed.reason} There is no other plan: {error.message}"

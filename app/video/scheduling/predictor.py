@@ -14,7 +14,7 @@ from app.video.errors import BadPlan
 from app.video.model.plan import Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.placement import HERE_FIRST, place_for
-from app.video.scheduling.profile_model import ENCODE_S, H264_QUALITY, ProfileModel, quality_kept
+from app.video.scheduling.profile_model import ENCODE_S, H264_QUALITY, ProfileModel, compute_kept_quality
 
 OWN_LATENCY_S = 0.001
 """Of a call of the job's own host."""
@@ -162,17 +162,17 @@ def place_on(info: NodeInfo, model_id: int, dag: DagInfo, stage: str) -> dict[st
 def splits(dag: DagInfo) -> list[frozenset[str]]:
     """The sets of stages that may run elsewhere: with each stage all that wait for it. At most MAX_CUTS."""
     order = [stage for stage in dag["flow"] if stage in dag["stages"]]
-    return list(islice(_splits(dag, order[::-1], frozenset()), MAX_CUTS))
+    return list(islice(_iterate_splits(dag, order[::-1], frozenset()), MAX_CUTS))
 
 
-def _splits(dag: DagInfo, rest: Sequence[str], away: frozenset[str]) -> Iterator[frozenset[str]]:
+def _iterate_splits(dag: DagInfo, rest: Sequence[str], away: frozenset[str]) -> Iterator[frozenset[str]]:
     if not rest:
         yield away
         return
     stage, *others = rest
     if all(later in away for later, facts in dag["stages"].items() if stage in facts["before"]):
-        yield from _splits(dag, others, away | {stage})
-    yield from _splits(dag, others, away)
+        yield from _iterate_splits(dag, others, away | {stage})
+    yield from _iterate_splits(dag, others, away)
 
 
 def _is_served(mapping: Mapping[str, Mapping[str, object]], resource_info: ResourceInfo) -> bool:
@@ -211,11 +211,11 @@ class Predictor:
         self._corrections = corrections or {}
         self._order = [stage for stage in dag["flow"] if stage in dag["stages"]]
         self._own = next((info for info in resource_info.values() if info["role"] == HOST), None)
-        self._slowed = {info["node"]: _slowdown(info) for info in resource_info.values()}
+        self._slowed = {info["node"]: _estimate_slowdown(info) for info in resource_info.values()}
         self._calls: dict[tuple[str, str, int, str], tuple[float, float, bool]] = {}
 
     def predict(self, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]]) -> Prediction:
-        size, size_is_measured = self._frame_bytes(conf)
+        size, size_is_measured = self._estimate_frame_bytes(conf)
         ended_at: dict[str, float] = {}
         by_stage: dict[str, float] = {}
         own = self._own
@@ -243,7 +243,7 @@ class Predictor:
             ended_at[stage] = by_stage[stage] + max(
                 (ended_at[name] for name in before if name in ended_at), default=0.0
             )
-            busy[node] = busy.get(node, 0.0) + computing / _processes(info, stage)
+            busy[node] = busy.get(node, 0.0) + computing / _count_processes(info, stage)
             stage_quality, quality_is_measured = self.knowledge.quality(stage, model, conf.resolution)
             quality = min(quality, stage_quality)
             is_measured = is_measured and time_is_measured and quality_is_measured
@@ -261,7 +261,7 @@ class Predictor:
             min(conf.fps, capacity * (1 + conf.nskip + conf.ntracking)),
             size * len(sent),
             max(sent.values(), default=0.0),
-            quality * quality_kept(conf.nskip, conf.ntracking),
+            quality * compute_kept_quality(conf.nskip, conf.ntracking),
             bottleneck,
             is_measured,
         )
@@ -295,7 +295,7 @@ class Predictor:
             for stage, place in mapping.items()
         }
 
-    def _frame_bytes(self, conf: VideoConf) -> tuple[float, bool]:
+    def _estimate_frame_bytes(self, conf: VideoConf) -> tuple[float, bool]:
         size, is_measured = self.knowledge.frame_bytes(conf.resolution, conf.encoder)
         return size * self._corrections.get(f"bytes@{conf.encoder.value}", 1.0), is_measured
 
@@ -307,11 +307,11 @@ class Predictor:
             seconds *= self._slowed[info["node"]] * self._corrections.get(f"{stage}@{info['node']}", 1.0)
             service = info["service"].get(stage)
             queue = service.get("queue", 0) if service else 0
-            self._calls[key] = seconds, queue * seconds / _processes(info, stage), is_measured
+            self._calls[key] = seconds, queue * seconds / _count_processes(info, stage), is_measured
         return self._calls[key]
 
 
-def _processes(info: NodeInfo, stage: str) -> int:
+def _count_processes(info: NodeInfo, stage: str) -> int:
     service = info["service"].get(stage)
     return max(1, service["n_process"]) if service else 1
 
@@ -322,7 +322,7 @@ def others_of(info: NodeInfo) -> float:
     return max(0.0, info["cpu_ratio"] - max(stages, info.get("video_ratio", 0.0)))
 
 
-def _slowdown(info: NodeInfo) -> float:
+def _estimate_slowdown(info: NodeInfo) -> float:
     """By how much computing takes longer because others use the node. A fair share would be the mean; frames that come
     one by one wait for the core each time."""
     processes = max((service["n_process"] for service in info["service"].values()), default=1)

@@ -65,28 +65,28 @@ class ProfileModel:
         """
         key = (node, stage, model_id, resolution)
         if key not in self._times_cache:
-            self._times_cache[key] = self._service_s(*key)
+            self._times_cache[key] = self._estimate_service_s(*key)
         return self._times_cache[key]
 
-    def _service_s(self, node: str, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
+    def _estimate_service_s(self, node: str, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
         """In this order: as measured; here at another size; with this model elsewhere; with another model."""
         times = self._times.get(stage)
         if not times:
             return GUESSED_S * _of_big(model_id) * _by_size(resolution, "480p"), False
         here = times.get((node, model_id))
         if here:
-            return (here[resolution], True) if resolution in here else (_at_size(here, resolution), False)
+            return (here[resolution], True) if resolution in here else (_estimate_at_size(here, resolution), False)
         elsewhere = [
-            _at_size(times_there, resolution) for (_, model), times_there in times.items() if model == model_id
+            _estimate_at_size(times_there, resolution) for (_, model), times_there in times.items() if model == model_id
         ]
         if elsewhere:
-            return median(elsewhere) * self._slowness(node, times), False
+            return median(elsewhere) * self._estimate_slowness(node, times), False
         own = [key for key in times if key[0] == node] or list(times)
         nearest = min(own, key=lambda key: abs(key[1] - model_id))
-        return _at_size(times[nearest], resolution) * _of_big(model_id) / _of_big(nearest[1]), False
+        return _estimate_at_size(times[nearest], resolution) * _of_big(model_id) / _of_big(nearest[1]), False
 
     @staticmethod
-    def _slowness(node: str, times: Mapping[tuple[str, int], Mapping[str, float]]) -> float:
+    def _estimate_slowness(node: str, times: Mapping[tuple[str, int], Mapping[str, float]]) -> float:
         """This node's times through those of others, by what was measured on both."""
         ratios = [
             here[resolution] / there[resolution]
@@ -103,41 +103,41 @@ class ProfileModel:
         """0..1 against the golden configuration, when each frame is processed."""
         key = (stage, model_id, resolution)
         if key not in self._quality_cache:
-            self._quality_cache[key] = self._quality(*key)
+            self._quality_cache[key] = self._estimate_quality(*key)
         return self._quality_cache[key]
 
-    def _quality(self, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
+    def _estimate_quality(self, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
         qualities = self._qualities.get((stage, model_id), {})
         if resolution in qualities:
             return fmean(qualities[resolution]), True
         guess = QUALITY[resolution] * QUALITY_OF_MODEL[min(model_id, len(QUALITY_OF_MODEL) - 1)]
         if not qualities:
             return guess, False
-        nearest = _nearest(qualities, resolution)
+        nearest = _find_nearest(qualities, resolution)
         return min(1.0, fmean(qualities[nearest]) * QUALITY[resolution] / QUALITY[nearest]), False
 
     def frame_bytes(self, resolution: str, encoder: Encoder) -> tuple[float, bool]:
         """Bytes of an encoded frame."""
         jpeg, is_measured = self._bytes.get(resolution, 0.0), True
         if not jpeg:
-            nearest = _nearest(self._bytes, resolution) if self._bytes else resolution
+            nearest = _find_nearest(self._bytes, resolution) if self._bytes else resolution
             ratio = self._bytes[nearest] / JPEG_BYTES[nearest] if self._bytes else 1.0
             jpeg, is_measured = JPEG_BYTES[resolution] * ratio, False
         return (jpeg * H264_SHARE[resolution], False) if encoder is Encoder.H264 else (jpeg, is_measured)
 
 
 @lru_cache(maxsize=256)
-def quality_kept(nskip: int, ntracking: int) -> float:
+def compute_kept_quality(nskip: int, ntracking: int) -> float:
     """The share of the quality, 0..1, that is left when between two processed frames `nskip` are omitted and
     `ntracking` are tracked."""
     idle = nskip + ntracking
     if not idle:
         return 1.0
-    loss = (1 - _held(idle)) * (nskip + TRACKED_LOSS * ntracking) / idle
+    loss = (1 - _hold_frames(idle)) * (nskip + TRACKED_LOSS * ntracking) / idle
     return 1 - loss
 
 
-def _held(frames: int) -> float:
+def _hold_frames(frames: int) -> float:
     for (fewer, better), (more, worse) in pairwise(HELD):
         if frames <= more:
             return better + (worse - better) * (frames - fewer) / (more - fewer)
@@ -152,13 +152,13 @@ def _by_size(resolution: str, of: str) -> float:
     return PIXELS[resolution] / PIXELS[of]
 
 
-def _nearest(resolutions: Mapping[str, object], resolution: str) -> str:
+def _find_nearest(resolutions: Mapping[str, object], resolution: str) -> str:
     """By the ratio of their pixels; of two that are equally near the greater one."""
     pixels = PIXELS[resolution]
     return min(resolutions, key=lambda name: (max(PIXELS[name] / pixels, pixels / PIXELS[name]), -PIXELS[name]))
 
 
-def _at_size(measured: Mapping[str, float], resolution: str) -> float:
+def _estimate_at_size(measured: Mapping[str, float], resolution: str) -> float:
     """Seconds at a size: between two measured sizes interpolated by pixels, else in proportion to the nearest.
 
     Args:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 def policies() -> dict[str, str]:
     """name → what it does, in one sentence (the first line of its docstring)."""
-    return {name: _described(name) for name in [*PRODUCT, *others()]}
+    return {name: _describe(name) for name in [*PRODUCT, *others()]}
 
 
 def policy_of(name: str) -> Policy:
@@ -40,7 +40,7 @@ def policy_of(name: str) -> Policy:
             f"There is no scheduling policy {name[:64]!r}.", hint=f"There are {', '.join([*PRODUCT, *others()])}."
         )
     try:
-        return _loaded(name)
+        return _load(name)
     except Exception as error:  # policies are foreign code
         raise UnknownPolicy(
             f"The scheduling policy {name} cannot be loaded: {type(error).__name__}: {error}.",
@@ -61,7 +61,7 @@ def others() -> Mapping[str, EntryPoint]:
 
 
 @cache
-def _loaded(name: str) -> Policy:
+def _load(name: str) -> Policy:
     if name in PRODUCT:
         module, function = PRODUCT[name].split(":")
         policy = getattr(import_module(module), function)
@@ -73,9 +73,9 @@ def _loaded(name: str) -> Policy:
 
 
 @cache
-def _described(name: str) -> str:
+def _describe(name: str) -> str:
     try:
-        text = inspect.getdoc(_loaded(name)) or ""
+        text = inspect.getdoc(_load(name)) or ""
     except Exception as error:  # policies are foreign code
         logger.warning("Scheduling policy %s cannot be loaded", name, exc_info=True)
         return f"Cannot be loaded: {type(error).__name__}."

@@ -9,7 +9,7 @@ from typing import Any
 from app.video.model.plan import Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, ResourceInfo
 from app.video.scheduling.predictor import BOUNDLESS_FPS, HOST, Prediction, Predictor, mappings, nodes_key
-from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, quality_kept
+from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, compute_kept_quality
 from app.video.scheduling.source_limits import sizes_within
 
 SKIPS = (0, 1, 2, 4, 9)
@@ -147,7 +147,7 @@ def places_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
     )
 
 
-def wanted_fps(generator: GeneratorInfo | None) -> float:
+def compute_wanted_fps(generator: GeneratorInfo | None) -> float:
     return min(MAX_FPS, float((generator or {}).get("fps") or USUAL_FPS))
 
 
@@ -191,15 +191,15 @@ def candidates(
         barred: Names of nodes that must not be used.
         is_barred: Whether a plan must not be used; no other one is omitted for it.
     """
-    sizes, best, best_here = _sizes(predictor, dag, generator), 0.0, 0.0
+    sizes, best, best_here = _list_sizes(predictor, dag, generator), 0.0, 0.0
     most = max(2, MAX_PREDICTIONS // (2 * len(sizes)))
-    cuts_of = {model: _cuts(dag, resources, model, barred)[:most] for model in _models(dag)}
+    cuts_of = {model: _iterate_cuts(dag, resources, model, barred)[:most] for model in _list_models(dag)}
     for bound, resolution, model in sizes:
         for mapping in cuts_of[model]:
             if bound < (best if is_away(mapping) else best_here) - STEP:
                 continue
-            for encoder in _encoders(mapping):
-                candidate = _keeping_up(predictor, VideoConf(resolution, goal.fps, 0, 0, encoder), mapping, goal)
+            for encoder in _list_encoders(mapping):
+                candidate = _find_sustainable(predictor, VideoConf(resolution, goal.fps, 0, 0, encoder), mapping, goal)
                 if is_barred(candidate):
                     continue
                 if candidate.fits:
@@ -208,7 +208,7 @@ def candidates(
                 yield candidate
 
 
-def _cuts(
+def _iterate_cuts(
     dag: DagInfo, resources: ResourceInfo, model: int, barred: frozenset[str]
 ) -> Sequence[Mapping[str, Mapping[str, object]]]:
     """Mappings of stages to nodes, those with the fewest nodes first."""
@@ -221,15 +221,15 @@ def _count_nodes(mapping: Mapping[str, Mapping[str, object]]) -> int:
     return len({place["node"] for place in mapping.values()})
 
 
-def _models(dag: DagInfo) -> range:
+def _list_models(dag: DagInfo) -> range:
     return range(max(1, *(facts["n_models"] for facts in dag["stages"].values()), 1))
 
 
-def _sizes(predictor: Predictor, dag: DagInfo, generator: GeneratorInfo | None) -> list[tuple[float, str, int]]:
+def _list_sizes(predictor: Predictor, dag: DagInfo, generator: GeneratorInfo | None) -> list[tuple[float, str, int]]:
     """(quality if every frame is processed, resolution, model_id), the best first; no size above the source's."""
     sizes = []
     for name in sizes_within((generator or {}).get("height") or 0):
-        for model in _models(dag):
+        for model in _list_models(dag):
             qualities = [
                 predictor.knowledge.quality(stage, min(model, max(0, facts["n_models"] - 1)), name)[0]
                 for stage, facts in dag["stages"].items()
@@ -238,11 +238,11 @@ def _sizes(predictor: Predictor, dag: DagInfo, generator: GeneratorInfo | None) 
     return sorted(sizes, key=lambda size: -size[0])
 
 
-def _encoders(mapping: Mapping[str, Mapping[str, Any]]) -> Sequence[Encoder]:
+def _list_encoders(mapping: Mapping[str, Mapping[str, Any]]) -> Sequence[Encoder]:
     return (Encoder.JPEG, Encoder.H264) if is_away(mapping) else (Encoder.JPEG,)
 
 
-def _keeping_up(
+def _find_sustainable(
     predictor: Predictor, conf: VideoConf, mapping: Mapping[str, Mapping[str, object]], goal: SearchGoal
 ) -> PlanCandidate:
     """With the fewest frames omitted at which it keeps up. Delay and bytes of a frame do not depend on these."""
@@ -253,6 +253,6 @@ def _keeping_up(
         whole,
         video_conf=replace(conf, nskip=nskip),
         fps=min(conf.fps, whole.fps * (1 + nskip)),
-        quality=whole.quality * quality_kept(nskip, 0),
+        quality=whole.quality * compute_kept_quality(nskip, 0),
     )
     return assess(prediction, goal, keeps_up=capacity * (1 + nskip) >= conf.fps)

@@ -10,7 +10,7 @@ from app.inference.model_card import ModelCard
 from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
-from app.model_registry.model import ModelUse, Usage, follows, shared_name
+from app.model_registry.model import ModelUse, Usage, build_shared_name, follows
 from app.model_registry.service import Models
 from app.nodes.service.contract import MemberOf, Note
 from app.video import store
@@ -65,7 +65,7 @@ class Catalogue:
     def usages(self, use: ModelUse) -> list[Usage]:
         """Stages with models of this owner that require this of a model; also those of users who may no longer use
         it, because what they pinned goes on in new jobs."""
-        prefix = shared_name(use.owner, "")
+        prefix = build_shared_name(use.owner, "")
         with self.database.read() as conn:
             return [
                 Usage("stage", listed.spec.name, listed.owner)
@@ -87,12 +87,12 @@ class Catalogue:
     def allowed(self, name: str) -> AccessRule:
         """Who may use it. Raises StageNotFound."""
         with self.database.read() as conn:
-            return _required(store.get_stage(conn, name), name).allowed
+            return _require(store.get_stage(conn, name), name).allowed
 
     def permit(self, name: str, allowed: AccessRule, *, by: str) -> None:
         """Sets who may use it; running jobs keep what they have. Raises StageNotFound."""
         with self.database.write() as conn:
-            if _required(store.get_stage(conn, name), name).allowed == allowed:
+            if _require(store.get_stage(conn, name), name).allowed == allowed:
                 return
             store.put_allowed(conn, name, allowed)
             self.note(conn, by, "stage.access", f"stage:{name}", {"allowed": allowed.to_json()})
@@ -105,7 +105,7 @@ class Catalogue:
                 f"{spec.name[:64]!r} cannot be the name of a stage.",
                 hint=f"{NAME_RULE} {RENDER} and the generators have theirs.",
             )
-        stage = self._pinned(owner, spec, now)
+        stage = self._pin(owner, spec, now)
         with self.database.write() as conn:
             store.put_stage(conn, store.StoredStage(owner, to_text(now), spec, stage))
         self.on_change()
@@ -114,10 +114,10 @@ class Catalogue:
     def remove(self, name: str) -> None:
         """Raises StageNotFound, StageInUse while a job names it."""
         with self.database.write() as conn:
-            _required(store.get_stage(conn, name), name)
+            _require(store.get_stage(conn, name), name)
             used = [
                 stored.job.uid
-                for stored in store.unended(conn)
+                for stored in store.list_unended(conn)
                 if name in stored.job.dag.stages and name not in stored.job.dag.own
             ]
             if used:
@@ -140,7 +140,7 @@ class Catalogue:
             BadStage
         """
         listed = {spec.name: stage for spec, stage in self.seen_by(owner)}
-        own = {name: self._pinned(owner, dag.own[name], now) for name in dag.stages if name in dag.own}
+        own = {name: self._pin(owner, dag.own[name], now) for name in dag.stages if name in dag.own}
         unknown = [name for name in dag.stages if name not in own and name not in listed]
         if unknown:
             raise BadDag(
@@ -152,7 +152,7 @@ class Catalogue:
         check_types(dag, {stage.name: self._kind_of(stage.name, stage.kind) for stage in stages})
         return stages
 
-    def _pinned(self, owner: str, spec: StageSpec, now: datetime) -> Stage:
+    def _pin(self, owner: str, spec: StageSpec, now: datetime) -> Stage:
         kind = self._kind_of(spec.name, spec.kind)
         _check_counts(spec, kind)
         unknown = sorted(set(spec.parameters) - kind.parameters)
@@ -161,7 +161,7 @@ class Catalogue:
                 f"The stage {spec.name!r} has a parameter {unknown[0][:64]!r}, which the kind {kind.name} has not.",
                 hint=f"Parameters: {', '.join(sorted(kind.parameters)) or 'none'}.",
             )
-        variants = tuple(tuple(self._card(owner, spec, name, now) for name in names) for names in spec.models)
+        variants = tuple(tuple(self._find_card(owner, spec, name, now) for name in names) for names in spec.models)
         return Stage(spec.name, spec.kind, variants or ((),), dict(spec.parameters))
 
     def _kind_of(self, name: str, kind: str) -> StageKind:
@@ -174,7 +174,7 @@ class Catalogue:
             )
         return kinds[kind]
 
-    def _card(self, owner: str, spec: StageSpec, name: str, now: datetime) -> ModelCard:
+    def _find_card(self, owner: str, spec: StageSpec, name: str, now: datetime) -> ModelCard:
         model = self.models.find(owner, name, now=now)
         if model is None:
             raise BadStage(
@@ -184,7 +184,7 @@ class Catalogue:
         return model.card
 
 
-def _required(listed: store.StoredStage | None, name: str) -> store.StoredStage:
+def _require(listed: store.StoredStage | None, name: str) -> store.StoredStage:
     if listed is None:
         raise StageNotFound(f"There is no stage {name[:64]!r} in the catalog.")
     return listed

@@ -68,7 +68,7 @@ class Clips:
 
     def state(self, user: str, uid: str, *, now: datetime) -> RecordingReport:
         """Raises VideoJobNotFound, ClipNotFound (the job is not recorded, or has ended), RecordingUnavailable."""
-        content = self._read(self._runner(user, uid, now), "recording", MAX_STATE_BYTES)
+        content = self._read(self._find_runner(user, uid, now), "recording", MAX_STATE_BYTES)
         try:
             return _report(read_object(content))
         except (ValueError, KeyError, TypeError, OverflowError) as error:
@@ -96,7 +96,7 @@ class Clips:
             raise BadRequest(
                 "A clip lasts at least a moment and at most ten minutes.", hint="`until` is the time of its end."
             )
-        return self._fetched(self._runner(user, uid, now), since, until)
+        return self._fetch(self._find_runner(user, uid, now), since, until)
 
     def of_event(self, user: str, uid: str, event_id: int, *, now: datetime) -> Clip:
         """Returns the clip of an event: the kept one, otherwise from the recording.
@@ -112,7 +112,7 @@ class Clips:
         """
         job = self.pictures.jobs.get(user, uid)
         event = self.rules.event(producer_of_job(job), event_id)
-        kept = self.rules.media.get(_key(uid, event_id))
+        kept = self.rules.media.get(_build_key(uid, event_id))
         if kept is not None:
             return Clip(kept, media_type_of(kept))
         return self.clip(user, uid, *span_of(event), now=now)
@@ -122,7 +122,7 @@ class Clips:
         RuleEventNotFound."""
         job = self.pictures.jobs.get(user, uid)
         event = self.rules.event(producer_of_job(job), event_id)
-        return *span_of(event), self.rules.media.has(_key(uid, event_id))
+        return *span_of(event), self.rules.media.has(_build_key(uid, event_id))
 
     def keep_of_events(self, uid: str, *, now: datetime) -> int:
         """Keeps the clips of the newest events of a job, beside their pictures. Returns the number."""
@@ -134,20 +134,20 @@ class Clips:
         since, until = now - timedelta(seconds=KEPT_WITHIN_S), now - timedelta(seconds=AFTER_S + 1)
         chosen = RuleEventFilter(since=to_text(since), until=to_text(until))
         events = self.rules.events(producer_of_job(job), chosen, limit=AT_ONCE).events
-        missing = [event for event in events if not self.rules.media.has(_key(uid, event.event_id))]
+        missing = [event for event in events if not self.rules.media.has(_build_key(uid, event.event_id))]
         if not missing or job.state is JobState.DONE:
             return 0
-        runner, count = self._runner(job.owner, uid, now), 0
+        runner, count = self._find_runner(job.owner, uid, now), 0
         for event in missing:
             with suppress(ClipNotFound):  # nothing is recorded of it, as while the disk is full
-                clip = self._fetched(runner, *span_of(event))
-                self.rules.media.put(_key(uid, event.event_id), clip.content)
+                clip = self._fetch(runner, *span_of(event))
+                self.rules.media.put(_build_key(uid, event.event_id), clip.content)
                 count += 1
                 if self.pictures.forget_if_gone(uid):
                     break
         return count
 
-    def _runner(self, user: str, uid: str, now: datetime) -> LiveStream:
+    def _find_runner(self, user: str, uid: str, now: datetime) -> LiveStream:
         job = self.pictures.jobs.get(user, uid)
         check_recorded(job)
         runner = self.pictures.live(user, uid, now=now)
@@ -157,7 +157,7 @@ class Clips:
             )
         return runner
 
-    def _fetched(self, runner: LiveStream, since: datetime, until: datetime) -> Clip:
+    def _fetch(self, runner: LiveStream, since: datetime, until: datetime) -> Clip:
         span = {"begins_s": since.timestamp(), "ends_s": until.timestamp()}
         content = self._read(runner, "clip", MAX_CLIP_BYTES, **span)
         return Clip(content, media_type_of(content))
@@ -207,18 +207,18 @@ def span_of(event: RuleEvent) -> tuple[datetime, datetime]:
     return at - timedelta(seconds=BEFORE_S), at + timedelta(seconds=AFTER_S)
 
 
-def _key(uid: str, event_id: int) -> str:
+def _build_key(uid: str, event_id: int) -> str:
     return media_key(KIND, uid, event_id, CLIP)
 
 
 def _report(facts: dict[str, Any]) -> RecordingReport:
     """Raises ValueError, KeyError, TypeError, OverflowError."""
-    begins_at, ends_at = (_text(facts[name]) for name in ("begins_s", "ends_s"))
+    begins_at, ends_at = (_format_seconds(facts[name]) for name in ("begins_s", "ends_s"))
     size_bytes, core_share = int(facts["size_bytes"]), float(facts["core_share"])
     if not (0 <= size_bytes < 1 << 53 and 0 <= core_share < MOST_CORES):
         raise ValueError("a figure is out of range")
     return RecordingReport(begins_at, ends_at, size_bytes, core_share, str(facts["problem"])[:MAX_PROBLEM])
 
 
-def _text(seconds: float | None) -> str | None:
+def _format_seconds(seconds: float | None) -> str | None:
     return None if seconds is None else to_text(datetime.fromtimestamp(seconds, UTC))

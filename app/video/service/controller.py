@@ -126,7 +126,7 @@ class Controller:
     def forget_old(self, now: datetime) -> None:
         """Deletes jobs that ended long ago (settings), with their events, decisions and pictures."""
         with self.database.read() as conn:
-            uids = store.ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
+            uids = store.list_ended_before(conn, to_text(now - timedelta(days=self.keep_days)))
         self.jobs.forget(uids)
 
     def _withdraw(self, uid: str, stored: StoredJob | None) -> None:

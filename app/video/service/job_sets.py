@@ -10,7 +10,7 @@ from datetime import datetime
 from app.kit.clock import to_text
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.sql import Database
-from app.kit.text.labels import checked_labels
+from app.kit.text.labels import check_labels
 from app.video import store
 from app.video.errors import JobSetNotFound
 from app.video.model.job import JobState, RestartPolicy, VideoJob
@@ -48,7 +48,7 @@ class JobSets:
             BadLabels: The selector is none; BadInput: it names no label.
             BadDag, BadStage, BadConstraint, UnknownPolicy, BadJobName: What each job would say.
         """
-        labels = checked_labels(selector)
+        labels = check_labels(selector)
         if not labels:
             raise BadInput("A job set needs at least one label.", hint="Select nodes as site=berlin.")
         checked = checked_job(self.jobs.catalogue, owner, submission, "", now)
@@ -111,7 +111,7 @@ class JobSets:
         problem = ""
         for node, video_id in changes.missing[:AT_ONCE]:
             try:
-                self.jobs.submit(one.owner, _submission(one, node, video_id), now=now, set_id=one.set_id)
+                self.jobs.submit(one.owner, _make_submission(one, node, video_id), now=now, set_id=one.set_id)
             except ModelmillError as error:
                 problem = f"{error.message} {error.hint}".strip()
                 break
@@ -120,7 +120,7 @@ class JobSets:
                 store.note_problem(conn, one.set_id, problem)
 
 
-def _submission(one: JobSet, node: str, video_id: str) -> Submission:
+def _make_submission(one: JobSet, node: str, video_id: str) -> Submission:
     facts = one.submission
     return Submission(
         node,

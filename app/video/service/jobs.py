@@ -102,7 +102,7 @@ class Jobs:
     def get(self, user: str, uid: str) -> VideoJob:
         """Raises VideoJobNotFound."""
         with self.database.read() as conn:
-            return _owned(store.get(conn, uid), user, uid).job
+            return _require_owned(store.get(conn, uid), user, uid).job
 
     def page(
         self, user: str, *, state: JobState | None = None, text: str = "", cursor: str | None = None, limit: int = 50
@@ -117,7 +117,7 @@ class Jobs:
             BadInput: The cursor was not made here.
         """
         with self.database.read() as conn:
-            rows = store.page(conn, user, store.JobFilter(state, text), before=_cursor(cursor), limit=limit + 1)
+            rows = store.page(conn, user, store.JobFilter(state, text), before=_parse_cursor(cursor), limit=limit + 1)
         shown = [stored.job for stored in rows[:limit]]
         return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(rows) > limit else None
 
@@ -135,9 +135,9 @@ class Jobs:
         with self.locked(user, uid) as (conn, _):
             written = demanded.to_json()
             store.change(conn, uid, user_constraint=written)
-            message = f"Demanded: delay {_range(demanded.lo, demanded.hi)}, quality {demanded.quality:g}."
+            message = f"Demanded: delay {_format_range(demanded.lo, demanded.hi)}, quality {demanded.quality:g}."
             store.add_event(conn, uid, to_text(now), type="Constraint", message=message)
-        return self._changed(user, uid, "constraint")
+        return self._apply_change(user, uid, "constraint")
 
     def choose(self, user: str, uid: str, policy: str, *, now: datetime) -> VideoJob:
         """Sets another policy for a job; the state of the previous one is dropped.
@@ -157,7 +157,7 @@ class Jobs:
             store.change(conn, uid, policy=policy, memory={})
             message = f"Scheduled by {policy}, and no longer by {stored.job.policy}."
             store.add_event(conn, uid, to_text(now), type="Policy", message=message)
-        return self._changed(user, uid, "policy")
+        return self._apply_change(user, uid, "policy")
 
     def rename(self, user: str, uid: str, name: str) -> VideoJob:
         """Names a job, also one that has ended; an empty name removes it.
@@ -168,7 +168,7 @@ class Jobs:
         """
         chosen = job_name(name)
         with self.database.write() as conn:
-            _owned(store.lock(conn, uid), user, uid)
+            _require_owned(store.lock(conn, uid), user, uid)
             store.change(conn, uid, name=chosen)
         self.announce(uid)
         return self.get(user, uid)
@@ -176,7 +176,7 @@ class Jobs:
     def cancel(self, user: str, uid: str, *, now: datetime) -> VideoJob:
         """Cancels the job; its node is notified when it is connected. An ended job stays unchanged."""
         with self.database.write() as conn:
-            stored = _owned(store.lock(conn, uid), user, uid)
+            stored = _require_owned(store.lock(conn, uid), user, uid)
             if stored.job.state is JobState.DONE:
                 return stored.job
             store.enter(
@@ -219,13 +219,13 @@ class Jobs:
     def events(self, user: str, uid: str) -> list[JobEvent]:
         """Oldest first."""
         with self.database.read() as conn:
-            _owned(store.get(conn, uid), user, uid)
+            _require_owned(store.get(conn, uid), user, uid)
             return store.events_of(conn, uid)
 
     def decisions(self, user: str, uid: str, *, limit: int = 100) -> list[DecisionRecord]:
         """Newest first."""
         with self.database.read() as conn:
-            _owned(store.get(conn, uid), user, uid)
+            _require_owned(store.get(conn, uid), user, uid)
             return store.decisions_of(conn, uid, limit)
 
     def count(self, user: str) -> int:
@@ -236,7 +236,7 @@ class Jobs:
     def usages(self, files: Collection[str]) -> list[Usage]:
         """Those, anybody's, that are not DONE and have a stage that runs a model of one of these sha256."""
         with self.database.read() as conn:
-            rows = store.unended(conn)
+            rows = store.list_unended(conn)
         return [
             Usage("video job", stored.job.uid, stored.job.owner)
             for stored in rows
@@ -246,7 +246,7 @@ class Jobs:
     def cancel_all(self, user: str, *, now: datetime) -> None:
         """Cancels the user's jobs that have not ended."""
         with self.database.read() as conn:
-            rows = store.unended(conn, owner=user)
+            rows = store.list_unended(conn, owner=user)
         for stored in rows:
             self.cancel(user, stored.job.uid, now=now)
 
@@ -254,12 +254,12 @@ class Jobs:
     def locked(self, user: str, uid: str) -> Iterator[tuple[Connection, StoredJob]]:
         """A job that has not ended; until the block ends nobody else changes it. Raises VideoJobNotFound, JobEnded."""
         with self.database.write() as conn:
-            stored = _owned(store.lock(conn, uid), user, uid)
+            stored = _require_owned(store.lock(conn, uid), user, uid)
             if stored.job.state is JobState.DONE:
                 raise JobEnded(f"The job {uid} has ended.", hint="Submit it again.")
             yield conn, stored
 
-    def _changed(self, user: str, uid: str, why: str) -> VideoJob:
+    def _apply_change(self, user: str, uid: str, why: str) -> VideoJob:
         self.request_plan(uid, why)
         self._notify(uid)
         return self.get(user, uid)
@@ -275,17 +275,17 @@ def job_not_found(uid: str) -> VideoJobNotFound:
     )
 
 
-def _owned(stored: StoredJob | None, user: str, uid: str) -> StoredJob:
+def _require_owned(stored: StoredJob | None, user: str, uid: str) -> StoredJob:
     if stored is None or stored.job.owner != user:
         raise job_not_found(uid)
     return stored
 
 
-def _range(lo: float, hi: float) -> str:
+def _format_range(lo: float, hi: float) -> str:
     return f"up to {hi:g} s" if lo < 0 else f"{lo:g} to {hi:g} s"
 
 
-def _cursor(text: str | None) -> tuple[str, str] | None:
+def _parse_cursor(text: str | None) -> tuple[str, str] | None:
     if not text:
         return None
     at, separator, uid = text.partition("~")

@@ -97,7 +97,7 @@ def changes_of(stored: StoredJob, nodes: Iterable[Node], now: datetime) -> list[
     changes += _of_runner(stored, own) if own else []
     can_go_on = can_run(job, there.values(), now)
     if job.state is JobState.EXEC and not can_go_on:
-        changes.append(JobChange(f"Of its plan {_gone(stored, there)} is gone.", state=JobState.UNSCHED))
+        changes.append(JobChange(f"Of its plan {_explain_gone(stored, there)} is gone.", state=JobState.UNSCHED))
     if job.state is JobState.UNSCHED and can_go_on:
         changes.append(JobChange("The nodes of its plan are there again.", state=JobState.EXEC))
     return changes
@@ -135,6 +135,6 @@ def _of_runner(stored: StoredJob, own: Node) -> list[JobChange]:
     return []
 
 
-def _gone(stored: StoredJob, there: Mapping[str, Node]) -> str:
+def _explain_gone(stored: StoredJob, there: Mapping[str, Node]) -> str:
     places = stored.job.plan.flow_mapping.values() if stored.job.plan else ()
     return ", ".join(sorted({place.node for place in places} - {*there, stored.job.node, ""}))

@@ -66,7 +66,7 @@ def order_job(nodes: Nodes, conn: Connection, job: VideoJob, hosts: tuple[StageH
 def is_ordered(orders: Iterable[Order], node: str, content: Mapping[str, Any]) -> bool:
     """Whether the node has an order with this content already."""
     return any(
-        order.node == node and order.operation is not Operation.DELETE and _text(order.content) == _text(content)
+        order.node == node and order.operation is not Operation.DELETE and _to_text(order.content) == _to_text(content)
         for order in orders
     )
 
@@ -90,5 +90,5 @@ def can_run(job: VideoJob, nodes: Iterable[Node], now: datetime) -> bool:
     return all(place.node in there for place in job.plan.flow_mapping.values())
 
 
-def _text(content: Any) -> str:
+def _to_text(content: Any) -> str:
     return json.dumps(content, sort_keys=True)

@@ -13,7 +13,7 @@ from app.video.errors import NoPicture
 from app.video.model.job import JobState
 from app.video.service.jobs import Jobs, job_not_found
 from app.video.service.orders import job_key
-from app.video.service.reports import authorized
+from app.video.service.reports import require_authorized
 from app.video.service.resources import running_worker
 from app.video.service.snapshots import Snapshots
 
@@ -81,7 +81,7 @@ class Pictures:
         if not picture.startswith(JPEG_BEGIN) or JPEG_END not in picture[-64:]:
             raise BadRequest("That is no JPEG.", hint="Send a whole one.")
         with self.jobs.database.read() as conn:
-            job = authorized(store.get(conn, uid), uid, node=node, user="").job
+            job = require_authorized(store.get(conn, uid), uid, node=node, user="").job
         if job.state is JobState.DONE:
             return  # the last one stays
         self.snapshots.put(uid, picture)

@@ -19,7 +19,7 @@ from app.video.model.plan import Plan
 from app.video.model.reader import Reader
 from app.video.model.report import PlanRequest
 from app.video.scheduling.contract import LIMIT_S
-from app.video.scheduling.plan_validation import validated_plan
+from app.video.scheduling.plan_validation import validate_plan
 from app.video.scheduling.policy_messages import Decision
 from app.video.scheduling.policy_runner import PolicyRunner
 from app.video.scheduling.predictor import Prediction
@@ -27,8 +27,8 @@ from app.video.scheduling.source_limits import within_source
 from app.video.service import orders
 from app.video.service.counters import DECISION_SECONDS, DECISIONS
 from app.video.service.jobs import Jobs
-from app.video.service.planner_input import dag_info, numbers_only, planning_input, unserved
-from app.video.service.reports import authorized, read_plan_result
+from app.video.service.planner_input import dag_info, list_unserved, numbers_only, planning_input
+from app.video.service.reports import read_plan_result, require_authorized
 from app.video.service.resources import Resources
 from app.video.service.what_if import predictions
 from app.video.store import DecisionRecord, StoredJob
@@ -90,7 +90,7 @@ class Planner:
         if demand.get("last_plan_result") is not None:
             columns["plan_result"] = read_plan_result(demand["last_plan_result"])
         with self.database.write() as conn:
-            stored = authorized(store.lock(conn, uid), uid, node=node, user=user)
+            stored = require_authorized(store.lock(conn, uid), uid, node=node, user=user)
             if stored.job.state is JobState.DONE or (number and number < stored.asked and why != START):
                 return
             store.change(conn, uid, **columns)
@@ -118,7 +118,7 @@ class Planner:
         if not self.resources.is_heard(job.node, now):
             return 0.0
         resource_info = self.resources.info(job, now)
-        if missing := unserved(job.dag, resource_info):
+        if missing := list_unserved(job.dag, resource_info):
             self._note_unserved(claimed, missing, now)
             return 0.0
         with self.database.read() as conn:
@@ -150,7 +150,7 @@ class Planner:
         job = self.jobs.get(user, uid)
         info = self.resources.info(job, now)
         facts = dag_info(job.dag, job.stages, self.jobs.catalogue.kinds())
-        plan = validated_plan(video_conf, flow_mapping, dag=facts, resource_info=info, policy=BY_HAND)
+        plan = validate_plan(video_conf, flow_mapping, dag=facts, resource_info=info, policy=BY_HAND)
         nodes = self.resources.nodes.access.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.jobs.locked(user, uid) as (conn, stored):
@@ -176,7 +176,7 @@ class Planner:
             stored = store.lock(conn, uid)
             if stored is None or stored.job.state is JobState.DONE:
                 return None
-            free_at = _free_at(conn, stored)
+            free_at = _find_free_at(conn, stored)
             if stored.claimed_at is not None and to_text(now) >= stored.claimed_at and now < free_at:
                 if stored.due_at is not None and to_text(now) < stored.due_at <= to_text(free_at):
                     return None
@@ -254,7 +254,7 @@ class Planner:
         self.jobs.announce(uid)
 
 
-def _free_at(conn: Connection, stored: StoredJob) -> datetime:
+def _find_free_at(conn: Connection, stored: StoredJob) -> datetime:
     """The earliest time of this job's next plan."""
     if stored.claimed_at is None:
         return from_text("1970-01-01T00:00:00.000Z")

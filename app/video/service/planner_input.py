@@ -98,7 +98,7 @@ def profile_of(stages: Iterable[Stage], rows: Iterable[Measurement]) -> list[Mea
     ]
 
 
-def unserved(dag: Dag, info: ResourceInfo) -> list[str]:
+def list_unserved(dag: Dag, info: ResourceInfo) -> list[str]:
     """The stages that no node serves now."""
     served = {name for node in info.values() if node["online"] for name in node["service"]}
     return [name for name in dag.stages if name not in served]

@@ -120,7 +120,7 @@ class Reports:
         """
         parsed = parse_report(report, to_text(now))
         with self.database.write() as conn:
-            stored = authorized(store.lock(conn, parsed.uid), parsed.uid, node=node, user=user)
+            stored = require_authorized(store.lock(conn, parsed.uid), parsed.uid, node=node, user=user)
             if parsed.profile and not node:
                 raise _READER.problem("profile", "is for nodes to tell", "What is measured holds for everybody's jobs.")
             if stored.job.state is JobState.DONE or parsed.seq <= stored.report_seq:
@@ -167,7 +167,7 @@ class Reports:
             columns |= {"results": [*job.results, *rows][-RESULTS_KEPT:], "n_loop": added[-1]["n_loop"]}
         if report.plan_result is not None:
             columns["plan_result"] = report.plan_result
-        columns["no_signal_since"] = _silent_since(job, report, now)
+        columns["no_signal_since"] = _find_silent_since(job, report, now)
         if report.broadcast is not None:
             columns["broadcast"] = report.broadcast
         if report.progress is not None:
@@ -194,14 +194,14 @@ def _sink_trouble(conn: Connection, job: VideoJob, at: str) -> set[str]:
     return {SINK_STUCK} if trouble else set()
 
 
-def _silent_since(job: VideoJob, report: ParsedReport, now: datetime) -> str | None:
+def _find_silent_since(job: VideoJob, report: ParsedReport, now: datetime) -> str | None:
     """Since when the source delivers no picture: as in the first report of it, because reports are delayed."""
     if report.silent_s is None:
         return None
     return job.no_signal_since or to_text(now - timedelta(seconds=report.silent_s))
 
 
-def authorized(stored: StoredJob | None, uid: str, *, node: str, user: str) -> StoredJob:
+def require_authorized(stored: StoredJob | None, uid: str, *, node: str, user: str) -> StoredJob:
     """Returns a job, if the reporter is allowed to report on it.
 
     Args:
@@ -232,24 +232,27 @@ def parse_report(data: object, at: str) -> ParsedReport:
     return ParsedReport(
         uid,
         seq,
-        [_result(entry, f"results[{i}]") for i, entry in enumerate(_listed(report, "results", MOST_RESULTS))],
+        [_read_result(entry, f"results[{i}]") for i, entry in enumerate(_read_list(report, "results", MOST_RESULTS))],
         read_plan_result(plan_result) if plan_result is not None else None,
-        [_READER.name(flag, "flags") for flag in _listed(report, "flags", 16)] if flags is not None else None,
+        [_READER.name(flag, "flags") for flag in _read_list(report, "flags", 16)] if flags is not None else None,
         min(MOST_SILENT_S, max(0.0, _READER.number(silent_s, "silent_s"))) if silent_s is not None else None,
         read_state(broadcast, _READER) if broadcast is not None else None,
         Ending(_READER.choice(ending, "ending", tuple(Ending))) if ending else None,
-        _text(report, "reason"),
-        [_measurement(entry, f"profile[{i}]", at) for i, entry in enumerate(_listed(report, "profile", MOST_ROWS))],
+        _read_text(report, "reason"),
+        [
+            _read_measurement(entry, f"profile[{i}]", at)
+            for i, entry in enumerate(_read_list(report, "profile", MOST_ROWS))
+        ],
         min(1.0, max(0.0, _READER.number(progress, "progress"))) if progress is not None else None,
-        _text(report, "note"),
+        _read_text(report, "note"),
     )
 
 
-def _listed(report: Mapping[str, Any], key: str, most: int) -> list[Any]:
+def _read_list(report: Mapping[str, Any], key: str, most: int) -> list[Any]:
     return _READER.sequence(report[key], key, most=most) if report.get(key) is not None else []
 
 
-def _result(data: object, place: str) -> dict[str, Any]:
+def _read_result(data: object, place: str) -> dict[str, Any]:
     result = _READER.mapping(data, place, most=64)
     _READER.integer(result.get("n_loop"), f"{place}.n_loop", least=0, most=1 << 30)
     return result
@@ -268,7 +271,7 @@ def read_plan_result(data: object) -> dict[str, Any]:
     return {key: value for key, value in result.items() if value is not None}
 
 
-def _measurement(data: object, place: str, at: str) -> Measurement:
+def _read_measurement(data: object, place: str, at: str) -> Measurement:
     row = _READER.mapping(data, place, most=32)
     try:
         measurement = Measurement.from_json(row)
@@ -284,7 +287,7 @@ def _measurement(data: object, place: str, at: str) -> Measurement:
     return replace(measurement, at=measurement.at or at)
 
 
-def _text(report: Mapping[str, Any], key: str) -> str:
+def _read_text(report: Mapping[str, Any], key: str) -> str:
     value = report.get(key) or ""
     if not isinstance(value, str):
         raise _READER.problem(key, "is no text")

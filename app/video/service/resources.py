@@ -138,9 +138,11 @@ class Resources:
         visible = self.nodes.access.seen_by(job.owner)
         nodes = [node for node in visible if node.name == job.node or node.worker(host_key(node.name))]
         shared = Counter(node.address for node in nodes)
-        ways = _bandwidths(nodes, job, now)
+        ways = _collect_bandwidths(nodes, job, now)
         return {
-            node.name if shared[node.address] > 1 or not node.address else node.address: _info(node, job, ways, now)
+            node.name if shared[node.address] > 1 or not node.address else node.address: _build_info(
+                node, job, ways, now
+            )
             for node in nodes
         }
 
@@ -201,7 +203,7 @@ def videos_of(node: Node, now: datetime) -> NodeVideos:
     )
 
 
-def _info(node: Node, job: VideoJob, ways: Mapping[str, Sequence[float | None]], now: datetime) -> NodeInfo:
+def _build_info(node: Node, job: VideoJob, ways: Mapping[str, Sequence[float | None]], now: datetime) -> NodeInfo:
     host, report = host_of(node, now), node.report
     up, down = ways.get(node.name, (None, None))
     age_s = (now - from_text(node.last_seen_at)).total_seconds() if node.last_seen_at else float("inf")
@@ -218,28 +220,30 @@ def _info(node: Node, job: VideoJob, ways: Mapping[str, Sequence[float | None]],
         up_mbps=up,
         down_mbps=down,
         age_s=round(min(max(0.0, age_s), 1e9), 3),
-        service=_services(host, job) if host else {},
+        service=_collect_services(host, job) if host else {},
     )
 
 
-def _services(host: WorkerReport, job: VideoJob) -> dict[str, ServiceInfo]:
+def _collect_services(host: WorkerReport, job: VideoJob) -> dict[str, ServiceInfo]:
     own = {f"{job.uid}/{stage.name}": stage.name for stage in job.stages}
     served = host.detail.get("stages")
     served = served if isinstance(served, Mapping) else {}
     names = {str(own.get(key, key)) for key in served if key in own or "/" not in str(key)}
     return {
         name: ServiceInfo(
-            n_process=int(_number(host.detail.get("n_process")) or 0),
-            cpu_ratio=_number(host.detail.get("cpu_ratio")) or 0.0,
-            mem_ratio=_number(host.detail.get("mem_ratio")) or 0.0,
-            queue=int(_number(host.detail.get("queue")) or 0),
+            n_process=int(_read_number(host.detail.get("n_process")) or 0),
+            cpu_ratio=_read_number(host.detail.get("cpu_ratio")) or 0.0,
+            mem_ratio=_read_number(host.detail.get("mem_ratio")) or 0.0,
+            queue=int(_read_number(host.detail.get("queue")) or 0),
             url=f"{host.url}/service/{name}",
         )
         for name in sorted(names)
     }
 
 
-def _bandwidths(nodes: Iterable[Node], job: VideoJob, now: datetime) -> dict[str, tuple[float | None, float | None]]:
+def _collect_bandwidths(
+    nodes: Iterable[Node], job: VideoJob, now: datetime
+) -> dict[str, tuple[float | None, float | None]]:
     """node → (up, down) from the job's node, as its host of stages measured them, or as the frames of the job went
     there, whichever is newer; Mbit/s."""
     own = next((node for node in nodes if node.name == job.node), None)
@@ -248,22 +252,22 @@ def _bandwidths(nodes: Iterable[Node], job: VideoJob, now: datetime) -> dict[str
     ways, measured_at = dict[str, tuple[float | None, float | None]](), dict[str, float]()
     for node, way in probed.items() if isinstance(probed, Mapping) else ():
         if isinstance(way, Mapping):
-            ways[node] = _number(way.get("up_mbps")), _number(way.get("down_mbps"))
-            measured_at[node] = _timestamp(way.get("at"))
+            ways[node] = _read_number(way.get("up_mbps")), _read_number(way.get("down_mbps"))
+            measured_at[node] = _to_timestamp(way.get("at"))
     sent = job.plan_result.get("up_mbps")
     for node, up in sent.items() if isinstance(sent, Mapping) and job.reported_at else ():
-        if _number(up) is not None and _timestamp(job.reported_at) >= measured_at.get(node, 0.0):
-            ways[node] = _number(up), ways.get(node, (None, None))[1]
+        if _read_number(up) is not None and _to_timestamp(job.reported_at) >= measured_at.get(node, 0.0):
+            ways[node] = _read_number(up), ways.get(node, (None, None))[1]
     return ways
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _timestamp(value: Any) -> float:
+def _to_timestamp(value: Any) -> float:
     """Seconds since the epoch; 0 if the value is no time."""
     try:
-        return from_text(value).timestamp() if isinstance(value, str) else _number(value) or 0.0
+        return from_text(value).timestamp() if isinstance(value, str) else _read_number(value) or 0.0
     except (ValueError, OverflowError):
         return 0.0

@@ -12,11 +12,11 @@ class Snapshots:
         self._objects = objects
 
     def put(self, uid: str, jpeg: bytes) -> None:
-        self._objects.put(_key(uid), [jpeg], content_type="image/jpeg")
+        self._objects.put(_build_key(uid), [jpeg], content_type="image/jpeg")
 
     def get(self, uid: str) -> bytes | None:
         try:
-            return b"".join(self._objects.read(_key(uid)))
+            return b"".join(self._objects.read(_build_key(uid)))
         except ObjectMissing:
             return None
 
@@ -25,5 +25,5 @@ class Snapshots:
         self._objects.delete_prefix(f"video/{uid}/")
 
 
-def _key(uid: str) -> str:
+def _build_key(uid: str) -> str:
     return f"video/{uid}/snapshot.jpg"

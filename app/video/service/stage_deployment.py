@@ -50,7 +50,7 @@ class StageDeployment:
                 stages |= catalogue
                 for owner in jobs:
                     stages |= jobs[owner] if node.name in allowed[owner] else {}
-            peers = _peers(node, self.resources.hosts_among(nodes, node.name, now, secrets))
+            peers = _list_peers(node, self.resources.hosts_among(nodes, node.name, now, secrets))
             changed_nodes |= self._order(node, stages, orders[node.name], peers)
         for name in changed_nodes:
             self.resources.nodes.notify(name)
@@ -61,7 +61,7 @@ class StageDeployment:
         changed_nodes = set[str]()
         for node in self.resources.nodes.all():
             with self.database.write() as conn:
-                orders = self._orders(conn, node.name)
+                orders = self._list_orders(conn, node.name)
                 standing = [order for order in orders if order.operation is not Operation.DELETE]
                 for order in standing:
                     changed_nodes |= self._put_order(conn, node.name, {**order.content, "secret": new_secret()})
@@ -74,14 +74,18 @@ class StageDeployment:
         current_secret = _secret_of(orders)
         if not stages and not current_secret:
             return set()
-        if current_secret and stages and is_ordered(orders, node.name, self._content(stages, current_secret, peers)):
+        if (
+            current_secret
+            and stages
+            and is_ordered(orders, node.name, self._build_content(stages, current_secret, peers))
+        ):
             return set()
         with self.database.write() as conn:
-            fresh = self._orders(conn, node.name)
+            fresh = self._list_orders(conn, node.name)
             if not stages:
                 return set(self.resources.nodes.withdraw(conn, SERVICES, host_key(node.name).uid))
             secret = _secret_of(fresh) or new_secret()
-            return self._put_order(conn, node.name, self._content(stages, secret, peers))
+            return self._put_order(conn, node.name, self._build_content(stages, secret, peers))
 
     def _orders_of_all(self, conn: Connection) -> defaultdict[str, list[Order]]:
         orders = defaultdict[str, list[Order]](list)
@@ -90,7 +94,7 @@ class StageDeployment:
                 orders[order.node].append(order)
         return orders
 
-    def _orders(self, conn: Connection, node: str) -> list[Order]:
+    def _list_orders(self, conn: Connection, node: str) -> list[Order]:
         return self.resources.nodes.orders_of(conn, SERVICES, host_key(node).uid)
 
     def _put_order(self, conn: Connection, node: str, content: dict[str, object]) -> set[str]:
@@ -102,7 +106,9 @@ class StageDeployment:
             return set()
         return {node} if is_new else set()
 
-    def _content(self, stages: Mapping[str, Stage], secret: str, peers: tuple[StageHost, ...]) -> dict[str, object]:
+    def _build_content(
+        self, stages: Mapping[str, Stage], secret: str, peers: tuple[StageHost, ...]
+    ) -> dict[str, object]:
         return ServicesContent(stages, secret, peers, self.processes).to_json()
 
 
@@ -111,14 +117,14 @@ def stages_to_serve(conn: Connection) -> tuple[dict[str, Stage], dict[str, dict[
     another stage of that name than the catalog."""
     catalogue = {listed.spec.name: listed.stage for listed in store.all_stages(conn)}
     jobs = defaultdict[str, dict[str, Stage]](dict)
-    for stored in store.unended(conn):
+    for stored in store.list_unended(conn):
         for stage in stored.job.stages:
             if catalogue.get(stage.name) != stage:
                 jobs[stored.job.owner][f"{stored.job.uid}/{stage.name}"] = stage
     return catalogue, dict(jobs)
 
 
-def _peers(node: Node, hosts: Iterable[StageHost]) -> tuple[StageHost, ...]:
+def _list_peers(node: Node, hosts: Iterable[StageHost]) -> tuple[StageHost, ...]:
     """Returns the hosts to which a node measures its links: those of the cloud first. Not all, since each would measure
     all others, and each node that comes would change the orders of all."""
     others = sorted((host for host in hosts if host.node != node.name), key=lambda host: host.role != Role.CLOUD)

@@ -125,7 +125,7 @@ def check_path(conn: Connection, job: VideoJob) -> None:
     """Raises Conflict for a broadcast under the path of another job of this node, since one would replace the other."""
     path = job.dag.broadcast.path if job.dag.broadcast is not None else ""
     broadcasts = (
-        [stored.job.dag.broadcast for stored in store.unended(conn) if stored.job.node == job.node] if path else ()
+        [stored.job.dag.broadcast for stored in store.list_unended(conn) if stored.job.node == job.node] if path else ()
     )
     if any(broadcast is not None and broadcast.path == path for broadcast in broadcasts):
         raise Conflict(

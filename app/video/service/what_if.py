@@ -34,7 +34,7 @@ def predictions(
     """
     question = _READER.mapping(body, "body", most=len(KEYS))
     _READER.only_keys(question, "body", KEYS)
-    job = _job(jobs, user, question, now)
+    job = _find_job(jobs, user, question, now)
     if question.get("video_conf") is not None:
         conf = read_video_conf(question["video_conf"])
     else:
@@ -60,12 +60,12 @@ def with_assumptions(info: ResourceInfo, nodes: object) -> ResourceInfo:
         if name not in names:
             raise _READER.problem(f"nodes.{name[:64]}", "is no node of this job", f"There are {', '.join(names)}.")
     return {
-        key: _assumed(node, assumed[node["node"]], f"nodes.{node['node']}") if node["node"] in assumed else node
+        key: _assume(node, assumed[node["node"]], f"nodes.{node['node']}") if node["node"] in assumed else node
         for key, node in info.items()
     }
 
 
-def _assumed(info: NodeInfo, data: object, place: str) -> NodeInfo:
+def _assume(info: NodeInfo, data: object, place: str) -> NodeInfo:
     figures = _READER.mapping(data, place, most=len(FIGURES))
     _READER.only_keys(figures, place, FIGURES)
     changes: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def _assumed(info: NodeInfo, data: object, place: str) -> NodeInfo:
     return cast(NodeInfo, {**info, **changes})
 
 
-def _job(jobs: Jobs, user: str, question: Mapping[str, Any], now: datetime) -> VideoJob:
+def _find_job(jobs: Jobs, user: str, question: Mapping[str, Any], now: datetime) -> VideoJob:
     """The job that the question names, or one that is not stored."""
     if question.get("job_uid"):
         return jobs.get(user, _READER.text(question["job_uid"], "job_uid"))

@@ -21,15 +21,15 @@ from app.video.store.jobs import (
     claim_number,
     count_by_state,
     count_unended,
-    ended_before,
     enter,
     forget,
     get,
+    list_ended_before,
+    list_unended,
     lock,
     next_number,
     open_uids,
     page,
-    unended,
 )
 from app.video.store.stages import (
     StoredStage,

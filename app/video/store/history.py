@@ -71,7 +71,7 @@ def add_decision(conn: Connection, uid: str, decided: DecisionRecord) -> None:
 def decisions_of(conn: Connection, uid: str, limit: int) -> list[DecisionRecord]:
     """Newest first."""
     query = sa.select(decisions).where(decisions.c.uid == uid).order_by(decisions.c.decision_id.desc()).limit(limit)
-    return [_decided(row) for row in conn.execute(query)]
+    return [_read_decision(row) for row in conn.execute(query)]
 
 
 def last_decision(conn: Connection, uid: str) -> DecisionRecord | None:
@@ -86,6 +86,6 @@ def _trim(conn: Connection, table: sa.Table, number: sa.Column[int], uid: str) -
         conn.execute(sa.delete(table).where(table.c.uid == uid, number <= limit))
 
 
-def _decided(row: Any) -> DecisionRecord:
+def _read_decision(row: Any) -> DecisionRecord:
     columns = {name: row._mapping[name] for name in DecisionRecord.__dataclass_fields__}
     return DecisionRecord(**{**columns, "plan": json.loads(row.plan) if row.plan else None})

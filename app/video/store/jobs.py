@@ -131,12 +131,12 @@ def forget(conn: Connection, uids: Collection[str]) -> None:
 
 # --- how they are found -----------------------------------------------------------------------------
 def get(conn: Connection, uid: str) -> StoredJob | None:
-    return _one(conn, sa.select(jobs).where(jobs.c.uid == uid), uid)
+    return _find_one(conn, sa.select(jobs).where(jobs.c.uid == uid), uid)
 
 
 def lock(conn: Connection, uid: str) -> StoredJob | None:
     """As get; nobody else changes the job until the transaction ends."""
-    return _one(conn, sa.select(jobs).where(jobs.c.uid == uid).with_for_update(), uid)
+    return _find_one(conn, sa.select(jobs).where(jobs.c.uid == uid).with_for_update(), uid)
 
 
 def page(
@@ -161,7 +161,7 @@ def page(
     return [job_of_row(row) for row in conn.execute(ordered)]
 
 
-def unended(conn: Connection, *, owner: str = "") -> list[StoredJob]:
+def list_unended(conn: Connection, *, owner: str = "") -> list[StoredJob]:
     """By number."""
     query = sa.select(jobs).where(IS_UNENDED)
     if owner:
@@ -180,7 +180,7 @@ def open_uids(conn: Connection) -> list[str]:
     return list(conn.execute(query).scalars())
 
 
-def ended_before(conn: Connection, at: str) -> list[str]:
+def list_ended_before(conn: Connection, at: str) -> list[str]:
     query = sa.select(jobs.c.uid).where(~IS_UNENDED, jobs.c.ended_at < at)
     return list(conn.execute(query).scalars())
 
@@ -191,6 +191,6 @@ def count_by_state(conn: Connection) -> dict[str, int]:
     return {state: int(count) for state, count in conn.execute(counted)}
 
 
-def _one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
+def _find_one(conn: Connection, query: Any, uid: str) -> StoredJob | None:
     row = conn.execute(query).first() if uid.isprintable() else None
     return job_of_row(row) if row else None

@@ -57,12 +57,12 @@ def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
 
 def get_stage(conn: Connection, name: str) -> StoredStage | None:
     row = conn.execute(sa.select(stages).where(stages.c.name == name)).first()
-    return _listed(row) if row else None
+    return _stage_from_row(row) if row else None
 
 
 def all_stages(conn: Connection) -> list[StoredStage]:
     """By name."""
-    return [_listed(row) for row in conn.execute(sa.select(stages).order_by(stages.c.name))]
+    return [_stage_from_row(row) for row in conn.execute(sa.select(stages).order_by(stages.c.name))]
 
 
 def remove_stage(conn: Connection, name: str) -> bool:
@@ -70,7 +70,7 @@ def remove_stage(conn: Connection, name: str) -> bool:
     return conn.execute(sa.delete(stages).where(stages.c.name == name)).rowcount == 1
 
 
-def _listed(row: Any) -> StoredStage:
+def _stage_from_row(row: Any) -> StoredStage:
     spec, stage = STAGE_SPEC.read(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
     return StoredStage(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))
 
@@ -99,8 +99,8 @@ def measurements(
     if stages is not None:
         query = query.where(measurements_table.c.stage.in_(stages))
     rows = [Measurement(**row._mapping) for row in conn.execute(query)]
-    return sorted(rows, key=lambda row: (row.node, row.stage, row.model_id, _size(row.resolution), row.model))
+    return sorted(rows, key=lambda row: (row.node, row.stage, row.model_id, _parse_size(row.resolution), row.model))
 
 
-def _size(resolution: str) -> int:
+def _parse_size(resolution: str) -> int:
     return _RESOLUTIONS.index(resolution) if resolution in _RESOLUTIONS else len(_RESOLUTIONS)

@@ -37,7 +37,7 @@ from app.video.model.dag import Dag, read_dag
 from app.video.model.job import JobContent, Mode, RestartPolicy, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
-from app.video.model.stage_call import H264, KEPT, RAW, KeyframeNeeded, unpacked
+from app.video.model.stage_call import H264, KEPT, RAW, KeyframeNeeded, unpack_call
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.web import Server
 
@@ -161,7 +161,7 @@ class StubHost(Served):
         if request.headers.get("authorization") != f"Bearer {SECRET}":
             return self._refusal(401, "UNAUTHORIZED")
         stage = request.path_params["name"]
-        call = unpacked(stage, body, request.headers, request.query_params)
+        call = unpack_call(stage, body, request.headers, request.query_params)
         if stage in self.problems:
             return self._refusal(*self.problems[stage])
         inputs: dict[str, Any] = dict(call.fields)

@@ -18,7 +18,7 @@ from app.edge.video.work import LOOK_S
 from app.video.model.plan import Encoder, Plan, read_flow_mapping, read_video_conf
 from app.video.scheduling.contract import Answer, DagInfo, GeneratorInfo, Measured, NodeInfo, ResourceInfo
 from app.video.scheduling.predictor import FRAME_S
-from app.video.scheduling.profile_model import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, quality_kept
+from app.video.scheduling.profile_model import H264_QUALITY, H264_SHARE, JPEG_BYTES, PIXELS, compute_kept_quality
 
 FPS = 24.0
 HI = 0.3
@@ -85,7 +85,7 @@ class StageCosts:
         )
         is_away = any(one["node_role"] != "host" for one in places.values())
         coded = H264_QUALITY if is_away and conf["encoder"] == "H264" else 1.0
-        return quality * coded * quality_kept(conf["nskip"], conf["ntracking"])
+        return quality * coded * compute_kept_quality(conf["nskip"], conf["ntracking"])
 
 
 WEAK_EDGE = StageCosts(

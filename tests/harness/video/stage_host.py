@@ -16,7 +16,7 @@ from app.inference.model_card import Format, ModelCard
 from app.kit.files import sha256_of
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.kinds import Stage
-from app.video.model.stage_call import Call, packed
+from app.video.model.stage_call import Call, pack_call
 from tests.harness.copied_children import spawn
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
@@ -78,7 +78,7 @@ class VideoHost:
             return False
 
     def call(self, call: Call, **headers: str) -> httpx.Response:
-        body, own, query = packed(call)
+        body, own, query = pack_call(call)
         return self.client.post(f"/service/{call.stage}", content=body, headers={**own, **headers}, params=query)
 
     def post(self, name: str, body: Mapping[str, Any], **headers: str) -> httpx.Response:

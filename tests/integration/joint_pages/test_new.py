@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from app.joint_inference.hard_examples import known
+from app.joint_inference.hard_examples import load_algorithms
 from app.joint_inference.pages.new_form import values_of
 from app.kit.web.languages import catalogue
 from tests.harness.joint.pages import FORM, SAMPLE, USER, Browser, resource
@@ -167,7 +167,11 @@ def test_a_text_that_is_too_long_is_refused(browser: Browser) -> None:
 
 
 def test_what_algorithms_say_of_themselves_is_said_in_both_languages() -> None:
-    texts = [text for one in known().values() for text in (one.description, *(p.description for p in one.parameters))]
+    texts = [
+        text
+        for one in load_algorithms().values()
+        for text in (one.description, *(p.description for p in one.parameters))
+    ]
     missing = [text for text in texts if text and not (catalogue("zh-Hant").get(text))]
     assert not missing
 

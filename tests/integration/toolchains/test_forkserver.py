@@ -11,7 +11,7 @@ NOT_YET_A_GROUP = f"""
 import os, socket, time
 from app.kit.sandbox import fork_server
 from app.kit.sandbox.paths import SandboxPaths
-fork_server._work = lambda *_: time.sleep(60)
+fork_server._run = lambda *_: time.sleep(60)
 ours, theirs = socket.socketpair()
 null = os.open(os.devnull, os.O_WRONLY)
 ours.close()
@@ -26,7 +26,7 @@ reading, report = os.pipe()
 os.close(reading)
 if os.fork() == 0:
     request = {{"target": "builtins:print", "request": {{}}, "work_dir": ".", "limits": {LIMITS}}}
-    fork_server._work(request, of_python(), os.open("log", os.O_WRONLY | os.O_CREAT), report)
+    fork_server._run(request, of_python(), os.open("log", os.O_WRONLY | os.O_CREAT), report)
 os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 

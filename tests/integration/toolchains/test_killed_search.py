@@ -16,7 +16,7 @@ import pytest
 
 from app.conversion.options import Options
 from app.conversion.stages.child import run_stage
-from app.conversion.stages.continuation import continued
+from app.conversion.stages.continuation import run_with_continuation
 from app.conversion.toolchains.base import SCRATCH, SEARCH_JOURNAL, Progress
 from app.conversion.toolchains.host.search.judge import Judge
 from app.kit.sandbox.errors import StageOutOfMemory
@@ -77,7 +77,7 @@ def converted(sandbox: Sandbox, folder: Path, kills: int, after: int = 0) -> tup
         hooks = Hooks(on_log=log.extend)
         return sandbox.run(TARGET, request, work_dir=folder, limits=limits, hooks=hooks)
 
-    return continued(run, LIMITS, folder / SCRATCH / SEARCH_JOURNAL, log.extend), bytes(log)
+    return run_with_continuation(run, LIMITS, folder / SCRATCH / SEARCH_JOURNAL, log.extend), bytes(log)
 
 
 def begun(folder: Path) -> collections.Counter[str]:

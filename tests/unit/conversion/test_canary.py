@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.conversion.canary import compared
+from app.conversion.canary import compare
 
 
 def run(status: str = "COMPLETED", snr_db: float | None = 20.0, seconds: int = 4, **more: Any) -> dict[str, Any]:
@@ -37,22 +37,22 @@ def run(status: str = "COMPLETED", snr_db: float | None = 20.0, seconds: int = 4
     ],
 )
 def test_an_outcome_is_told_by_status_and_signal(before: Any, after: Any, outcome: str, is_worse: bool) -> None:
-    row = compared(before, after)
+    row = compare(before, after)
     assert (row.outcome, row.is_worse) == (outcome, is_worse)
 
 
 def test_time_size_and_versions_lie_beside_each_other() -> None:
-    row = compared(run(seconds=4, size=100, version="1"), run(seconds=6, size=90, version="2"))
+    row = compare(run(seconds=4, size=100, version="1"), run(seconds=6, size=90, version="2"))
     assert row.took_s == (4.0, 6.0)
     assert row.size_bytes == (100, 90)
     assert row.versions == {"onnxruntime": ("1", "2")}
 
 
 def test_a_failure_comes_with_its_reason() -> None:
-    row = compared(run(), run("FAILED", error={"reason": "it died"}))
+    row = compare(run(), run("FAILED", error={"reason": "it died"}))
     assert (row.reason, row.size_bytes) == ("it died", (100, None))
     assert row.to_json()["is_worse"]
 
 
 def test_the_allowed_loss_is_the_callers() -> None:
-    assert compared(run(), run(snr_db=18.5), drop_db=2.0).outcome == "same"
+    assert compare(run(), run(snr_db=18.5), drop_db=2.0).outcome == "same"

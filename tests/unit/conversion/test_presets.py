@@ -8,7 +8,7 @@ from app.conversion import presets
 from app.conversion.options import Chip, KneronOptions, Options, ToolchainName, bitwidth_problem
 from app.conversion.pages import new_form
 from app.conversion.pages.new_view import formula
-from app.conversion.pages.option_fields import advanced_fields
+from app.conversion.pages.option_fields import list_advanced_fields
 from app.inference.preprocess_options import read_preprocess
 
 HOST = Options()
@@ -45,26 +45,26 @@ def test_options_survive_the_form(options: Options) -> None:
 
 def test_choosing_a_preset_fills_its_values_and_leaves_the_others() -> None:
     values = {**new_form.values_of(KL720), "preset": "accurate", "kneron.model_id": "40000"}
-    settled = new_form.settled(values)
+    settled = new_form.settle(values)
     assert (settled["kneron.datapath_bitwidth_mode"], settled["kneron.model_id"]) == ("int16", "40000")
     assert settled["preset_was"] == "accurate"
 
 
 def test_changing_a_value_of_a_preset_makes_it_custom() -> None:
     values = {**new_form.values_of(HOST), "quantization.method": "percentile", "quantization.percentile": "99"}
-    assert new_form.settled(values)["preset"] == presets.CUSTOM
+    assert new_form.settle(values)["preset"] == presets.CUSTOM
 
 
 def test_custom_stays_custom_until_a_preset_is_chosen() -> None:
-    values = new_form.settled({**new_form.values_of(HOST), "pre": "custom"})
+    values = new_form.settle({**new_form.values_of(HOST), "pre": "custom"})
     assert values["pre"] == "custom"
-    again = new_form.settled({**values, "pre": "imagenet"})
+    again = new_form.settle({**values, "pre": "imagenet"})
     assert again["preprocess.mean"] == "0.485, 0.456, 0.406"
 
 
 def test_a_chip_without_the_chosen_preset_falls_back_to_the_first() -> None:
-    values = new_form.settled({**new_form.values_of(KL720), "preset": "accurate"})
-    settled = new_form.settled({**values, "platform": "520"})
+    values = new_form.settle({**new_form.values_of(KL720), "preset": "accurate"})
+    settled = new_form.settle({**values, "platform": "520"})
     assert (settled["preset"], settled["kneron.datapath_bitwidth_mode"]) == ("fast", "int8")
 
 
@@ -103,14 +103,14 @@ def test_shapes_are_taken_when_every_axis_is_given() -> None:
 
 
 def test_every_option_has_a_control() -> None:
-    shown = {field.name for options in (HOST, KL720) for field in advanced_fields(new_form.values_of(options))}
+    shown = {field.name for options in (HOST, KL720) for field in list_advanced_fields(new_form.values_of(options))}
     needed = {name for name in new_form.OPTION_FIELDS if not name.startswith("preprocess.")}
     assert shown == needed
 
 
 def test_controls_offer_only_what_the_chip_can_do() -> None:
     values = {**new_form.values_of(KL720), "platform": "520"}
-    widths = {field.choices for field in advanced_fields(values) if field.name.endswith("bitwidth_mode")}
+    widths = {field.choices for field in list_advanced_fields(values) if field.name.endswith("bitwidth_mode")}
     assert widths == {("int8",)}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.conversion.reproduction import Sameness, changed_versions, compare
+from app.conversion.reproduction import Sameness, compare, find_changed_versions
 
 
 def record(toolchain: str = "host", versions: dict[str, str] | None = None, **digests: str) -> dict[str, Any]:
@@ -45,4 +45,4 @@ def test_versions_that_differ_are_named() -> None:
         record(versions={"onnx": "1", "numpy": "2"}),
         record(versions={"onnx": "1", "numpy": "3", "new": "1"}),
     )
-    assert changed_versions(before, after) == {"numpy": ("2", "3"), "new": ("none", "1")}
+    assert find_changed_versions(before, after) == {"numpy": ("2", "3"), "new": ("none", "1")}

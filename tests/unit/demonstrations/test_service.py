@@ -66,7 +66,7 @@ def test_what_a_demonstration_is_told_has_no_setting_and_no_secret_of_the_produc
 ) -> None:
     from app.demonstrations import service
 
-    told = service._environment({"MODELMILL_SECRET_KEY": "s", "MODELMILL_PORT": "1", "PATH": "/bin"})
+    told = service._build_environment({"MODELMILL_SECRET_KEY": "s", "MODELMILL_PORT": "1", "PATH": "/bin"})
     assert "/bin" in told.values()
     assert [name for name in told if name.startswith("MODELMILL_")] == []
 

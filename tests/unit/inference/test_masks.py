@@ -7,7 +7,7 @@ import pytest
 
 from app.inference.agreement import agreement
 from app.inference.annotations import COLOURS, draw
-from app.inference.masks import MOST_POINTS, mask_overlap, outlines, simplified
+from app.inference.masks import MOST_POINTS, mask_overlap, outlines, simplify_polygon
 from app.inference.polygons import Polygon, area_of, polygons_of
 from app.inference.prediction import Box, Prediction
 from app.inference.region import Crop
@@ -57,9 +57,9 @@ def test_a_polygon_has_few_points_and_stays_near() -> None:
     angles = np.linspace(0, 2 * np.pi, 1000, endpoint=False)
     radius = 100 + 10 * np.sin(40 * angles)
     star = np.stack([radius * np.cos(angles), radius * np.sin(angles)], axis=1)
-    few = simplified(star, 0.1)
+    few = simplify_polygon(star, 0.1)
     assert 10 < len(few) <= MOST_POINTS
-    circle = simplified(100 * np.stack([np.cos(angles), np.sin(angles)], axis=1), 0.5)
+    circle = simplify_polygon(100 * np.stack([np.cos(angles), np.sin(angles)], axis=1), 0.5)
     assert len(circle) < 50 and area_of(tuple(map(tuple, circle.tolist()))) == pytest.approx(np.pi * 1e4, rel=0.02)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.inference.motion import MotionGate, changed_share, small_grey
+from app.inference.motion import MotionGate, measure_changed_share, small_grey
 from app.inference.prediction import Picture
 
 
@@ -17,8 +17,8 @@ def scene(x: int = 0, shade: int = 100) -> Picture:
 
 def test_the_share_that_has_changed_is_that_of_the_picture() -> None:
     before, after = small_grey(scene(0)), small_grey(scene(160))
-    assert abs(changed_share(before, after) - 2 * 32 * 32 / (240 * 320)) < 0.005
-    assert changed_share(before, small_grey(scene(0, 110))) == 0, "a little lighter is no motion"
+    assert abs(measure_changed_share(before, after) - 2 * 32 * 32 / (240 * 320)) < 0.005
+    assert measure_changed_share(before, small_grey(scene(0, 110))) == 0, "a little lighter is no motion"
 
 
 def test_still_pictures_are_held_until_something_has_moved_far_enough_or_it_is_time() -> None:

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from app.inference.prediction import Box, Prediction
-from app.joint_inference.hard_examples import Verdict, known
+from app.joint_inference.hard_examples import Verdict, load_algorithms
 from app.joint_inference.model.resource import Role
 from app.joint_inference.model.stream import ENDS
-from app.joint_inference.validation import validated
+from app.joint_inference.validation import validate
 from app.joint_inference.worker_options import worker_options
 from tests.harness.paths import REPOSITORY
 
@@ -49,17 +49,17 @@ def test_every_parameter_of_the_bundled_workers_is_explained(name: str) -> None:
     assert any(f"`{name}`" in row for row in ROWS)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, algorithm in known().items() if not algorithm.origin))
+@pytest.mark.parametrize("name", sorted(name for name, algorithm in load_algorithms().items() if not algorithm.origin))
 def test_every_algorithm_is_explained_with_its_parameters(name: str) -> None:
     (row,) = [line for line in TEXT.splitlines() if line.startswith("|") and f"`{name}`" in line.split("|")[1]]
-    for parameter in known()[name].parameters:
+    for parameter in load_algorithms()[name].parameters:
         assert f"`{parameter.key}`" in row
 
 
 def test_the_example_is_a_service() -> None:
     example = re.search(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
     assert example is not None
-    assert validated(yaml.safe_load(example[1]))["metadata"]["name"] == "faces"
+    assert validate(yaml.safe_load(example[1]))["metadata"]["name"] == "faces"
 
 
 def test_the_algorithm_of_ones_own_works_as_it_stands_there() -> None:

@@ -10,7 +10,7 @@ import pytest
 from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.errors import InvalidResource
 from app.joint_inference.model.resource import specification_of
-from app.joint_inference.validation import advice, validated, validated_status, warnings_of
+from app.joint_inference.validation import advice, validate, validate_status, warnings_of
 from app.kit.errors import TooLarge
 from tests.harness.joint.resources import SAMPLE, SEDNA, sample
 
@@ -62,20 +62,20 @@ def having(path: str, value: Any) -> dict[str, Any]:
 
 def problems(resource: Any, **options: Any) -> dict[str, str]:
     with pytest.raises(InvalidResource) as caught:
-        validated(resource, **options)
+        validate(resource, **options)
     assert caught.value.message.startswith(caught.value.detail["problems"][0]["path"])
     return {problem["path"]: problem["message"] for problem in caught.value.detail["problems"]}
 
 
 def test_the_sample_is_taken_as_it_is_and_what_came_out_once_more() -> None:
-    checked = validated(sample())
+    checked = validate(sample())
     assert checked == sample()
-    assert validated(checked) == checked
+    assert validate(checked) == checked
     assert warnings_of(checked) == []
 
 
 def test_a_framework_version_that_never_was_is_kept_and_not_looked_up() -> None:
-    assert specification_of(validated(sample())["spec"]).edge.framework_version == "1.18"
+    assert specification_of(validate(sample())["spec"]).edge.framework_version == "1.18"
 
 
 def test_there_are_as_many_required_fields_as_the_requirement_lists() -> None:
@@ -137,7 +137,7 @@ def test_a_name_that_kubernetes_would_not_take_is_refused(name: Any) -> None:
 
 @pytest.mark.parametrize("name", ["a", "helmet-detection-demo", "a.b.c", "0", ".".join(["a" * 63] * 3)])
 def test_a_name_that_kubernetes_takes_is_taken(name: str) -> None:
-    assert validated(having("metadata.name", name))["metadata"]["name"] == name
+    assert validate(having("metadata.name", name))["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize("namespace", ["a.b", "A", "x" * 64, 3, [], "a/b"])
@@ -148,8 +148,8 @@ def test_a_namespace_that_kubernetes_would_not_take_is_refused(namespace: Any) -
 def test_without_a_namespace_it_is_that_of_the_path_or_default() -> None:
     resource = sample()
     del resource["metadata"]["namespace"]
-    assert validated(resource)["metadata"]["namespace"] == "default"
-    assert validated(resource, namespace="shop")["metadata"]["namespace"] == "shop"
+    assert validate(resource)["metadata"]["namespace"] == "default"
+    assert validate(resource, namespace="shop")["metadata"]["namespace"] == "shop"
 
 
 def test_another_namespace_than_that_of_the_path_is_refused() -> None:
@@ -181,7 +181,7 @@ def test_labels_and_annotations_are_kept() -> None:
     resource = sample()
     about = {"labels": {"app.kubernetes.io/name": "helmet", "empty": ""}, "annotations": {"note": "any text, 任何文字"}}
     resource["metadata"] |= about
-    assert validated(resource)["metadata"] == resource["metadata"]
+    assert validate(resource)["metadata"] == resource["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_the_workers_have_different_names() -> None:
 
 def test_without_a_script_the_bundled_worker_is_meant() -> None:
     resource = having("edgeWorker.workerSpec.scriptDir", "")
-    assert specification_of(validated(resource)["spec"]).edge.is_builtin
+    assert specification_of(validate(resource)["spec"]).edge.is_builtin
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_unknown_fields_are_left_out_and_named() -> None:
     resource = having("edgeWorker.replicas", 3)
     resource["spec"]["dataset"] = {"name": "helmets"}
     resource["spec"]["edgeWorker"]["workerSpec"]["parameters"][0]["unit"] = "px"
-    assert validated(resource) == sample()
+    assert validate(resource) == sample()
     assert sorted(warnings_of(resource)) == [
         "spec.dataset",
         "spec.edgeWorker.replicas",
@@ -239,7 +239,7 @@ def test_unknown_fields_are_left_out_and_named() -> None:
 
 
 def test_a_status_that_comes_along_is_not_looked_at() -> None:
-    assert validated({**sample(), "status": "fine"}) == sample()
+    assert validate({**sample(), "status": "fine"}) == sample()
 
 
 def test_a_resource_nested_without_end_is_refused() -> None:
@@ -253,7 +253,7 @@ def test_a_resource_nested_without_end_is_refused() -> None:
 
 def test_parameters_of_the_algorithm_are_taken_and_checked() -> None:
     resource = having("edgeWorker.hardExampleAlgorithm.parameters", [{"key": "threshold_img", "value": "0.9"}])
-    specification = specification_of(validated(resource)["spec"])
+    specification = specification_of(validate(resource)["spec"])
     assert specification.hard_example_parameters == {"nms_threshold": "0.6", "threshold_img": "0.9"}
     del resource["spec"]["edgeWorker"]["hardExampleAlgorithm"]["parameters"][0]["value"]
     assert list(problems(resource)) == ["$.spec.edgeWorker.hardExampleAlgorithm.parameters[0].value"]
@@ -270,7 +270,7 @@ def test_a_status_is_checked_where_it_is_written() -> None:
         "failed": 0,
         "metrics": [{"key": "inferenceNumber", "value": "1000"}],
     }
-    assert validated_status({**status, "phase": "x"}) == status
+    assert validate_status({**status, "phase": "x"}) == status
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_status_is_checked_where_it_is_written() -> None:
 )
 def test_a_status_of_the_wrong_type_is_refused(status: Any, path: str) -> None:
     with pytest.raises(InvalidResource) as caught:
-        validated_status(status)
+        validate_status(status)
     assert [problem["path"] for problem in caught.value.detail["problems"]] == [path]
 
 
@@ -297,7 +297,7 @@ def test_a_status_of_the_wrong_type_is_refused(status: Any, path: str) -> None:
 
 def test_sednas_spelling_is_an_alias() -> None:
     resource = parse_document(SEDNA)
-    checked = validated(resource)
+    checked = validate(resource)
     read = specification_of(checked["spec"])
     assert (checked["apiVersion"], read.hard_example) == ("neptune.io/v1alpha1", "IBT")
     assert read.hard_example_parameters == {"input_shape": "416,736", "threshold_img": "0.9"}
@@ -402,7 +402,7 @@ def placed(**fields: Any) -> dict[str, Any]:
 
 
 def test_labels_of_nodes_may_stand_for_a_node() -> None:
-    edge = validated(placed(nodeSelector={"site": "berlin"}))["spec"]["edgeWorker"]
+    edge = validate(placed(nodeSelector={"site": "berlin"}))["spec"]["edgeWorker"]
     assert edge["nodeSelector"] == {"site": "berlin"} and "nodeName" not in edge
 
 
@@ -431,4 +431,4 @@ def test_a_selector_and_a_node_contradict_each_other() -> None:
 def test_a_roll_out_that_cannot_be_is_refused(rollout: dict[str, Any], at: str) -> None:
     refused = problems(placed(nodeName="edge0", rollout=rollout))
     assert list(refused) == [f"$.spec.edgeWorker.rollout.{at}"]
-    assert validated(placed(nodeName="edge0", rollout={}))["spec"]["edgeWorker"]["rollout"] == {}
+    assert validate(placed(nodeName="edge0", rollout={}))["spec"]["edgeWorker"]["rollout"] == {}

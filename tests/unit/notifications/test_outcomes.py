@@ -13,7 +13,7 @@ from app.notifications.errors import BadAddress
 from app.notifications.model import Delivery, DeliveryState, EventKind, Outcome
 from app.notifications.senders.post import outcome_of
 from app.notifications.service.outbox import after
-from app.notifications.service.targets import checked_mail
+from app.notifications.service.targets import check_mail
 from app.notifications.texts import message_text, subject_line
 
 AT = "2026-11-24T00:00:00.000Z"
@@ -96,8 +96,8 @@ def test_a_failure_is_told_in_the_readers_language() -> None:
 )
 def test_what_is_no_mail_address_is_refused(address: str) -> None:
     with pytest.raises(BadAddress):
-        checked_mail(address)
+        check_mail(address)
 
 
 def test_a_mail_address_is_taken() -> None:
-    assert checked_mail(" ada@example.org ") == "ada@example.org"
+    assert check_mail(" ada@example.org ") == "ada@example.org"

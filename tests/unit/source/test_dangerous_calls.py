@@ -131,7 +131,7 @@ def test_the_process_that_makes_code_is_imported_by_nobody_and_confined_before_i
     name = CONFINED.removesuffix(".py").replace("/", ".")
     assert not [path for path, text in texts().items() if f"import {name}" in text or f"from {name}" in text]
     text = (REPOSITORY / CONFINED).read_text()
-    assert text.index("_confine()") < text.index("receive(end)") < text.index("_loaded(")
+    assert text.index("_confine()") < text.index("receive(end)") < text.index("_load(")
 
 
 # --- that the search finds it ---------------------------------------------------------------------

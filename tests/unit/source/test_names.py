@@ -49,8 +49,21 @@ METAPHORS = {
     "spot",
 }
 """Words for which the field has one of its own; see docs/glossary.md."""
+PARTICIPLE = re.compile(
+    r"_(?:(?!feed|need|seed|embed)[a-z]+ed|chosen|drawn|given|held|kept|made|sent|shown|taken|told|written)(?:_|$)"
+)
+"""Private names that begin with one."""
 PROGRAMS = {"edge/agent", "edge/joint", "edge/video/runner", "edge/video/stage_host"}
 """Parts of the edge that are programs of their own: each has a vocabulary."""
+
+
+def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    decorators = {ast.unparse(decorator).split("(")[0] for decorator in node.decorator_list}
+    return not decorators.isdisjoint({"property", "cached_property"})
+
+
+def is_predicate(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return node.returns is not None and ast.unparse(node.returns) == "bool"
 
 
 def modules_of(*folders: str) -> list[Path]:
@@ -111,6 +124,16 @@ def test_functions_are_called_for_what_they_give() -> None:
         for path, tree in source_trees(*PRODUCT).items()
         for node in nodes(tree, ast.FunctionDef, ast.AsyncFunctionDef)
         if node.name in NAMELESS
+    ] == []
+
+
+def test_private_functions_are_called_by_verbs() -> None:
+    """A participle tells what the result is, and leaves open what is done. Predicates and properties may be one."""
+    assert [
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in source_trees(*PRODUCT).items()
+        for node in nodes(tree, ast.FunctionDef, ast.AsyncFunctionDef)
+        if PARTICIPLE.match(node.name) and not is_property(node) and not is_predicate(node)
     ] == []
 
 

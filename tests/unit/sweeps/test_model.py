@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from app.sweeps.model import RowAnswer, best_of, merged
+from app.sweeps.model import RowAnswer, best_of, merge_values
 from app.sweeps.schemas import csv_answer, table_of
 
 
@@ -19,7 +19,7 @@ def test_a_change_keeps_what_it_does_not_name() -> None:
     base = {"preprocess": {"mean": [1], "scale": 2}, "toolchain": "host"}
     change = {"preprocess": {"scale": 3}, "quantization": {"method": "entropy"}}
     expected = {"preprocess": {"mean": [1], "scale": 3}, "toolchain": "host", "quantization": {"method": "entropy"}}
-    assert merged(base, change) == expected
+    assert merge_values(base, change) == expected
     assert base["preprocess"] == {"mean": [1], "scale": 2}
 
 

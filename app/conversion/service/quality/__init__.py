@@ -46,7 +46,7 @@ def quality_of(conversion: Conversion, record: JobRecord) -> Quality:
     return reports_of(conversion, record).quality(record.options.toolchain.value)
 
 
-def chosen_layers(quality: Quality, order: Order, precision: Precision) -> tuple[LayerQuality, ...]:
+def choose_layers(quality: Quality, order: Order, precision: Precision) -> tuple[LayerQuality, ...]:
     """By their error added up, by their own error alone (worst first each), or in graph order."""
     alone = quality.sensitivity
     ordered = quality.ranked if order == "worst" else quality.layers

@@ -114,25 +114,25 @@ def next_actions(evidence: Evidence) -> tuple[Action, ...]:
     """One ordered list: invalid inputs first, then measured gains, then advice."""
     search = candidates.read_search(evidence.bie)
     return (
-        *_preprocess(evidence),
-        *sorted(_candidates(evidence, search), key=_price),
-        *_goal(evidence, search),
-        *_fastest(evidence),
-        *_samples(evidence),
-        *_shortfall(evidence),
-        *_first_bad(evidence, search),
-        *_weights(evidence),
+        *_suggest_preprocess(evidence),
+        *sorted(_suggest_candidates(evidence, search), key=_rank_action),
+        *_suggest_goal(evidence, search),
+        *_suggest_fastest(evidence),
+        *_suggest_samples(evidence),
+        *_suggest_for_shortfall(evidence),
+        *_suggest_for_first_bad(evidence, search),
+        *_suggest_weights(evidence),
     )
 
 
-def _price(action: Action) -> tuple[bool, float]:
+def _rank_action(action: Action) -> tuple[bool, float]:
     """Actions that reach the rule are ordered by cost, cheapest first; others by gain."""
     reaches = action.params["snr_db"] >= SNR_DB_MIN
     cost = action.latency_delta_ms if action.latency_delta_ms is not None else float(action.size_delta_bytes or 0)
     return not reaches, cost if reaches else -(action.gain_db or 0.0)
 
 
-def _preprocess(evidence: Evidence) -> Iterator[Action]:
+def _suggest_preprocess(evidence: Evidence) -> Iterator[Action]:
     warning = next((w for w in evidence.warnings if w["code"] in PREPROCESS_CODES), None)
     known = evidence.recognition
     own = evidence.options.preprocess.to_json()
@@ -145,7 +145,7 @@ def _preprocess(evidence: Evidence) -> Iterator[Action]:
         yield Action("preprocess_check", {"reason": warning["message"]})
 
 
-def _candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
+def _suggest_candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
     """Those that are worthwhile."""
     return (one for one in candidate_actions(evidence.options, search) if (one.gain_db or 0.0) >= WORTH_DB)
 
@@ -174,7 +174,7 @@ def candidate_actions(options: Options, search: Search | None) -> Iterator[Actio
         )
 
 
-def _fastest(evidence: Evidence) -> Iterator[Action]:
+def _suggest_fastest(evidence: Evidence) -> Iterator[Action]:
     latency = evidence.bie.get("latency_ms") or {}
     float_ms, int8_ms = latency.get("float"), latency.get("int8")
     if float_ms and int8_ms and int8_ms > float_ms + WORTH_MS:
@@ -182,7 +182,7 @@ def _fastest(evidence: Evidence) -> Iterator[Action]:
         yield Action("fastest", {"int8_ms": int8_ms, "float_ms": float_ms}, None, None, float_ms - int8_ms, True, patch)
 
 
-def _goal(evidence: Evidence, search: Search | None) -> Iterator[Action]:
+def _suggest_goal(evidence: Evidence, search: Search | None) -> Iterator[Action]:
     verdict = evidence.bie.get("verdict") or {}
     is_host = evidence.options.toolchain is ToolchainName.HOST
     if is_host and search is None and verdict and not verdict.get("passed") and not verdict.get("nothing_quantized"):
@@ -190,7 +190,7 @@ def _goal(evidence: Evidence, search: Search | None) -> Iterator[Action]:
         yield Action("goal", {"goal": goal}, options_patch=candidates.goal_patch(goal))
 
 
-def _samples(evidence: Evidence) -> Iterator[Action]:
+def _suggest_samples(evidence: Evidence) -> Iterator[Action]:
     count = (evidence.bie.get("calibration") or {}).get("samples", 0)
     if 0 < count < GOOD_SAMPLES:
         yield Action("more_samples", {"count": count, "good": GOOD_SAMPLES})
@@ -200,7 +200,7 @@ def _samples(evidence: Evidence) -> Iterator[Action]:
         yield Action("outlier_samples", {"names": ", ".join(low)})
 
 
-def _shortfall(evidence: Evidence) -> Iterator[Action]:
+def _suggest_for_shortfall(evidence: Evidence) -> Iterator[Action]:
     """What was measured on the pictures that keep a search from its goal."""
     known = (evidence.bie.get("search") or {}).get("shortfall")
     if not known:
@@ -219,7 +219,7 @@ def _shortfall(evidence: Evidence) -> Iterator[Action]:
         yield Action("shortfall", {"layers": ", ".join(layers), "names": names, **numbers}, options_patch=patch)
 
 
-def _first_bad(evidence: Evidence, search: Search | None) -> Iterator[Action]:
+def _suggest_for_first_bad(evidence: Evidence, search: Search | None) -> Iterator[Action]:
     bad = search.first_bad if search else None
     if bad is None or (evidence.bie.get("goal") or {}).get("is_reached"):
         return
@@ -236,7 +236,7 @@ def _first_bad(evidence: Evidence, search: Search | None) -> Iterator[Action]:
         yield Action("first_bad_channels" if channels else "first_bad", params | channels)
 
 
-def _weights(evidence: Evidence) -> Iterator[Action]:
+def _suggest_weights(evidence: Evidence) -> Iterator[Action]:
     layers = (evidence.bie.get("quality") or {}).get("layers", ())
     passed = (evidence.bie.get("verdict") or {}).get("passed", True)
     weak = [row for row in layers if row.get("weight_snr_db") is not None and row["weight_snr_db"] < WEIGHTS_DB]

@@ -89,17 +89,17 @@ def read_search(bie: Report) -> Search | None:
     search = bie.get("search")
     if not search:
         return None
-    rows = tuple(_candidate(row) for row in search.get("candidates", ()))
-    return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""), _first_bad(search.get("first_bad")))
+    rows = tuple(_read_candidate(row) for row in search.get("candidates", ()))
+    return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""), _read_first_bad(search.get("first_bad")))
 
 
-def _first_bad(row: Report | None) -> FirstBadLayer | None:
+def _read_first_bad(row: Report | None) -> FirstBadLayer | None:
     if not row:
         return None
     return FirstBadLayer(**{**row, "pictures": tuple(row["pictures"]), "channels": tuple(map(tuple, row["channels"]))})
 
 
-def _candidate(row: Report) -> Candidate:
+def _read_candidate(row: Report) -> Candidate:
     names = Candidate.__dataclass_fields__.keys() - {"steps"}
     return Candidate(**{k: row[k] for k in names if k in row}, steps=tuple(row.get("steps", ())))
 
@@ -107,7 +107,7 @@ def _candidate(row: Report) -> Candidate:
 def quality_by(candidate: Candidate, measure: Measure) -> float | None:
     """Returns a number that is higher for a better candidate: dB, or the negative loss of the task in percent; None if
     it was not measured."""
-    return candidate.snr_db if measure == "snr" else _less(candidate.drop_percent)
+    return candidate.snr_db if measure == "snr" else _negate(candidate.drop_percent)
 
 
 def measures_of(candidates: Sequence[Candidate], goal_kind: GoalKind | None = None) -> tuple[Measure, ...]:
@@ -131,15 +131,15 @@ def _beats(one: Candidate, other: Candidate, measure: Measure) -> bool:
         (first, second)
         for first, second in (
             (quality_by(one, measure), quality_by(other, measure)),
-            (_less(one.latency_ms), _less(other.latency_ms)),
-            (_less(one.size_bytes), _less(other.size_bytes)),
+            (_negate(one.latency_ms), _negate(other.latency_ms)),
+            (_negate(one.size_bytes), _negate(other.size_bytes)),
         )
         if first is not None and second is not None
     ]
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
-def _less(value: float | None) -> float | None:
+def _negate(value: float | None) -> float | None:
     return None if value is None else -value
 
 

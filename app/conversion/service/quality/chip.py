@@ -41,14 +41,14 @@ def chip_report(onnx: Report | None, bie: Report | None, nef: Report | None) -> 
         fps=figures.get("fps"),
         itc_ms=figures.get("itc_ms"),
         operations=figures.get("operations"),
-        bandwidth_gb_s=_present(figures, BANDWIDTHS),
-        ddr_mb=_present(figures, TRANSFERS),
+        bandwidth_gb_s=_select_present(figures, BANDWIDTHS),
+        ddr_mb=_select_present(figures, TRANSFERS),
         cpu_nodes=tuple((node["operator"], node["node"]) for node in figures.get("cpu_nodes", ())),
-        bits=_bits((bie or {}).get("bits_requested") or {}, measured.get("bits") or {}),
-        slowest=tuple(_node(row) for row in nodes.get("slowest", ())),
-        lowest_snr=tuple(_node(row) for row in nodes.get("lowest_snr", ())),
+        bits=_read_bits((bie or {}).get("bits_requested") or {}, measured.get("bits") or {}),
+        slowest=tuple(_read_node(row) for row in nodes.get("slowest", ())),
+        lowest_snr=tuple(_read_node(row) for row in nodes.get("lowest_snr", ())),
         node_types=tuple(sorted((nodes.get("types") or {}).items())),
-        missing_operators=_missing((onnx or {}).get("operators_probably_missing", ())),
+        missing_operators=_list_missing((onnx or {}).get("operators_probably_missing", ())),
         bit_true_match=str(measured.get("btm") or ""),
         chip=str(written.get("chip") or ""),
         is_crc_ok=written.get("crc_ok"),
@@ -62,9 +62,9 @@ def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -
     outputs = () if snr_db is None else (OutputQuality("", Spread(mean=snr_db), Spread()),)
     is_bit_true = str(measured.get("btm") or "").strip().lower() in BIT_TRUE
     return (
-        Boundary("optimise", "model.onnx", "out.onnx", _reached(onnx)),
-        Boundary("quantise", "out.onnx", "out.bie", "measured" if outputs else _reached(bie), outputs=outputs),
-        Boundary("compile", "out.bie", "out.nef", "bit_true" if nef and is_bit_true else _reached(nef)),
+        Boundary("optimise", "model.onnx", "out.onnx", _judge_goal(onnx)),
+        Boundary("quantise", "out.onnx", "out.bie", "measured" if outputs else _judge_goal(bie), outputs=outputs),
+        Boundary("compile", "out.bie", "out.nef", "bit_true" if nef and is_bit_true else _judge_goal(nef)),
     )
 
 
@@ -73,15 +73,15 @@ def chip_verdict(snr_db: float | None) -> QualityVerdict | None:
     return None if snr_db is None else QualityVerdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
 
 
-def _reached(report: Report | None) -> Outcome:
+def _judge_goal(report: Report | None) -> Outcome:
     return "pending" if report is None else "unmeasured"
 
 
-def _present(figures: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
+def _select_present(figures: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
     return tuple((label, figures[key]) for label, key in names if figures.get(key) is not None)
 
 
-def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[BitWidth, ...]:
+def _read_bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[BitWidth, ...]:
     return tuple(
         BitWidth(
             part,
@@ -93,7 +93,7 @@ def _bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tuple[B
     )
 
 
-def _node(row: Report) -> ChipNode:
+def _read_node(row: Report) -> ChipNode:
     bits = " / ".join(str(row[key]) for key in ("bits_in", "bits_weight", "bits_out") if row.get(key))
     return ChipNode(
         node=str(row.get("node", "")),
@@ -105,6 +105,6 @@ def _node(row: Report) -> ChipNode:
     )
 
 
-def _missing(rows: Any) -> tuple[str, ...]:
+def _list_missing(rows: Any) -> tuple[str, ...]:
     names = {str(row.get("operator", row.get("op_type", ""))) if isinstance(row, Mapping) else str(row) for row in rows}
     return tuple(sorted(name for name in names if name))

@@ -104,7 +104,7 @@ def read_judgement(bie: Report) -> Judgement | None:
     numbers = {name: matching.get(name) for name in names}
     counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
     is_own_set = bool(matching.get("is_own_set"))
-    return Judgement(**counts, **numbers, task=_task(matching.get("task")), is_own_set=is_own_set)
+    return Judgement(**counts, **numbers, task=_read_task(matching.get("task")), is_own_set=is_own_set)
 
 
 def read_labeled(bie: Report) -> tuple[LabeledScore, ...]:
@@ -130,7 +130,7 @@ def read_sensitivity(bie: Report) -> dict[str, float]:
     return lowest
 
 
-def _task(task: Report | None) -> TaskScore | None:
+def _read_task(task: Report | None) -> TaskScore | None:
     if not task or task.get("kind") in (None, "null") or task.get("float_agreement") is None:
         return None
     return TaskScore(task["kind"], task["float_agreement"], task.get("n", 0))

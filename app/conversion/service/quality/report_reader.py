@@ -36,22 +36,22 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
     """
     if toolchain == "kneron":
         return _of_chip(onnx, bie, nef)
-    boundaries = _optimised(onnx), _quantised(bie), _compiled(nef)
+    boundaries = _read_optimized(onnx), _read_quantized(bie), _read_compiled(nef)
     if bie is None:
-        return Quality(toolchain, boundaries, warnings=_warnings(onnx))
+        return Quality(toolchain, boundaries, warnings=_read_warnings(onnx))
     measured = bie.get("quality", {})
     calibration, quantization = bie.get("calibration", {}), bie.get("quantization", {})
     latency = bie.get("latency_ms", {})
     return Quality(
         toolchain,
         boundaries,
-        verdict=_verdict(bie.get("verdict")),
-        layers=tuple(_layer(place, row) for place, row in enumerate(measured.get("layers", ()), start=1)),
+        verdict=_read_verdict(bie.get("verdict")),
+        layers=tuple(_read_layer(place, row) for place, row in enumerate(measured.get("layers", ()), start=1)),
         layers_left_out=measured.get("layers_left_out", 0),
         layer_samples=measured.get("layer_samples", 0),
-        worst_samples=_worst_samples(measured),
-        size_bytes=_pair(bie.get("size", {}), "float_bytes", "int8_bytes"),
-        latency_ms=_pair(latency, "float", "int8"),
+        worst_samples=_read_worst_samples(measured),
+        size_bytes=_read_pair(bie.get("size", {}), "float_bytes", "int8_bytes"),
+        latency_ms=_read_pair(latency, "float", "int8"),
         latency_threads=latency.get("threads", 1),
         nef_bytes=(nef or {}).get("size_bytes"),
         samples=measured.get("samples", 0),
@@ -59,7 +59,7 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
         calibration_method=calibration.get("method", ""),
         skipped=len(calibration.get("skipped", ())),
         float_tail=quantization.get("float_tail", {}).get("reason", ""),
-        warnings=_warnings(onnx) + _warnings(bie),
+        warnings=_read_warnings(onnx) + _read_warnings(bie),
         goal=read_goal(bie),
         judgement=read_judgement(bie),
         labeled=read_labeled(bie),
@@ -78,16 +78,16 @@ def _of_chip(onnx: Report | None, bie: Report | None, nef: Report | None) -> Qua
         samples=(bie or {}).get("samples", 0),
         calibration_samples=(bie or {}).get("samples", 0),
         skipped=len((bie or {}).get("skipped", ())),
-        warnings=_warnings(onnx) + _warnings(bie) + _warnings(nef),
+        warnings=_read_warnings(onnx) + _read_warnings(bie) + _read_warnings(nef),
         chip=chip_report(onnx, bie, nef),
         goal=read_goal(bie or {}),
         search=read_search(bie or {}),
     )
 
 
-def _optimised(report: Report | None) -> Boundary:
+def _read_optimized(report: Report | None) -> Boundary:
     equivalence = (report or {}).get("equivalence")
-    return _proof(
+    return _read_proof(
         "optimise",
         "model.onnx",
         "out.onnx",
@@ -97,13 +97,13 @@ def _optimised(report: Report | None) -> Boundary:
     )
 
 
-def _compiled(report: Report | None) -> Boundary:
+def _read_compiled(report: Report | None) -> Boundary:
     agreement = (report or {}).get("agreement")
     is_same = bool(agreement and agreement.get("bit_true"))
-    return _proof("compile", "out.bie", "out.nef", agreement, is_same=is_same, word="bit_true")
+    return _read_proof("compile", "out.bie", "out.nef", agreement, is_same=is_same, word="bit_true")
 
 
-def _proof(step: Step, before: str, after: str, proof: Report | None, *, is_same: bool, word: Outcome) -> Boundary:
+def _read_proof(step: Step, before: str, after: str, proof: Report | None, *, is_same: bool, word: Outcome) -> Boundary:
     if proof is None:
         return Boundary(step, before, after, "pending")
     outcome: Outcome = word if is_same else "measured"
@@ -114,15 +114,15 @@ def _proof(step: Step, before: str, after: str, proof: Report | None, *, is_same
         outcome,
         samples=proof.get("samples", 0),
         inputs=proof.get("inputs", ""),
-        outputs=tuple(_output(row) for row in proof.get("outputs", ())),
+        outputs=tuple(_read_output(row) for row in proof.get("outputs", ())),
     )
 
 
-def _quantised(report: Report | None) -> Boundary:
+def _read_quantized(report: Report | None) -> Boundary:
     quality = (report or {}).get("quality")
     if quality is None:
         return Boundary("quantise", "out.onnx", "out.bie", "pending")
-    outputs = tuple(_output(row) for row in quality.get("outputs", ()))
+    outputs = tuple(_read_output(row) for row in quality.get("outputs", ()))
     outcome: Outcome = "exact" if outputs and all(output.is_exact for output in outputs) else "measured"
     return Boundary(
         "quantise",
@@ -135,11 +135,11 @@ def _quantised(report: Report | None) -> Boundary:
     )
 
 
-def _output(row: Report) -> OutputQuality:
+def _read_output(row: Report) -> OutputQuality:
     return OutputQuality(
         name=str(row["name"]),
-        snr_db=_spread(row.get("snr_db")),
-        cosine=_spread(row.get("cosine")),
+        snr_db=_read_spread(row.get("snr_db")),
+        cosine=_read_spread(row.get("cosine")),
         max_abs=row.get("max_abs", row.get("max_abs_diff")),
         is_exact=bool(row.get("exact")),
         saturates=row.get("saturates", ""),
@@ -148,28 +148,28 @@ def _output(row: Report) -> OutputQuality:
     )
 
 
-def _layer(position: int, row: Report) -> LayerQuality:
+def _read_layer(position: int, row: Report) -> LayerQuality:
     return LayerQuality(
         position=position,
         name=str(row["name"]),
         op_type=row.get("op_type", ""),
         is_int8=bool(row.get("int8")),
         merged=row.get("merged", ""),
-        snr_db=_spread(row.get("snr_db")),
-        cosine=_spread(row.get("cosine")),
+        snr_db=_read_spread(row.get("snr_db")),
+        cosine=_read_spread(row.get("cosine")),
         max_abs=row.get("max_abs"),
         weight_snr_db=row.get("weight_snr_db"),
     )
 
 
-def _spread(value: Mapping[str, Any] | float | None) -> Spread:
+def _read_spread(value: Mapping[str, Any] | float | None) -> Spread:
     """A summary over samples, or the lowest number alone."""
     if isinstance(value, Mapping):
         return Spread(value.get("mean"), value.get("min"), value.get("p5"), value.get("n", 0))
     return Spread(min=value)
 
 
-def _verdict(verdict: Report | None) -> QualityVerdict | None:
+def _read_verdict(verdict: Report | None) -> QualityVerdict | None:
     if verdict is None:
         return None
     return QualityVerdict(
@@ -181,15 +181,15 @@ def _verdict(verdict: Report | None) -> QualityVerdict | None:
     )
 
 
-def _worst_samples(measured: Report) -> tuple[WorstSample, ...]:
+def _read_worst_samples(measured: Report) -> tuple[WorstSample, ...]:
     rows = measured.get("worst_samples", ())
     return tuple(WorstSample(index, row["name"], row["snr_db"]) for index, row in enumerate(rows))
 
 
-def _pair(costs: Report, float_: str, int8: str) -> FloatInt8Pair | None:
+def _read_pair(costs: Report, float_: str, int8: str) -> FloatInt8Pair | None:
     first, second = costs.get(float_), costs.get(int8)
     return None if first is None or second is None else FloatInt8Pair(first, second)
 
 
-def _warnings(report: Report | None) -> tuple[str, ...]:
+def _read_warnings(report: Report | None) -> tuple[str, ...]:
     return tuple(str(text) for text in (report or {}).get("warnings", ()))

@@ -43,13 +43,13 @@ class QualityRow:
 def rows(quality: Quality) -> list[QualityRow]:
     """Boundaries, then layers in graph order, then worst samples, size, latency and the chip's numbers."""
     return [
-        *(_output(boundary, output) for boundary in quality.boundaries for output in boundary.outputs),
-        *(_layer(layer) for layer in quality.layers),
+        *(_make_output_row(boundary, output) for boundary in quality.boundaries for output in boundary.outputs),
+        *(_make_layer_row(layer) for layer in quality.layers),
         *(QualityRow("sample", sample.name, snr_db_min=sample.snr_db, samples=1) for sample in quality.worst_samples),
-        *_pair("size", quality.size_bytes, "bytes"),
+        *_make_pair_rows("size", quality.size_bytes, "bytes"),
         *([] if quality.nef_bytes is None else [QualityRow("size", "nef", value=quality.nef_bytes, unit="bytes")]),
-        *_pair("latency", quality.latency_ms, "ms"),
-        *_chip(quality.chip),
+        *_make_pair_rows("latency", quality.latency_ms, "ms"),
+        *_make_chip_rows(quality.chip),
     ]
 
 
@@ -76,13 +76,13 @@ def to_json(quality: Quality) -> dict[str, Any]:
     }
 
 
-def _output(boundary: Boundary, output: OutputQuality) -> QualityRow:
+def _make_output_row(boundary: Boundary, output: OutputQuality) -> QualityRow:
     samples = output.snr_db.n or boundary.samples
     row = QualityRow(boundary.step, output.name, kind=output.saturates, max_abs=output.max_abs, samples=samples)
     return _with_spreads(row, output.snr_db, output.cosine)
 
 
-def _layer(layer: LayerQuality) -> QualityRow:
+def _make_layer_row(layer: LayerQuality) -> QualityRow:
     row = QualityRow(
         "layer",
         layer.name,
@@ -107,7 +107,7 @@ def _with_spreads(row: QualityRow, snr_db: Spread, cosine: Spread) -> QualityRow
     )
 
 
-def _pair(section: str, pair: FloatInt8Pair | None, unit: str) -> list[QualityRow]:
+def _make_pair_rows(section: str, pair: FloatInt8Pair | None, unit: str) -> list[QualityRow]:
     if pair is None:
         return []
     return [
@@ -116,7 +116,7 @@ def _pair(section: str, pair: FloatInt8Pair | None, unit: str) -> list[QualityRo
     ]
 
 
-def _chip(chip: ChipReport | None) -> Iterator[QualityRow]:
+def _make_chip_rows(chip: ChipReport | None) -> Iterator[QualityRow]:
     if chip is None:
         return
     single = (("fps", chip.fps, "1/s"), ("itc", chip.itc_ms, "ms"), ("operations", chip.operations, "1"))

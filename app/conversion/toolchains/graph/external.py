@@ -41,7 +41,7 @@ def places(name: str, model: onnx.ModelProto) -> list[str]:
 def refuse(name: str, model: onnx.ModelProto) -> None:
     """Raise ExternalWeights if any weights lie in other files."""
     if tensors(model):
-        _missing(name, model, places(name, model))
+        _refuse_missing(name, model, places(name, model))
 
 
 def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max_bytes: int) -> None:
@@ -58,7 +58,7 @@ def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max
     """
     missing = [place for place in places(name, model) if place not in files]
     if missing:
-        _missing(name, model, missing)
+        _refuse_missing(name, model, missing)
     left = max_bytes
     for tensor in tensors(model):
         data = _read(tensor, files[_place(tensor)], left)
@@ -69,8 +69,8 @@ def take_in(name: str, model: onnx.ModelProto, files: Mapping[str, Path], *, max
 
 
 def _read(tensor: onnx.TensorProto, path: Path, max_bytes: int) -> bytes:
-    offset, size = _number(tensor, "offset", 0), path.stat().st_size
-    length = _number(tensor, "length", max(size - offset, 0))
+    offset, size = _read_number(tensor, "offset", 0), path.stat().st_size
+    length = _read_number(tensor, "length", max(size - offset, 0))
     if length > max_bytes:
         raise ModelTooLarge("the model and its weights are larger than is accepted here", hint="Send a smaller model.")
     if offset + length > size:
@@ -84,8 +84,8 @@ def _read(tensor: onnx.TensorProto, path: Path, max_bytes: int) -> bytes:
         return file.read(length)
 
 
-def _number(tensor: onnx.TensorProto, key: str, default: int) -> int:
-    text = _reference(tensor).get(key)
+def _read_number(tensor: onnx.TensorProto, key: str, default: int) -> int:
+    text = _read_reference(tensor).get(key)
     if text is None:
         return default
     if not re.fullmatch(r"[0-9]{1,18}", text):
@@ -97,12 +97,12 @@ def _number(tensor: onnx.TensorProto, key: str, default: int) -> int:
     return int(text)
 
 
-def _reference(tensor: onnx.TensorProto) -> dict[str, str]:
+def _read_reference(tensor: onnx.TensorProto) -> dict[str, str]:
     return {item.key: item.value for item in tensor.external_data}
 
 
 def _place(tensor: onnx.TensorProto) -> str:
-    place = _reference(tensor).get("location", "")
+    place = _read_reference(tensor).get("location", "")
     return place if _points_outside(place) else str(PurePosixPath(place))
 
 
@@ -120,7 +120,7 @@ def _points_outside(place: str) -> bool:
     return path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", place) is not None
 
 
-def _missing(name: str, model: onnx.ModelProto, files: list[str]) -> NoReturn:
+def _refuse_missing(name: str, model: onnx.ModelProto, files: list[str]) -> NoReturn:
     lacking = [tensor for tensor in tensors(model) if _place(tensor) in files]
     named = ", ".join(map(repr, files[:5])) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
     detail: dict[str, Any] = {"files": files[:100], "tensors": [t.name for t in lacking][:100], "count": len(lacking)}

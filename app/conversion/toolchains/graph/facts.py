@@ -27,20 +27,20 @@ def facts(model: onnx.ModelProto) -> dict[str, Any]:
     (or None)."""
     operators = Counter(operator_name(node) for node in walk.nodes(model))
     return {
-        "inputs": [described(spec) for spec in graph_inputs(model)],
-        "outputs": [described(spec) for spec in graph_outputs(model)],
+        "inputs": [describe_tensor(spec) for spec in graph_inputs(model)],
+        "outputs": [describe_tensor(spec) for spec in graph_outputs(model)],
         "opset": opset_of(model),
         "opsets": {entry.domain or "ai.onnx": int(entry.version) for entry in model.opset_import},
         "ir_version": int(model.ir_version),
         "producer": f"{model.producer_name} {model.producer_version}".strip(),
         "operators": dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
         "nodes": operators.total(),
-        "parameters": _parameters(model),
+        "parameters": _count_parameters(model),
         "macs": macs(model),
     }
 
 
-def described(spec: TensorSpec) -> dict[str, Any]:
+def describe_tensor(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
 
 
@@ -49,7 +49,7 @@ def operator_name(node: onnx.NodeProto) -> str:
     return node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
-def _parameters(model: onnx.ModelProto) -> int:
+def _count_parameters(model: onnx.ModelProto) -> int:
     stored = [tensor for graph in walk.graphs(model) for tensor in graph.initializer]
     sparse = [tensor.values for graph in walk.graphs(model) for tensor in graph.sparse_initializer]
     return sum(prod(tensor.dims) for tensor in [*stored, *sparse, *walk.attribute_tensors(model)])
@@ -70,14 +70,14 @@ def macs(model: onnx.ModelProto) -> int | None:
         return None
     if not top:
         return 0
-    shapes = _shapes(model)
+    shapes = _collect_shapes(model)
     try:
         return sum(RULES[node.op_type](node, shapes) for node in top)
     except (KeyError, IndexError):  # the shape is unknown, or has a lower rank than the operator needs
         return None
 
 
-def _shapes(model: onnx.ModelProto) -> Shapes:
+def _collect_shapes(model: onnx.ModelProto) -> Shapes:
     """Returns every tensor whose shape is known completely."""
     bare = skeleton(model)
     try:
@@ -93,18 +93,18 @@ def _shapes(model: onnx.ModelProto) -> Shapes:
     return shapes
 
 
-def _conv(weight: int) -> Rule:
+def _make_conv_rule(weight: int) -> Rule:
     def rule(node: onnx.NodeProto, shapes: Shapes) -> int:
         return prod(shapes[node.output[0]]) * prod(shapes[node.input[weight]][1:])
 
     return rule
 
 
-def _conv_transpose(node: onnx.NodeProto, shapes: Shapes) -> int:
+def _count_conv_transpose(node: onnx.NodeProto, shapes: Shapes) -> int:
     return prod(shapes[node.input[0]]) * prod(shapes[node.input[1]][1:])
 
 
-def _product(node: onnx.NodeProto, shapes: Shapes) -> int:
+def _count_product(node: onnx.NodeProto, shapes: Shapes) -> int:
     """Counts a matrix product: every element of the result is a sum over the inner axis of the left factor."""
     left = shapes[node.input[0]]
     is_transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
@@ -112,15 +112,15 @@ def _product(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 RULES: dict[str, Rule] = {
-    "Conv": _conv(1),
-    "ConvInteger": _conv(1),
-    "FusedConv": _conv(1),
-    "QLinearConv": _conv(3),
-    "ConvTranspose": _conv_transpose,
-    "Gemm": _product,
-    "FusedGemm": _product,
-    "MatMul": _product,
-    "FusedMatMul": _product,
-    "MatMulInteger": _product,
-    "QLinearMatMul": _product,
+    "Conv": _make_conv_rule(1),
+    "ConvInteger": _make_conv_rule(1),
+    "FusedConv": _make_conv_rule(1),
+    "QLinearConv": _make_conv_rule(3),
+    "ConvTranspose": _count_conv_transpose,
+    "Gemm": _count_product,
+    "FusedGemm": _count_product,
+    "MatMul": _count_product,
+    "FusedMatMul": _count_product,
+    "MatMulInteger": _count_product,
+    "QLinearMatMul": _count_product,
 }

@@ -99,7 +99,7 @@ def _refuse_incomplete(name: str, data: bytes, model: onnx.ModelProto) -> None:
 
 
 def _not_onnx(name: str, data: bytes) -> NotOnnx:
-    return NotOnnx(f"{name} is not an ONNX model: {_guess(data)}", hint=EXPORT_HINT)
+    return NotOnnx(f"{name} is not an ONNX model: {_guess_format(data)}", hint=EXPORT_HINT)
 
 
 _SIGNATURES = (
@@ -116,7 +116,7 @@ _SIGNATURES = (
 )
 
 
-def _guess(data: bytes) -> str:
+def _guess_format(data: bytes) -> str:
     if not data:
         return "the file is empty"
     if data[4:8] == b"TFL3":
@@ -128,12 +128,12 @@ def _guess(data: bytes) -> str:
 
 def _refuse_broken_text(name: str, model: onnx.ModelProto) -> None:
     """Refuses text that is not UTF-8, which protobuf returns as bytes and no reader of names expects."""
-    for text in _texts(model):
+    for text in _iterate_texts(model):
         if not isinstance(text, str):
             raise InvalidModel(f"{name} is damaged: a name in it is not UTF-8 text ({text[:40]!r})", hint=AGAIN_HINT)
 
 
-def _texts(model: onnx.ModelProto) -> Iterator[str]:
+def _iterate_texts(model: onnx.ModelProto) -> Iterator[str]:
     yield from (model.producer_name, model.producer_version, model.domain, model.doc_string)
     for entry in model.opset_import:
         yield entry.domain
@@ -142,8 +142,8 @@ def _texts(model: onnx.ModelProto) -> Iterator[str]:
     for function in model.functions:
         yield from (function.name, function.domain, *function.input, *function.output, *function.attribute)
     for graph in walk.graphs(model):
-        yield from (graph.name, *(value.name for value in _values(graph)))
-        for value in _values(graph):
+        yield from (graph.name, *(value.name for value in _iterate_values(graph)))
+        for value in _iterate_values(graph):
             yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
     for tensor in walk.tensors(model):
         yield tensor.name
@@ -154,7 +154,7 @@ def _texts(model: onnx.ModelProto) -> Iterator[str]:
         yield from (attribute.name for attribute in node.attribute)
 
 
-def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
+def _iterate_values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
     return [*graph.input, *graph.output, *graph.value_info]
 
 
@@ -218,7 +218,7 @@ def scan(data: bytes) -> WireScan:
     """Follow the fields from the start until the end of the data or the first thing that is not a ModelProto field."""
     at, seen_ir = 0, False
     while at < len(data):
-        step = _field(data, at)
+        step = _read_field(data, at)
         if step is None:
             return WireScan(False, at, len(data)) if not seen_ir else WireScan(True, at, len(data))
         number, value, at = step
@@ -226,20 +226,20 @@ def scan(data: bytes) -> WireScan:
     return WireScan(seen_ir, at, len(data))
 
 
-def _field(data: bytes, at: int) -> tuple[int, int, int] | None:
+def _read_field(data: bytes, at: int) -> tuple[int, int, int] | None:
     """Returns (number, value or length, end) of the field at this position; None if no field of a ModelProto starts
     there."""
-    tag, at = _varint(data, at)
+    tag, at = _read_varint(data, at)
     number, kind = tag >> 3, tag & 7
     if at < 0 or FIELDS.get(number) != kind:
         return None
-    value, end = _varint(data, at)
+    value, end = _read_varint(data, at)
     if end < 0:
         return None
     return number, value, end + value if kind == LENGTH_DELIMITED else end
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     """Returns (value, end). For a number that the end of the data cuts off, end is one byte after the data; for one
     that is too long, -1."""
     value = 0

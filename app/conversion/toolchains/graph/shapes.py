@@ -50,14 +50,14 @@ def fix_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) ->
             hint="Use the names of the model's inputs.",
             detail={"unknown": unknown, "inputs": list(inputs)},
         )
-    symbols = _symbols(inputs, shapes)
-    axes_of = {name: _fixed(spec, shapes.get(name), symbols) for name, spec in inputs.items()}
+    symbols = _match_symbols(inputs, shapes)
+    axes_of = {name: _fix_shape(spec, shapes.get(name), symbols) for name, spec in inputs.items()}
     _refuse_dynamic([(spec, axes_of[spec.name]) for spec in inputs.values()])
     fixed = {name: tuple(axis for axis in axes if isinstance(axis, int)) for name, axes in axes_of.items()}
     return _apply(model, inputs, fixed, symbols)
 
 
-def _symbols(inputs: Mapping[str, TensorSpec], shapes: Mapping[str, tuple[int, ...]]) -> Symbols:
+def _match_symbols(inputs: Mapping[str, TensorSpec], shapes: Mapping[str, tuple[int, ...]]) -> Symbols:
     """Returns the sizes of named axes from the given shapes.
 
     Raises:
@@ -85,7 +85,7 @@ def _contradiction(spec: TensorSpec, shape: tuple[int, ...], reason: str) -> Dyn
     )
 
 
-def _fixed(spec: TensorSpec, sizes: tuple[int, ...] | None, symbols: Symbols) -> tuple[int | str | None, ...]:
+def _fix_shape(spec: TensorSpec, sizes: tuple[int, ...] | None, symbols: Symbols) -> tuple[int | str | None, ...]:
     if sizes is not None:
         return sizes
     if not spec.is_rank_known:
@@ -101,7 +101,7 @@ def _refuse_dynamic(fixed: list[tuple[TensorSpec, tuple[int | str | None, ...]]]
     if not dynamic:
         return
     named = ", ".join(f"{spec.name!r} {spec.shape_text()}" for spec in dynamic)
-    examples = {spec.name: _example(spec) for spec in dynamic}
+    examples = {spec.name: _make_example(spec) for spec in dynamic}
     raise DynamicShape(
         f"{'an input has' if len(dynamic) == 1 else 'inputs have'} axes of unknown size: {named}",
         hint=f"Give the shape with input_shapes, for example {json.dumps(examples, ensure_ascii=False)}.",
@@ -111,7 +111,7 @@ def _refuse_dynamic(fixed: list[tuple[TensorSpec, tuple[int | str | None, ...]]]
     )
 
 
-def _example(spec: TensorSpec) -> list[int]:
+def _make_example(spec: TensorSpec) -> list[int]:
     """Returns an example of a shape: that of a picture if the input can take one, otherwise 1 for every open axis,
     which is usually a batch or a step."""
     shape = spec.shape if spec.is_rank_known else (None,) * 4
@@ -170,14 +170,14 @@ def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
         Exception: One of FAILURES.
     """
     try:
-        with _at_most(VALUES_BYTES + COPIES * model.ByteSize()):
+        with _limit_memory(VALUES_BYTES + COPIES * model.ByteSize()):
             return shape_inference.infer_shapes(model, data_prop=True)
     except MemoryError:
         return shape_inference.infer_shapes(model)
 
 
 @contextmanager
-def _at_most(more_bytes: int) -> Iterator[None]:
+def _limit_memory(more_bytes: int) -> Iterator[None]:
     """Limits memory within the block: allocating more than this raises MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     held_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * PAGE_BYTES
@@ -210,13 +210,13 @@ def skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
     for tensor in model.graph.initializer:
         _add_weight(graph, tensor, tensor.name)
     for sparse in model.graph.sparse_initializer:
-        graph.value_info.append(_typed(sparse.values.name, sparse.values.data_type, list(sparse.dims)))
+        graph.value_info.append(_make_typed(sparse.values.name, sparse.values.data_type, list(sparse.dims)))
     for node in model.graph.node:
-        value = _large_constant(node)
+        value = _find_large_constant(node)
         if value is None:
             graph.node.append(node)
         else:
-            graph.value_info.append(_typed(node.output[0], value.data_type, list(value.dims)))
+            graph.value_info.append(_make_typed(node.output[0], value.data_type, list(value.dims)))
     return bare
 
 
@@ -224,15 +224,15 @@ def _add_weight(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> 
     if prod(tensor.dims) <= KEPT_ELEMENTS:
         graph.initializer.append(tensor)
     else:
-        graph.value_info.append(_typed(name, tensor.data_type, list(tensor.dims)))
+        graph.value_info.append(_make_typed(name, tensor.data_type, list(tensor.dims)))
 
 
-def _large_constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
+def _find_large_constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
     if node.op_type != "Constant" or not node.output:
         return None
     values: list[onnx.TensorProto] = [attribute.t for attribute in node.attribute if attribute.name == "value"]
     return next((tensor for tensor in values if prod(tensor.dims) > KEPT_ELEMENTS), None)
 
 
-def _typed(name: str, elem_type: int, dims: list[int]) -> onnx.ValueInfoProto:
+def _make_typed(name: str, elem_type: int, dims: list[int]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, elem_type, dims)

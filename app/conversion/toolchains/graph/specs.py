@@ -40,7 +40,7 @@ class TensorSpec:
 
 def graph_inputs(model: onnx.ModelProto) -> list[TensorSpec]:
     """Returns what a caller has to feed. Graphs of IR 3 list their initializers as inputs, too; those are omitted."""
-    return [_spec(value) for value in input_values(model)]
+    return [_read_spec(value) for value in input_values(model)]
 
 
 def input_values(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -51,7 +51,7 @@ def input_values(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def graph_outputs(model: onnx.ModelProto) -> list[TensorSpec]:
-    return [_spec(value) for value in model.graph.output]
+    return [_read_spec(value) for value in model.graph.output]
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -76,7 +76,7 @@ def dtype_name(elem_type: int) -> str:
         return "unknown"
 
 
-def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+def _read_spec(value: onnx.ValueInfoProto) -> TensorSpec:
     kind = value.type.WhichOneof("value")
     if kind is not None and kind != "tensor_type":
         return TensorSpec(value.name, UNKNOWN_RANK, kind.removesuffix("_type"))

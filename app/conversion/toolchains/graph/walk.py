@@ -13,7 +13,7 @@ SORTED = "the nodes now stand in the order in which they run"
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """Yields the main graph, then every nested one, including those inside functions."""
-    yield from _below(model.graph)
+    yield from _iterate_below(model.graph)
     for function in model.functions:
         yield from below(function.node)
 
@@ -84,7 +84,7 @@ def _read(node: onnx.NodeProto) -> set[str]:
     return {name for each in (node, *inner) for name in each.input}.union(outputs)
 
 
-def _below(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def _iterate_below(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
     yield from below(graph.node)
 
@@ -94,6 +94,6 @@ def below(some: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
     for node in some:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _below(attribute.g)
+                yield from _iterate_below(attribute.g)
             for graph in attribute.graphs:
-                yield from _below(graph)
+                yield from _iterate_below(graph)

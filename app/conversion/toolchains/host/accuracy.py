@@ -52,19 +52,19 @@ def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path, threads: int =
     with np.load(labelled, allow_pickle=False) as data:
         x, y = data["x"].astype(np.float32), data["y"]
     return ClassifierAccuracy(
-        fp32=accuracy(_onnx_predictor(onnx_model, threads), x, y),
-        int8=accuracy(_nef_predictor(nef, threads), x, y),
+        fp32=accuracy(_make_onnx_predictor(onnx_model, threads), x, y),
+        int8=accuracy(_make_nef_predictor(nef, threads), x, y),
         samples=len(x),
     )
 
 
-def _onnx_predictor(path: Path, threads: int) -> Predict:
+def _make_onnx_predictor(path: Path, threads: int) -> Predict:
     session = open_session(path, threads)
     name, output = session.get_inputs()[0].name, session.get_outputs()[0].name
     return lambda x: run(session, {name: x}, [output])[output]
 
 
-def _nef_predictor(path: Path, threads: int) -> Predict:
+def _make_nef_predictor(path: Path, threads: int) -> Predict:
     model = HostModel(path, threads)
     name, output = model.inputs[0]["name"], model.outputs[0]["name"]
     return lambda x: model.run({name: x})[output]

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from app.conversion.toolchains.base import SNR_DB_MIN
-from app.conversion.toolchains.host.quality import is_slower, judged_verdict
+from app.conversion.toolchains.host.quality import build_judged_verdict, is_slower
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS
 from app.conversion.toolchains.host.task_metrics import FINDERS
@@ -74,7 +74,7 @@ def mark_saturating(report: dict[str, Any], operators: Mapping[str, str]) -> Non
 def search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
     """Returns the goal, the candidates, the judgement and the verdict that follows."""
     judgement = result.judgement | {"task": report["quality"].get("task")}
-    verdict = judged_verdict(report["verdict"], judgement)
+    verdict = build_judged_verdict(report["verdict"], judgement)
     return {"goal": result.goal, "search": result.search, "judgement": judgement, "verdict": verdict}
 
 
@@ -92,7 +92,7 @@ def speed_warnings(report: Mapping[str, Any]) -> list[str]:
 def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     """Returns what a user can do about a quality below the rule, and which samples show nothing of it."""
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
-    warnings = _answers(report["quality"].get("task"), passed=verdict["passed"])
+    warnings = _warn_of_empty_answers(report["quality"].get("task"), passed=verdict["passed"])
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings += [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     warnings += [
@@ -103,11 +103,11 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     ]
     if not verdict["passed"] and not verdict["nothing_quantized"]:
         advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
-        warnings.append(f"the worst output has an SNR of {_below(verdict)}: {advice}")
-    return [*warnings, *_shortfall(report.get("search", {}).get("shortfall"))]
+        warnings.append(f"the worst output has an SNR of {_describe_miss(verdict)}: {advice}")
+    return [*warnings, *_describe_shortfall(report.get("search", {}).get("shortfall"))]
 
 
-def _answers(task: Mapping[str, Any] | None, *, passed: bool) -> list[str]:
+def _warn_of_empty_answers(task: Mapping[str, Any] | None, *, passed: bool) -> list[str]:
     """Warns if the float model finds nothing in the pictures, or something in few of them where the verdict is bad."""
     answered = task.get("answered") if task and task["kind"] in FINDERS else None
     if not task or answered is None or answered >= (1 if passed else ANSWERED_LEAST * task["n"]):
@@ -123,7 +123,7 @@ def _answers(task: Mapping[str, Any] | None, *, passed: bool) -> list[str]:
     ]
 
 
-def _shortfall(measured: Mapping[str, Any] | None) -> list[str]:
+def _describe_shortfall(measured: Mapping[str, Any] | None) -> list[str]:
     """Returns what a search measured of the pictures that keep it from its goal, and of the layers that cost most
     there."""
     if measured is None:
@@ -161,7 +161,7 @@ def _shortfall(measured: Mapping[str, Any] | None) -> list[str]:
     return lines
 
 
-def _below(verdict: Mapping[str, Any]) -> str:
+def _describe_miss(verdict: Mapping[str, Any]) -> str:
     snr_db = verdict["snr_db"]
     if "judged_on" not in verdict or snr_db is None:
         return f"{snr_db} dB, below {SNR_DB_MIN:g} dB"
@@ -182,11 +182,11 @@ def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
         "size_bytes": report["size"]["int8_bytes"],
         "latency_ms": report["latency_ms"]["int8"],
         **({"saturation": report["saturation"]} if report.get("saturation") else {}),
-        **_expected(report.get("search", {}).get("candidates", ())),
+        **_summarize_predictions(report.get("search", {}).get("candidates", ())),
     }
 
 
-def _expected(candidates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _summarize_predictions(candidates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Returns the mean error, in dB, of the SNR that was predicted for candidates; empty without any."""
     errors = [abs(one["snr_db"] - one["expected_db"]) for one in candidates if one.get("expected_db") is not None]
     return {"expected_off_db": round(fmean(errors), 2)} if errors else {}

@@ -20,7 +20,7 @@ from app.conversion.toolchains.host.bie_report import (
     summary_of,
 )
 from app.conversion.toolchains.host.inputs import CachedSamples, first, reference_samples
-from app.conversion.toolchains.host.labeled_quality import labeled_quality
+from app.conversion.toolchains.host.labeled_quality import measure_labeled_quality
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.conversion.toolchains.host.model_quantization import QUANTIZED, ModelQuantization, QuantizedModel
@@ -63,14 +63,14 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     release()  # the models and sessions of the search
     _write(quantized, request, skipped)
     measured = _measure(quantized, samples, request, progress, logits)
-    report = {"calibration": _calibration(quantized, request, skipped)} | measured
-    report["quantization"] = _quantization(quantized.plan, request)
+    report = {"calibration": _describe_calibration(quantized, request, skipped)} | measured
+    report["quantization"] = _describe_quantization(quantized.plan, request)
     if quantized.search is not None:
         report |= search_report(quantized.search, report)
-    report["labels"] = _labeled(quantized, samples, request)
+    report["labels"] = _measure_labeled(quantized, samples, request)
     mark_saturating(report, saturating_outputs(quantized.float_model))
     if request.options.quantization.saturation:
-        report["saturation"] = _saturation(quantized, samples, request, progress)
+        report["saturation"] = _measure_saturation(quantized, samples, request, progress)
     is_quantized = bool(quantized.plan.nodes)
     features = feature_warnings(logarithm_features(quantized.float_model, WEIGHTED) if is_quantized else ())
     report["warnings"] = [*speed_warnings(report), *features, *quantized.warnings, *quality_warnings(report)]
@@ -98,8 +98,8 @@ def _write(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[
             provenance.TOOLCHAIN: request.options.toolchain.value,
             provenance.SOURCE_SHA256: source,
             provenance.ONNX_SHA256: sha256_of(request.input()),
-            provenance.CALIBRATION: _calibration(quantized, request, skipped),
-            provenance.QUANTIZATION: _quantization(quantized.plan, request),
+            provenance.CALIBRATION: _describe_calibration(quantized, request, skipped),
+            provenance.QUANTIZATION: _describe_quantization(quantized.plan, request),
             provenance.PREPROCESS: request.options.preprocess.to_json(),
             provenance.VERSIONS: provenance.tool_versions(),
         },
@@ -120,11 +120,11 @@ def _measure(
         share = count / max(of, 1)
         progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
 
-    sessions = _exposed_sessions(request, logits) if logits else _sessions(request, request.threads)
+    sessions = _open_exposed_sessions(request, logits) if logits else _open_sessions(request, request.threads)
     meter = task_meter(quantized.float_model)
     outputs = quality.measure_outputs(*sessions, samples, step, meter, logits)
     progress(OUTPUTS_MEASURED, "measuring latency")
-    timed = sessions if request.threads == 1 and not logits else _sessions(request, 1)
+    timed = sessions if request.threads == 1 and not logits else _open_sessions(request, 1)
     latency = quality.latencies_ms(timed, first(samples, 1))
     del sessions, timed
     progress(OUTPUTS_MEASURED, "measuring layers")
@@ -144,15 +144,15 @@ def _measure(
     }
 
 
-def _labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRequest) -> list[dict[str, Any]]:
+def _measure_labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRequest) -> list[dict[str, Any]]:
     """Returns the accuracy of both models, a row for each metric; empty if the samples have no labels."""
     labels = labels_of(request.ref_images)
     if labels is None:
         return []
     unseen = quantized.search.unseen if quantized.search else ()
     preprocess = request.options.preprocess
-    rows = labeled_quality(
-        quantized.float_model, _sessions(request, request.threads), labels, samples, preprocess, unseen
+    rows = measure_labeled_quality(
+        quantized.float_model, _open_sessions(request, request.threads), labels, samples, preprocess, unseen
     )
     for row in rows:
         place = "that set no range" if row.are_unseen else "of the reference samples"
@@ -164,7 +164,7 @@ def _labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRe
     return [row.to_json() for row in rows]
 
 
-def _saturation(
+def _measure_saturation(
     quantized: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress
 ) -> dict[str, Any] | None:
     """Returns the saturation curve; None if there are too few samples."""
@@ -179,11 +179,11 @@ def _saturation(
     return saturation_curve(model, samples, options, threads=request.threads, step=step).to_json()
 
 
-def _sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
+def _open_sessions(request: StageRequest, threads: int) -> tuple[Session, Session]:
     return open_session(request.input(), threads, "all"), open_session(request.output, threads, "all")
 
 
-def _exposed_sessions(request: StageRequest, logits: Mapping[str, str]) -> tuple[Session, Session]:
+def _open_exposed_sessions(request: StageRequest, logits: Mapping[str, str]) -> tuple[Session, Session]:
     import onnx
 
     models = onnx.load(str(request.input())), onnx.load(str(request.output))
@@ -197,7 +197,9 @@ def _count(outputs: OutputStatistics) -> int:
     return max((tensor.samples for tensor in outputs.tensors.values()), default=0)
 
 
-def _calibration(quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]) -> dict[str, Any]:
+def _describe_calibration(
+    quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]
+) -> dict[str, Any]:
     options = request.options.quantization
     method = options.method if quantized.search is None else quantized.search.method
     report: dict[str, Any] = {"method": method, "samples": quantized.calibration.samples, "skipped": skipped}
@@ -206,6 +208,6 @@ def _calibration(quantized: QuantizedModel, request: StageRequest, skipped: list
     return report
 
 
-def _quantization(chosen: QuantizationPlan, request: StageRequest) -> dict[str, Any]:
+def _describe_quantization(chosen: QuantizationPlan, request: StageRequest) -> dict[str, Any]:
     options = request.options.quantization.model_dump(mode="json", exclude={"saturation"})
     return options | {"int8_nodes": len(chosen.nodes), "float_tail": chosen.tail_report()}

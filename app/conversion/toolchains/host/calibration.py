@@ -74,7 +74,7 @@ def calibrate(
         NotFinite: A NaN or an infinity in an input or output of the model; tensor and sample are named.
         NoSamples: There is no sample.
     """
-    collector = _collector(model, tensors, options)
+    collector = _make_collector(model, tensors, options)
     own_outputs = [output.name for output in model.graph.output]
     session = _open(collector.model(), threads)
     count = 0
@@ -94,7 +94,7 @@ def _open(model: Any, threads: int) -> Session:
     return open_session(model.SerializeToString(), threads)
 
 
-def _collector(model: Any, tensors: Sequence[str], options: HostQuantization) -> RangeCollector:
+def _make_collector(model: Any, tensors: Sequence[str], options: HostQuantization) -> RangeCollector:
     if options.method == "minmax":
         return MinMax(model, tensors)
     return Histograms(model, tensors, options)

@@ -53,7 +53,7 @@ class Equivalence:
         """
         return {
             "samples": self.samples,
-            "outputs": [_output(tensor) for tensor in self.statistics.tensors.values()],
+            "outputs": [_describe_output(tensor) for tensor in self.statistics.tensors.values()],
             "exact": self.is_exact,
         }
 
@@ -99,7 +99,7 @@ def _is_near(tensor: TensorStatistics, snr_db_min: float) -> bool:
     return min(tensor.snr_db.values, default=snr_db_min) >= snr_db_min
 
 
-def _output(tensor: TensorStatistics) -> dict[str, Any]:
+def _describe_output(tensor: TensorStatistics) -> dict[str, Any]:
     return {
         "name": tensor.name,
         "max_abs_diff": significant(tensor.max_abs),

@@ -28,12 +28,12 @@ def fold_gemm_factors(model: Any) -> list[str]:
             tensor = constants.get(node.input[place]) if len(node.input) > place else None
             if factor is None or factor.f == 1.0 or tensor is None:
                 continue
-            node.input[place] = _scaled(model.graph, tensor, factor.f)
+            node.input[place] = _add_scaled(model.graph, tensor, factor.f)
             factor.f, changed = 1.0, changed + 1
     return [f"{changed} factors of Gemm are now in its weights"] if changed else []
 
 
-def _scaled(graph: Any, tensor: Any, factor: float) -> str:
+def _add_scaled(graph: Any, tensor: Any, factor: float) -> str:
     """Returns the name of a scaled copy; one copy serves all nodes that need the same, and the original may be
     shared."""
     from onnx import numpy_helper

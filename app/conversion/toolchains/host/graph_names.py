@@ -34,7 +34,7 @@ def name_nodes(model: Model) -> list[str]:
         if node.name and (taken[node.name] == 1 or node.name not in seen):
             seen.add(node.name)
             continue
-        node.name = _free_name(f"{node.op_type}_{index}", taken)
+        node.name = _choose_free_name(f"{node.op_type}_{index}", taken)
         taken[node.name] += 1
         seen.add(node.name)
         renamed += 1
@@ -54,7 +54,7 @@ def rename_tensors(model: Model) -> list[str]:
         if any(name.endswith(suffix) and name.removesuffix(suffix) in names for suffix in QUANTIZERS_SUFFIXES)
     ]
     taken = Counter(names)
-    new = {name: _free_name(f"{name}_original", taken) for name in clashing}
+    new = {name: _choose_free_name(f"{name}_original", taken) for name in clashing}
     for node in walk.nodes(model) if new else ():
         for part in (node.input, node.output):
             for place, name in enumerate(part):
@@ -80,7 +80,7 @@ def copy_shared_biases(model: Model) -> list[str]:
     for node in graph.node:
         name = node.input[BIAS] if node.op_type in BIASED and len(node.input) > BIAS else ""
         if name in seen and name in tensors:
-            node.input[BIAS] = _free_name(f"{name}_copy", taken)
+            node.input[BIAS] = _choose_free_name(f"{name}_copy", taken)
             taken[node.input[BIAS]] += 1
             graph.initializer.add().CopyFrom(tensors[name])
             graph.initializer[-1].name = node.input[BIAS]
@@ -113,7 +113,7 @@ def _same_operator_upstream(node: Any, makers: dict[str, Any]) -> Any | None:
     return before
 
 
-def _free_name(wish: str, taken: Counter[str]) -> str:
+def _choose_free_name(wish: str, taken: Counter[str]) -> str:
     name, number = wish, 1
     while taken[name]:
         name, number = f"{wish}_{number}", number + 1

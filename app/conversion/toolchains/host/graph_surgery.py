@@ -62,12 +62,12 @@ def constants_to_weights(model: Model) -> list[str]:
     nodes: list[Any] = []
     weights: list[Any] = []
     for node in model.graph.node:
-        tensor = None if outputs & set(node.output) else _constant(node)
+        tensor = None if outputs & set(node.output) else _read_constant(node)
         if tensor is None:
             nodes.append(node)
         else:
             weights.append(tensor)
-    weights += [_dense(sparse) for sparse in model.graph.sparse_initializer]
+    weights += [_to_dense(sparse) for sparse in model.graph.sparse_initializer]
     del model.graph.sparse_initializer[:]
     if not weights:
         return []
@@ -77,7 +77,7 @@ def constants_to_weights(model: Model) -> list[str]:
     return [f"{len(weights)} constants are now weights"]
 
 
-def _dense(sparse: Any) -> Any:
+def _to_dense(sparse: Any) -> Any:
     """Returns the TensorProto of a SparseTensorProto, with the same name."""
     import numpy as np
     from onnx import numpy_helper
@@ -91,7 +91,7 @@ def _dense(sparse: Any) -> Any:
     return numpy_helper.from_array(dense, sparse.values.name)
 
 
-def _constant(node: Any) -> Any | None:
+def _read_constant(node: Any) -> Any | None:
     """Returns the TensorProto of a Constant node, named as its output; None for other nodes and other values."""
     from onnx import TensorProto, helper
 

@@ -63,7 +63,7 @@ class Histogram:
 
     def percentile(self, percent: float) -> tuple[float, float]:
         """Returns the range that contains `percent` of the values by magnitude, limited to the values seen."""
-        magnitudes = self._magnitudes()
+        magnitudes = self._count_magnitudes()
         total = int(magnitudes.sum())
         if total == 0:
             return self.lowest, self.highest
@@ -77,12 +77,12 @@ class Histogram:
         Source: S. Migacz, 8-bit inference with TensorRT, GTC 2017. The bin at zero is set to its neighbor, since
         otherwise the zeros that a ReLU makes would decide the range.
         """
-        magnitudes = self._magnitudes().astype(np.float64)
+        magnitudes = self._count_magnitudes().astype(np.float64)
         magnitudes[0] = magnitudes[1]
         if magnitudes.sum() == 0:
             return self.lowest, self.highest
         candidates = range(ENTROPY_LEVELS, BINS // 2 + 1, ENTROPY_STEP)
-        best = min(candidates, key=lambda size: _divergence(magnitudes, size))
+        best = min(candidates, key=lambda size: _compute_divergence(magnitudes, size))
         return self._cut(self.limit * best / (BINS // 2))
 
     def _grow(self, reach: float) -> None:
@@ -94,7 +94,7 @@ class Histogram:
             self.counts[BINS // 4 : BINS // 4 + BINS // 2] = middle
             self.limit *= 2.0
 
-    def _magnitudes(self) -> npt.NDArray[np.int64]:
+    def _count_magnitudes(self) -> npt.NDArray[np.int64]:
         """Returns the counts of |x| over [0, limit] in BINS/2 bins."""
         half = BINS // 2
         folded: npt.NDArray[np.int64] = self.counts[half:] + self.counts[:half][::-1]
@@ -105,7 +105,7 @@ class Histogram:
         return max(self.lowest, -threshold), min(self.highest, threshold)
 
 
-def _divergence(magnitudes: npt.NDArray[np.float64], size: int) -> float:
+def _compute_divergence(magnitudes: npt.NDArray[np.float64], size: int) -> float:
     """Returns the KL divergence of the first `size` bins, with outliers in the last one, from their 8-bit version."""
     clipped = magnitudes[:size].copy()
     present = clipped > 0

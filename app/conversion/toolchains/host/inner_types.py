@@ -10,7 +10,7 @@ from app.inference.runtimes.sessions import open_session
 from app.kit.errors import ModelmillError
 
 
-def completed(model: Any) -> Any:
+def complete_types(model: Any) -> Any:
     """Returns the model (onnx.ModelProto) with the types that onnxruntime knows, or unchanged if it does not know
     more."""
     values = (*model.graph.value_info, *model.graph.input, *model.graph.output)

@@ -109,7 +109,7 @@ class Noise:
     def __iter__(self) -> Iterator[SampleArrays]:
         for index in range(self._count):
             rng = np.random.default_rng([NOISE_SEED, index])
-            arrays = {name: _random(rng, *spec) for name, spec in self._inputs.items()}
+            arrays = {name: _draw_random(rng, *spec) for name, spec in self._inputs.items()}
             yield _NoiseSample(f"random {index}", arrays)
 
 
@@ -119,7 +119,7 @@ class _NoiseSample:
         self.arrays = arrays
 
 
-def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, lowest: float, highest: float) -> Array:
+def _draw_random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, lowest: float, highest: float) -> Array:
     if math.prod(shape) * DRAWN_BYTES > sys.maxsize:  # NumPy raises ValueError here, though it is a lack of memory
         raise MemoryError
     return rng.uniform(lowest, highest, shape).astype(dtype)

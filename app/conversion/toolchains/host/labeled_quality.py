@@ -54,7 +54,7 @@ class LabeledQuality:
         return {"metric": self.metric, **values, "n": self.n, "are_unseen": self.are_unseen}
 
 
-def labeled_quality(
+def measure_labeled_quality(
     model: Any,
     sessions: tuple[Session, Session],
     labels: Labels,
@@ -76,7 +76,7 @@ def labeled_quality(
     if not meters:
         return []
     names = numeric_outputs(sessions[0])
-    places = _places(labels, samples)
+    places = _collect_places(labels, samples)
     chosen = places & set(unseen) or places
     for place, sample in enumerate(samples):
         truth = labels.of(sample.name) if place in chosen else None
@@ -100,7 +100,7 @@ def meter_of_labels(model: Any, labels: Labels, preprocess: Preprocess) -> Meter
     return None if known is None else _Boxes(*known, preprocess)
 
 
-def _places(labels: Labels, samples: Samples) -> set[int]:
+def _collect_places(labels: Labels, samples: Samples) -> set[int]:
     return {place for place, sample in enumerate(samples) if labels.of(sample.name) is not None}
 
 
@@ -159,7 +159,7 @@ class AveragePrecision:
             own = sorted((box for box in boxes if box.label == label), key=lambda box: -box.score)[:BOXES_MOST]
             # labels before crowds, so that a box belongs to a crowd only if it matches no label
             those = sorted((each for each in truth if each.label == label), key=lambda each: each.is_crowd)
-            self._rows[label] += _matched(those, own)
+            self._rows[label] += _match_boxes(those, own)
 
     def values(self) -> tuple[float, float] | None:
         """Returns two values in 0..1: the mean over overlaps of .5 to .95, and that at .5 alone; None without
@@ -187,7 +187,7 @@ class AveragePrecision:
         return np.array(values)
 
 
-def _matched(truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> list[tuple[float, Column, Column]]:
+def _match_boxes(truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> list[tuple[float, Column, Column]]:
     """Returns for each box its score and, at each overlap, whether it is correct and whether it is wrong."""
     corners = np.array([each.corners for each in truth], np.float64).reshape(-1, 4)
     is_crowd = np.array([each.is_crowd for each in truth], bool)
@@ -195,7 +195,7 @@ def _matched(truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> list[tuple[fl
     rows = []
     for box in boxes:
         own = np.array([box.x1, box.y1, box.x2, box.y2], np.float64)
-        shares = _shares(own, corners, is_crowd)
+        shares = _compute_overlaps(own, corners, is_crowd)
         right, wrong = np.zeros(len(OVERLAPS)), np.zeros(len(OVERLAPS))
         for level, least in enumerate(OVERLAPS):
             free = np.where(is_crowd | ~taken[level], shares, -1.0)
@@ -209,7 +209,7 @@ def _matched(truth: Sequence[LabeledBox], boxes: Sequence[Box]) -> list[tuple[fl
     return rows
 
 
-def _shares(box: Column, corners: Column, is_crowd: npt.NDArray[np.bool_]) -> Column:
+def _compute_overlaps(box: Column, corners: Column, is_crowd: npt.NDArray[np.bool_]) -> Column:
     """Returns the overlap with each label; for a crowd the share of the box that lies in it."""
     if not len(corners):
         return np.zeros(0)

@@ -95,10 +95,10 @@ def measure_layers(
                     statistics[layer.name].add(compare(*pair, tensor=layer.name, sample=sample.name))
                 else:
                     not_finite[layer.name] += 1
-    return [_row(layer, statistics[layer.name], not_finite[layer.name]) for layer in layers]
+    return [_make_row(layer, statistics[layer.name], not_finite[layer.name]) for layer in layers]
 
 
-def _row(layer: MatchedLayer, statistics: TensorStatistics, not_finite: int) -> dict[str, Any]:
+def _make_row(layer: MatchedLayer, statistics: TensorStatistics, not_finite: int) -> dict[str, Any]:
     weight = layer.weight_snr_db
     row: dict[str, Any] = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
     row["tensor"] = layer.float_tensor
@@ -170,9 +170,9 @@ class WeightErrors:
         maker = self._makers.get(twin.input[1])
         if maker is None or maker.input[0] not in self._int8:
             return None
-        return snr_db(numpy_helper.to_array(self._float[node.input[1]]), self._dequantized(maker))
+        return snr_db(numpy_helper.to_array(self._float[node.input[1]]), self._dequantize(maker))
 
-    def _dequantized(self, maker: Any) -> Array:
+    def _dequantize(self, maker: Any) -> Array:
         from onnx import numpy_helper
 
         values, scale, zero = (numpy_helper.to_array(self._int8[name]) for name in maker.input)

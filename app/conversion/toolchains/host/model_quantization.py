@@ -18,7 +18,7 @@ from app.conversion.toolchains.host.calibration import ActivationRanges, calibra
 from app.conversion.toolchains.host.inputs import CachedSamples
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan, plan, without_tensors
 from app.conversion.toolchains.host.quantizer import quantize
-from app.conversion.toolchains.host.saturating_outputs import conceal, expose, judged_outputs, logits_of
+from app.conversion.toolchains.host.saturating_outputs import conceal, expose, find_judged_outputs, logits_of
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import search
@@ -70,7 +70,7 @@ class ModelQuantization:
         self._model, self._samples, self._names = model, samples, tuple(names)
         self._request, self._progress = request, progress
         self._options = request.options.quantization
-        self._reporting = _reporting(names, self._options.report_images)
+        self._reporting = _list_reporting(names, self._options.report_images)
         self.logits = _logits_of_faint_outputs(model, samples, request.threads)
 
     def run(self) -> QuantizedModel:
@@ -81,18 +81,18 @@ class ModelQuantization:
             NotFinite, StageFailed: The model cannot be quantized.
         """
         expose(self._model, self.logits)
-        quantized = self._quantized()
+        quantized = self._quantize()
         for one in (quantized.float_model, quantized.int8_model, self._model):
             conceal(one, self.logits)
         return quantized
 
-    def _quantized(self) -> QuantizedModel:
+    def _quantize(self) -> QuantizedModel:
         model, samples, options = self._model, self._samples, self._options
         chosen = plan(model, options)
         if chosen.problem:
-            return self._unquantized(chosen, ActivationRanges({}, 0))
+            return self._keep_float(chosen, ActivationRanges({}, 0))
         if options.goal or options.steps:
-            return self._searched(chosen)
+            return self._search(chosen)
         print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
         def step(done: int, of: int) -> None:
@@ -102,20 +102,20 @@ class ModelQuantization:
         odd = calibration.not_finite
         chosen = without_tensors(model, chosen, odd) if odd else chosen
         if chosen.problem:
-            return self._unquantized(chosen, calibration, odd_warnings(odd))
+            return self._keep_float(chosen, calibration, odd_warnings(odd))
         self._progress(CALIBRATED, f"quantizing {len(chosen.nodes)} nodes")
         int8_model, chosen, warnings = quantize(model, calibration.ranges, chosen, options)
         print(f"quantized {len(chosen.nodes)} of {len(model.graph.node)} nodes to int8")
         return QuantizedModel(model, int8_model, chosen, calibration, [*warnings, *odd_warnings(odd)])
 
-    def _unquantized(
+    def _keep_float(
         self, chosen: QuantizationPlan, calibration: ActivationRanges, warnings: Sequence[str] = ()
     ) -> QuantizedModel:
         print(f"warning: {chosen.problem}")
         model = self._model
         return QuantizedModel(model, copy.deepcopy(model), chosen, calibration, [chosen.problem, *warnings])
 
-    def _searched(self, chosen: QuantizationPlan) -> QuantizedModel:
+    def _search(self, chosen: QuantizationPlan) -> QuantizedModel:
         options, samples = self._options, self._samples
         goal = parse_goal(options.goal) if options.goal else AS_GIVEN
         print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
@@ -149,7 +149,7 @@ class ModelQuantization:
             )
         except NothingToQuantize as nothing:
             calibration = ActivationRanges({}, nothing.statistics.pictures.total())
-            return self._unquantized(nothing.plan, calibration, odd_warnings(nothing.statistics.not_finite))
+            return self._keep_float(nothing.plan, calibration, odd_warnings(nothing.statistics.not_finite))
         print(effort_line(result))
         print(goal_line(result))
         basis = result.basis
@@ -159,7 +159,7 @@ class ModelQuantization:
         return QuantizedModel(basis.model, result.model, result.plan, calibration, warnings, result)
 
 
-def _reporting(names: Sequence[str], folder: str) -> tuple[int, ...]:
+def _list_reporting(names: Sequence[str], folder: str) -> tuple[int, ...]:
     """Returns the indexes of the samples that were sent for the report.
 
     Raises:
@@ -187,7 +187,7 @@ def _logits_of_faint_outputs(model: Any, samples: CachedSamples, threads: int) -
     session, faint, count = open_session(model.SerializeToString(), threads), collections.Counter[str](), 0
     every = max(1, len(samples) // FAINT_SAMPLES)
     for sample in itertools.islice(samples, 0, None, every):
-        tensors = judged_outputs(logits, run(session, sample.arrays, list(logits)), logits)
+        tensors = find_judged_outputs(logits, run(session, sample.arrays, list(logits)), logits)
         faint.update(name for name, tensor in tensors.items() if tensor != name)
         count += 1
     return {name: tensor for name, tensor in logits.items() if count and faint[name] >= FAINT_SHARE * count}

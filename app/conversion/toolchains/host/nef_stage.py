@@ -58,7 +58,7 @@ def run_nef_stage(request: StageRequest, progress: Progress) -> StageResult:
     bie = _load(request.input())
     progress(0.1, "converting to ORT format")
     model = _to_ort(request)
-    manifest = _manifest(bie, request, model)
+    manifest = _build_manifest(bie, request, model)
     progress(0.5, "writing out.nef")
     _write(request.output, manifest, model)
     progress(0.6, "comparing with out.bie")
@@ -70,7 +70,7 @@ def run_nef_stage(request: StageRequest, progress: Progress) -> StageResult:
         "manifest": manifest,
         "agreement": {
             "samples": agreement.samples,
-            "inputs": "reference samples" if _references(bie, request) else "seeded random values",
+            "inputs": "reference samples" if _load_references(bie, request) else "seeded random values",
             "outputs": agreement.to_dict()["outputs"],
             "bit_true": agreement.is_exact,
         },
@@ -87,11 +87,14 @@ def _load(path: Path) -> BieModel:
         raise StageFailed(f"{path.name} is missing: the stage before has not written it")
     model = onnx.load(str(path))
     return BieModel(
-        model, _specs(provenance.inputs_of(model)), _specs(graph.graph_outputs(model)), provenance.read(model)
+        model,
+        _describe_specs(provenance.inputs_of(model)),
+        _describe_specs(graph.graph_outputs(model)),
+        provenance.read(model),
     )
 
 
-def _specs(tensors: Any) -> list[dict[str, Any]]:
+def _describe_specs(tensors: Any) -> list[dict[str, Any]]:
     return [{"name": t.name, "shape": list(t.shape), "dtype": str(t.dtype)} for t in tensors]
 
 
@@ -107,7 +110,7 @@ def _to_ort(request: StageRequest) -> bytes:
     return data
 
 
-def _manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[str, Any]:
+def _build_manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[str, Any]:
     facts = bie.provenance
     preprocess = facts.get(provenance.PREPROCESS)
     return {
@@ -141,7 +144,7 @@ def _write(path: Path, manifest: dict[str, Any], model: bytes) -> None:
 def _verify(bie: BieModel, request: StageRequest) -> Equivalence:
     nef = HostModel(request.output, request.threads, "layout")
     session = open_session(request.input(), request.threads)
-    samples = first(_samples(bie, request), AGREEMENT_SAMPLES)
+    samples = first(_load_samples(bie, request), AGREEMENT_SAMPLES)
     bounded = saturating_outputs(bie.model)
     agreement = prove(lambda a: run(session, a), nef.run, samples, bounded)
     for output in agreement.to_dict()["outputs"]:
@@ -156,21 +159,21 @@ def _verify(bie: BieModel, request: StageRequest) -> Equivalence:
     return agreement
 
 
-def _references(bie: BieModel, request: StageRequest) -> Samples | None:
+def _load_references(bie: BieModel, request: StageRequest) -> Samples | None:
     samples: Samples | None = reference_samples(request, provenance.inputs_of(bie.model))
     return samples
 
 
-def _samples(bie: BieModel, request: StageRequest) -> Samples:
-    references = _references(bie, request)
+def _load_samples(bie: BieModel, request: StageRequest) -> Samples:
+    references = _load_references(bie, request)
     if references is not None:
         return references
-    ranges = _input_ranges(bie.model, request.options.preprocess)
+    ranges = _estimate_input_ranges(bie.model, request.options.preprocess)
     specs = {i["name"]: (tuple(i["shape"]), i["dtype"], *ranges[i["name"]]) for i in bie.inputs}
     return Noise(specs, AGREEMENT_SAMPLES)
 
 
-def _input_ranges(model: Any, preprocess: Preprocess) -> dict[str, tuple[float, float]]:
+def _estimate_input_ranges(model: Any, preprocess: Preprocess) -> dict[str, tuple[float, float]]:
     """Returns plausible values of each input: what its quantizer can represent, or else the result of preprocessing
     0..255."""
     from onnx import numpy_helper

@@ -18,7 +18,7 @@ from app.conversion.toolchains.host import graph_names, graph_surgery, provenanc
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
 from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
 from app.conversion.toolchains.host.graph_surgery import PreparedModel
-from app.conversion.toolchains.host.inner_types import completed
+from app.conversion.toolchains.host.inner_types import complete_types
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
 from app.conversion.toolchains.host.pool_cascade import cascade_pools
 from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
@@ -51,9 +51,9 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     source_sha256 = sha256_of(source)
     fixed, original_facts = _fix(source, request)
     progress(0.15, "preparing the graph")
-    samples = _samples(request, fixed.model)
-    outcome = _first_equal(source, fixed, samples, request, progress)
-    model = completed(outcome.prepared.model)
+    samples = _load_samples(request, fixed.model)
+    outcome = _find_first_equal(source, fixed, samples, request, progress)
+    model = complete_types(outcome.prepared.model)
     progress(0.9, "writing out.onnx")
     _write(model, graph.graph_inputs(fixed.model), request, source_sha256)
     facts = graph.facts(model)
@@ -66,7 +66,7 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     }
     _log(report)
     progress(1.0, "out.onnx is written")
-    return StageResult(request.output, report, _summary(report), provenance.tool_versions())
+    return StageResult(request.output, report, _summarize(report), provenance.tool_versions())
 
 
 def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, dict[str, Any]]:
@@ -79,7 +79,7 @@ def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, dict[str, 
     return PreparedModel(model, changes), facts
 
 
-def _samples(request: StageRequest, model: Any) -> Samples:
+def _load_samples(request: StageRequest, model: Any) -> Samples:
     inputs = graph.graph_inputs(model)
     references = reference_samples(request, inputs)
     if references is not None:
@@ -88,31 +88,31 @@ def _samples(request: StageRequest, model: Any) -> Samples:
     return Noise({i.name: (static_shape(i), i.dtype, 0.0, 1.0) for i in inputs}, NOISE_SAMPLES)
 
 
-def _candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
+def _iterate_candidates(source: Path, fixed: PreparedModel) -> Iterator[PreparedModel]:
     """Yields graphs from the most to the least changed one, each with all its changes and warnings."""
-    upgraded = _after(fixed, graph_surgery.upgrade_opset(fixed.model))
-    simple = _after(upgraded, graph_surgery.simplify(upgraded.model))
+    upgraded = _apply_step(fixed, graph_surgery.upgrade_opset(fixed.model))
+    simple = _apply_step(upgraded, graph_surgery.simplify(upgraded.model))
     rewritten = copy.deepcopy(simple.model)
     if changes := cascade_pools(rewritten):
-        yield _finished(_after(simple, PreparedModel(rewritten, changes)))
-    yield _finished(simple)
+        yield _finish(_apply_step(simple, PreparedModel(rewritten, changes)))
+    yield _finish(simple)
     if simple.model is not upgraded.model:
-        yield _finished(_warned(upgraded, "the graph was not simplified: that would have changed its results"))
+        yield _finish(_add_warning(upgraded, "the graph was not simplified: that would have changed its results"))
     if upgraded.changes != fixed.changes:
-        yield _finished(_warned(fixed, "the opset was kept: an upgrade would have changed the results"))
+        yield _finish(_add_warning(fixed, "the opset was kept: an upgrade would have changed the results"))
     original = graph.load(source)
     changes = graph.sort_nodes(original) + graph_surgery.strip_weights_from_inputs(original)
     changes += graph_surgery.raise_ir_version(original)
-    yield _finished(PreparedModel(original, changes))
+    yield _finish(PreparedModel(original, changes))
 
 
-def _first_equal(
+def _find_first_equal(
     source: Path, fixed: PreparedModel, samples: Samples, request: StageRequest, progress: Progress
 ) -> OptimizedModel:
     # Both use the basic level: beyond it, a model that is quantized already would compute differently.
     original = _open_original(source, fixed.model, request.threads)
     failures: list[str] = []
-    for candidate in _candidates(source, fixed):
+    for candidate in _iterate_candidates(source, fixed):
         progress(min(0.3 + 0.2 * len(failures), 0.8), "comparing with the original")
         try:
             session = open_session(candidate.model.SerializeToString(), request.threads, "basic")
@@ -122,7 +122,7 @@ def _first_equal(
             continue
         equivalence = _compare(original, session, samples, saturating_outputs(candidate.model))
         if equivalence.is_equal(EQUALITY_SNR_DB):
-            return OptimizedModel(_explained(candidate, failures), equivalence)
+            return OptimizedModel(_explain_open_inputs(candidate, failures), equivalence)
         failures.append(f"lowest SNR {equivalence.statistics.worst_snr_db} dB")
         print(f"a candidate graph was dropped: {failures[-1]}")
     raise StageFailed(
@@ -132,11 +132,11 @@ def _first_equal(
     )
 
 
-def _explained(candidate: PreparedModel, failures: list[str]) -> PreparedModel:
+def _explain_open_inputs(candidate: PreparedModel, failures: list[str]) -> PreparedModel:
     """Adds the reason why its inputs are still open, if they are: the graph does not run with fixed ones."""
     if all(spec.is_static for spec in graph.graph_inputs(candidate.model)):
         return candidate
-    return _warned(candidate, f"the original graph was kept, with open input shapes: once fixed, {failures[-1]}")
+    return _add_warning(candidate, f"the original graph was kept, with open input shapes: once fixed, {failures[-1]}")
 
 
 def _open_original(source: Path, model: Any, threads: int) -> Session:
@@ -176,15 +176,15 @@ def _write(model: Any, inputs: Sequence[graph.TensorSpec], request: StageRequest
     request.output.write_bytes(model.SerializeToString())
 
 
-def _after(before: PreparedModel, step: PreparedModel) -> PreparedModel:
+def _apply_step(before: PreparedModel, step: PreparedModel) -> PreparedModel:
     return PreparedModel(step.model, before.changes + step.changes, before.warnings + step.warnings)
 
 
-def _warned(prepared: PreparedModel, warning: str) -> PreparedModel:
+def _add_warning(prepared: PreparedModel, warning: str) -> PreparedModel:
     return PreparedModel(prepared.model, prepared.changes, [*prepared.warnings, warning])
 
 
-def _finished(prepared: PreparedModel) -> PreparedModel:
+def _finish(prepared: PreparedModel) -> PreparedModel:
     model = prepared.model
     changes = graph_surgery.constants_to_weights(model) + fold_gemm_factors(model)
     changes += graph_names.name_nodes(model) + graph_names.copy_shared_biases(model)
@@ -192,7 +192,7 @@ def _finished(prepared: PreparedModel) -> PreparedModel:
     return PreparedModel(graph_surgery.infer_shapes(model), prepared.changes + changes, prepared.warnings)
 
 
-def _summary(report: dict[str, Any]) -> dict[str, Any]:
+def _summarize(report: dict[str, Any]) -> dict[str, Any]:
     facts = report["model"]
     return {
         "operators": facts["nodes"],

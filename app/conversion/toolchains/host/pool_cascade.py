@@ -28,10 +28,10 @@ def cascade_pools(model: Any) -> list[str]:
             by_tensor.setdefault(node.input[0], []).append(node)
     changed = 0
     for pools in by_tensor.values():
-        by_side = {_side(node): node for node in pools}
+        by_side = {_get_side(node): node for node in pools}
         sides = sorted(by_side)
         for before, side in pairwise(sides):
-            for node in [node for node in pools if _side(node) == side]:
+            for node in [node for node in pools if _get_side(node) == side]:
                 node.input[0] = by_side[before].output[0]
                 _write(node, "kernel_shape", [side - before + 1] * 2)
                 _write(node, "pads", [(side - before) // 2] * 4)
@@ -52,7 +52,7 @@ def _is_centered(node: Any) -> bool:
     return is_plain and list(attribute(node, "pads", (0,) * 4)) == [shape[0] // 2] * 4
 
 
-def _side(node: Any) -> int:
+def _get_side(node: Any) -> int:
     return int(attribute(node, "kernel_shape")[0])
 
 

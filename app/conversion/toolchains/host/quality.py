@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
-from app.conversion.toolchains.host.saturating_outputs import judged_outputs
+from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
 from app.conversion.toolchains.tensor_comparison import OutputStatistics
 from app.inference.runtimes.sessions import Session, numeric_outputs, run
 
@@ -57,7 +57,7 @@ def measure_outputs(
         expected = run(reference, sample.arrays, names)
         require_finite_arrays(expected, sample.name)
         actual = run(quantized, sample.arrays, names)
-        tensors = judged_outputs(names, expected, logits or {})
+        tensors = find_judged_outputs(names, expected, logits or {})
         result.add(sample.name, *({n: arrays[t] for n, t in tensors.items()} for arrays in (expected, actual)))
         for name, tensor in tensors.items():
             result.tensors[name].faint += tensor != name
@@ -105,7 +105,7 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
     }
 
 
-def judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> dict[str, Any]:
+def build_judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict if a search judged on held-out pictures, since those that set the ranges give better results.
 
     Args:

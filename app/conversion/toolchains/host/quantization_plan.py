@@ -56,7 +56,7 @@ def plan(model: Any, options: HostQuantization) -> QuantizationPlan:
         StageFailed: exclude_nodes has a name that is not in the graph.
     """
     check_excluded(model, options.exclude_nodes)
-    tail = _tail(model)
+    tail = _read_tail(model)
     if ALREADY_QUANTIZED & set(operator_counts(model)):
         return QuantizationPlan((), tail, (), "the model is quantized already and was kept as it is")
     if opset_of(model) < 10:
@@ -64,7 +64,7 @@ def plan(model: Any, options: HostQuantization) -> QuantizationPlan:
             (), tail, (), f"opset {opset_of(model)} has no quantization operators; the model stays in float"
         )
     left_out = {node.name for node in tail} | set(options.exclude_nodes) | logarithm_features(model, WEIGHTED)
-    return _plan_without(model, left_out, _odd_constants(model))
+    return _plan_without(model, left_out, _find_odd_constants(model))
 
 
 def without_tensors(model: Any, chosen: QuantizationPlan, tensors: Container[str]) -> QuantizationPlan:
@@ -80,7 +80,7 @@ def of_weighted_layers(model: Any, chosen: QuantizationPlan) -> QuantizationPlan
 
 
 def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) -> QuantizationPlan:
-    tail, quantizable = _tail(model), quantizable_operators()
+    tail, quantizable = _read_tail(model), quantizable_operators()
     if _has_attention(model):
         quantizable = quantizable & WEIGHTED
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -96,7 +96,7 @@ def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) ->
         return QuantizationPlan(
             (), tail, (), f"no node to quantize: the graph has none of {', '.join(sorted(WEIGHTED))} to use"
         )
-    return QuantizationPlan(tuple(node.name for node in chosen), tail, _activations(model, chosen))
+    return QuantizationPlan(tuple(node.name for node in chosen), tail, _list_activations(model, chosen))
 
 
 def _keeps_values(node: Any, constants: Mapping[str, Any]) -> bool:
@@ -107,7 +107,7 @@ def _keeps_values(node: Any, constants: Mapping[str, Any]) -> bool:
     return not (node.op_type == "Resize" and any(attribute.s == b"cubic" for attribute in node.attribute))
 
 
-def _odd_constants(model: Any) -> set[str]:
+def _find_odd_constants(model: Any) -> set[str]:
     """Returns float constants that no scale can represent: empty ones, and those with a NaN or an infinity."""
     from onnx import numpy_helper
 
@@ -142,7 +142,7 @@ def check_excluded(model: Any, names: Sequence[str]) -> None:
     )
 
 
-def _tail(model: Any) -> tuple[Any, ...]:
+def _read_tail(model: Any) -> tuple[Any, ...]:
     """Returns the nodes that lead to no weighted layer, except activations that belong to one."""
     needed: set[str] = set()
     makers: dict[str, Any] = {name: node for node in model.graph.node for name in node.output}
@@ -160,7 +160,7 @@ def _is_fused_activation(node: Any, makers: dict[str, Any]) -> bool:
     return node.op_type in FUSED_ACTIVATIONS and maker is not None and maker.op_type in WEIGHTED
 
 
-def _activations(model: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
+def _list_activations(model: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
     from onnx import TensorProto
 
     weights = {tensor.name for tensor in model.graph.initializer}

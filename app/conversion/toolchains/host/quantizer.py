@@ -56,19 +56,19 @@ def _as_fine_as_can_be(
     model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization
 ) -> tuple[Any, QuantizationPlan, list[str]]:
     if not options.per_channel:
-        return _quantized(model, ranges, chosen, options, per_channel=False), chosen, []
+        return _quantize(model, ranges, chosen, options, per_channel=False), chosen, []
     if opset_of(model) < PER_CHANNEL_OPSET:
         why = f"per channel needs opset {PER_CHANNEL_OPSET}, this is {opset_of(model)}"
     else:
         try:
-            return _quantized(model, ranges, chosen, options, per_channel=True), chosen, []
+            return _quantize(model, ranges, chosen, options, per_channel=True), chosen, []
         except StageFailed as error:
             why = f"per channel {error.message}"
-    done = _quantized(model, ranges, chosen, options, per_channel=False)
+    done = _quantize(model, ranges, chosen, options, per_channel=False)
     return done, chosen, [f"weights are quantized per tensor: {why}"]
 
 
-def _quantized(
+def _quantize(
     model: Any, ranges: dict[str, Range], chosen: QuantizationPlan, options: HostQuantization, *, per_channel: bool
 ) -> Any:
     from onnxruntime.quantization import QuantType
@@ -76,11 +76,13 @@ def _quantized(
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
     from onnxruntime.quantization.quant_utils import add_infer_metadata
 
-    model, outputs = _without_passed_through(model)
+    model, outputs = _remove_passed_through(model)
     types = element_types(model)
-    data = {name: tuple(np.array(v, dtype=_float_type(types[name])) for v in pair) for name, pair in ranges.items()}
+    data = {
+        name: tuple(np.array(v, dtype=_choose_float_type(types[name])) for v in pair) for name, pair in ranges.items()
+    }
     add_infer_metadata(model)  # its shapes are inferred; else the quantizer writes it to disk to do that again
-    with _quiet():
+    with _silence():
         try:
             quantizer = QDQQuantizer(
                 model,
@@ -92,7 +94,7 @@ def _quantized(
                 list(chosen.nodes),
                 [],
                 sorted(quantizable_operators()),
-                _extra_options(model, chosen),
+                _choose_extra_options(model, chosen),
             )
             quantizer.quantize_model()
             done = quantizer.model.model
@@ -107,7 +109,7 @@ def _quantized(
             ) from error
 
 
-def _without_passed_through(model: Any) -> tuple[Any, list[Any]]:
+def _remove_passed_through(model: Any) -> tuple[Any, list[Any]]:
     """Returns a copy without the outputs that are inputs as well, which the quantizer would duplicate; and all
     outputs."""
     fresh = copy.deepcopy(model)
@@ -117,7 +119,7 @@ def _without_passed_through(model: Any) -> tuple[Any, list[Any]]:
     return fresh, outputs
 
 
-def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
+def _choose_extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
     """Asymmetric activations use all 256 levels behind a ReLU; symmetric weights are what integer kernels want.
 
     A constant of MatMul has its channels on the last axis of a matrix on the right; the quantizer always takes axis 1,
@@ -131,7 +133,11 @@ def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
     names = set(chosen.nodes)
     multiplied = [node for node in model.graph.node if node.op_type == "MatMul" and node.name in names]
     odd = {node.input[0] for node in multiplied} | {n.input[1] for n in multiplied if ranks.get(n.input[1]) != 2}
-    odd |= {n.input[1] for n in model.graph.node if n.op_type == "ConvTranspose" and _groups(n) > 1 and n.name in names}
+    odd |= {
+        n.input[1]
+        for n in model.graph.node
+        if n.op_type == "ConvTranspose" and _count_groups(n) > 1 and n.name in names
+    }
     per_tensor = {name: [{"quant_type": QuantType.QInt8}] for name in sorted(odd) if name in ranks}
     return {
         "ActivationSymmetric": False,
@@ -141,18 +147,18 @@ def _extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any]:
     }
 
 
-def _groups(node: Any) -> int:
+def _count_groups(node: Any) -> int:
     return next((int(one.i) for one in node.attribute if one.name == "group"), 1)
 
 
-def _float_type(element_type: int) -> Any:
+def _choose_float_type(element_type: int) -> Any:
     from onnx import helper
 
     return helper.tensor_dtype_to_np_dtype(element_type)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence() -> Iterator[None]:
     """Silences the quantizer, which logs to the root logger; what it prints would be in this stage's log."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

@@ -24,14 +24,14 @@ def saturating_outputs(model: Any) -> dict[str, str]:
     If a model is certain, such an output is nearly 0 or 1 whatever int8 does before it. So its SNR looks too good; the
     layers before it are more informative.
     """
-    nodes = _last_nodes(model)
+    nodes = _find_last_nodes(model)
     return {name: node.op_type for name, node in nodes.items() if node is not None and node.op_type in SATURATING}
 
 
 def logits_of(model: Any) -> dict[str, str]:
     """Returns the input of the sigmoid by the output that comes from it, except inputs that are outputs themselves."""
     outputs = {output.name for output in model.graph.output}
-    nodes = _last_nodes(model)
+    nodes = _find_last_nodes(model)
     sigmoids = {name: node for name, node in nodes.items() if node is not None and node.op_type == "Sigmoid"}
     makers = {output for node in model.graph.node for output in node.output}
     return {name: node.input[0] for name, node in sigmoids.items() if node.input[0] in makers - outputs}
@@ -53,7 +53,7 @@ def conceal(model: Any, logits: Mapping[str, str]) -> None:
     model.graph.output.extend(outputs)
 
 
-def judged_tensor(name: str, expected: Mapping[str, Array], logits: Mapping[str, str]) -> str:
+def find_judged_tensor(name: str, expected: Mapping[str, Array], logits: Mapping[str, str]) -> str:
     """Returns the tensor by which an output is judged on a sample.
 
     Args:
@@ -63,12 +63,14 @@ def judged_tensor(name: str, expected: Mapping[str, Array], logits: Mapping[str,
     return logits[name] if is_faint else name
 
 
-def judged_outputs(names: Iterable[str], expected: Mapping[str, Array], logits: Mapping[str, str]) -> dict[str, str]:
+def find_judged_outputs(
+    names: Iterable[str], expected: Mapping[str, Array], logits: Mapping[str, str]
+) -> dict[str, str]:
     """Returns the same for each of the outputs."""
-    return {name: judged_tensor(name, expected, logits) for name in names if name not in logits.values()}
+    return {name: find_judged_tensor(name, expected, logits) for name in names if name not in logits.values()}
 
 
-def _last_nodes(model: Any) -> dict[str, Any]:
+def _find_last_nodes(model: Any) -> dict[str, Any]:
     """Returns the node that makes each output, before operators that only move values; None for an input."""
     makers = {output: node for node in model.graph.node for output in node.output}
     nodes: dict[str, Any] = {}

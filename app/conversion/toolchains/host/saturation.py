@@ -45,26 +45,26 @@ def saturation_curve(
     others = [index for index in range(len(samples)) if index not in judges]
     cached, chosen = CachedSamples(samples), plan(model, options)
     reference = open_session(model.SerializeToString(), threads)
-    sizes = _sizes(len(others))
+    sizes = _list_sizes(len(others))
     points = []
     for done, size in enumerate(sizes, start=1):
         own = _Chosen(cached, frozenset(others[:size]))
-        calibration = calibrate(model, chosen.tensors, own, options, threads=threads, step=_quiet)
+        calibration = calibrate(model, chosen.tensors, own, options, threads=threads, step=_ignore_progress)
         finite = without_tensors(model, chosen, calibration.not_finite) if calibration.not_finite else chosen
         int8_model, _, _ = quantize(model, calibration.ranges, finite, options)
         session = open_session(int8_model.SerializeToString(), threads)
-        outputs = quality.measure_outputs(reference, session, _Chosen(cached, frozenset(judges)), _quiet)
+        outputs = quality.measure_outputs(reference, session, _Chosen(cached, frozenset(judges)), _ignore_progress)
         points.append(SaturationPoint(size, outputs.worst_mean_snr_db))
         step(done, len(sizes))
     return SaturationCurve(tuple(points), len(judges))
 
 
-def _sizes(count: int) -> list[int]:
+def _list_sizes(count: int) -> list[int]:
     """Returns 1, 2, 4, … below count, and count."""
     return [1 << power for power in range(count.bit_length()) if 1 << power < count] + [count]
 
 
-def _quiet(done: int, of: int) -> None:
+def _ignore_progress(done: int, of: int) -> None:
     """Does nothing: progress counts numbers of samples, not samples."""
 
 

@@ -92,7 +92,7 @@ def task_meter(model: onnx.ModelProto) -> TaskMeter | None:
     Args:
         model: with fixed shapes, as in out.onnx.
     """
-    meter = _meter_for(model)
+    meter = _make_meter(model)
     return None if meter is None else _CautiousMeter(meter)
 
 
@@ -115,7 +115,7 @@ class _CautiousMeter:
         return unread if self._is_lost else agreement
 
 
-def _meter_for(model: onnx.ModelProto) -> TaskMeter | None:
+def _make_meter(model: onnx.ModelProto) -> TaskMeter | None:
     if len(model.graph.output) == 1 and "Softmax" in saturating_outputs(model).values():
         return _meter_of("mask" if len(model.graph.output[0].type.tensor_type.shape.dim) == 4 else "top1")
     detector = detector_of(model)
@@ -149,15 +149,15 @@ def _task_of(signature: GraphSignature) -> str:
 def _meter_of(task: str) -> TaskMeter | None:
     match task:
         case "top1":
-            return ShareMeter("top1", _same_class)
+            return ShareMeter("top1", _compare_class)
         case "mask":
-            return ShareMeter("mask_iou", _mask_overlap)
+            return ShareMeter("mask_iou", _compare_masks)
         case "keypoints":
-            return ShareMeter("keypoints", _near_points)
+            return ShareMeter("keypoints", _compare_points)
         case "cosine":
-            return ShareMeter("cosine", _cosine)
+            return ShareMeter("cosine", _compare_direction)
         case "text":
-            return ShareMeter("text", _same_text)
+            return ShareMeter("text", _compare_text)
     return None
 
 
@@ -185,27 +185,27 @@ class ShareMeter:
         return TaskAgreement(self._kind, mean, self._count, answered=len(self._shares))
 
 
-def _same_class(expected: Outputs, actual: Outputs) -> float | None:
-    one, other = (_row(outputs) for outputs in (expected, actual))
+def _compare_class(expected: Outputs, actual: Outputs) -> float | None:
+    one, other = (_get_row(outputs) for outputs in (expected, actual))
     if len(one) < CLASSES_LEAST and not may_be_probabilities(one):
         return None
     return float(one.argmax() == other.argmax())
 
 
-def _row(outputs: Outputs) -> Array:
+def _get_row(outputs: Outputs) -> Array:
     """Returns the first row of the first output."""
     values = next(iter(outputs.values()))
     row: Array = values.reshape(values.shape[0], -1)[0].astype(np.float64)
     return row
 
 
-def _cosine(expected: Outputs, actual: Outputs) -> float | None:
-    one, other = _row(expected), _row(actual)
+def _compare_direction(expected: Outputs, actual: Outputs) -> float | None:
+    one, other = _get_row(expected), _get_row(actual)
     norm = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float(one @ other) / norm if norm else None
 
 
-def _mask_overlap(expected: Outputs, actual: Outputs) -> float | None:
+def _compare_masks(expected: Outputs, actual: Outputs) -> float | None:
     """Returns the mean intersection over union of the classes in the float model's map; of a single mask, that of its
     area."""
     one, other = class_map(expected), class_map(actual)
@@ -214,12 +214,12 @@ def _mask_overlap(expected: Outputs, actual: Outputs) -> float | None:
     return float(np.mean(shares)) if shares else None
 
 
-def _near_points(expected: Outputs, actual: Outputs) -> float | None:
+def _compare_points(expected: Outputs, actual: Outputs) -> float | None:
     one, other = key_points(expected), key_points(actual)
     return float((np.linalg.norm(one - other, axis=1) <= NEAR).mean()) if len(one) else None
 
 
-def _same_text(expected: Outputs, actual: Outputs) -> float | None:
+def _compare_text(expected: Outputs, actual: Outputs) -> float | None:
     one, other = line_of_text(expected), line_of_text(actual)
     return float(one == other) if one else None
 
@@ -236,9 +236,9 @@ class BoxMeter:
 
     def add(self, expected: Outputs, actual: Outputs) -> None:
         self._count += 1
-        truth, boxes = self._boxes(expected), self._boxes(actual)
+        truth, boxes = self._read_boxes(expected), self._read_boxes(actual)
         self._answered += bool(truth)
-        pairs = matched_boxes(truth, boxes)
+        pairs = match_boxes(truth, boxes)
         self._pairs += len(pairs)
         self._matched += sum(likeness(one, other) for one, other in pairs)
         self._missed += len(truth) - len(pairs)
@@ -251,11 +251,11 @@ class BoxMeter:
         share = 2 * self._matched / total if total else None
         return TaskAgreement(KINDS.get(self._family.name, "box_f1"), share, self._count, error, self._answered)
 
-    def _boxes(self, outputs: Outputs) -> Answer:
+    def _read_boxes(self, outputs: Outputs) -> Answer:
         return self._family.read(outputs, self._fit, self._size, THRESHOLDS).boxes
 
 
-def matched_boxes(truth: Answer, boxes: Answer) -> list[tuple[Box, Box]]:
+def match_boxes(truth: Answer, boxes: Answer) -> list[tuple[Box, Box]]:
     """Pairs boxes of one class that overlap enough; the best score chooses first, and each box is used once."""
     left = list(truth)
     pairs = []
@@ -263,7 +263,7 @@ def matched_boxes(truth: Answer, boxes: Answer) -> list[tuple[Box, Box]]:
         same = [other for other in left if other.label == box.label]
         if not same:
             continue
-        shares = overlap(_corners(box), np.stack([_corners(other) for other in same]))
+        shares = overlap(_compute_corners(box), np.stack([_compute_corners(other) for other in same]))
         best = int(shares.argmax())
         if shares[best] >= MATCH_IOU:
             pairs.append((same[best], box))
@@ -271,7 +271,7 @@ def matched_boxes(truth: Answer, boxes: Answer) -> list[tuple[Box, Box]]:
     return pairs
 
 
-def _corners(box: Box) -> npt.NDArray[np.floating]:
+def _compute_corners(box: Box) -> npt.NDArray[np.floating]:
     return np.array([box.x1, box.y1, box.x2, box.y2], dtype=np.float64)
 
 

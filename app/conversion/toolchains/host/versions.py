@@ -11,9 +11,9 @@ PACKAGES = ("onnx", "onnxruntime", "onnxslim", "numpy", "modelmill")
 
 def tool_versions() -> dict[str, str]:
     """Returns the versions by package, as of the first call: what this process has loaded."""
-    return {name: _version(name) for name in PACKAGES}
+    return {name: _digest_version(name) for name in PACKAGES}
 
 
 @cache
-def _version(name: str) -> str:
+def _digest_version(name: str) -> str:
     return metadata.version(name)

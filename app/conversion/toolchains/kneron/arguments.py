@@ -61,12 +61,12 @@ def compile(chip: Chip, options: KneronOptions) -> dict[str, Any]:
     return {"weight_compress": options.weight_compress, "compiler_tiling": tiling}
 
 
-def requested_bits(options: KneronOptions) -> dict[str, str]:
+def list_requested_bits(options: KneronOptions) -> dict[str, str]:
     """Returns the bit widths, with the report's names of their sides."""
     return {name.removesuffix("_bitwidth_mode"): getattr(options, name) for name in BITS}
 
 
-def dropped_warnings(options: KneronOptions, dropped: list[dict[str, str]]) -> list[str]:
+def warn_of_dropped(options: KneronOptions, dropped: list[dict[str, str]]) -> list[str]:
     """Returns sentences for the options that the user changed and the installed toolchain does not know."""
     defaults = KneronOptions()
     return [

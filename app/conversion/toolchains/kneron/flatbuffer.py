@@ -54,7 +54,7 @@ class Table:
     def root(buffer: Buffer) -> Table:
         return Table.at(buffer, unpack(buffer, "I", 0))
 
-    def _slot(self, field: int) -> int | None:
+    def _find_slot(self, field: int) -> int | None:
         """Returns the absolute position of a field's value; None if the field is absent."""
         entry = 4 + 2 * field
         if entry + 2 > self.vtable_size:
@@ -62,24 +62,24 @@ class Table:
         offset = unpack(self.buffer, "H", self.vtable + entry)
         return self.position + offset if offset else None
 
-    def _target(self, field: int) -> int | None:
-        slot = self._slot(field)
+    def _find_target(self, field: int) -> int | None:
+        slot = self._find_slot(field)
         return None if slot is None else slot + unpack(self.buffer, "I", slot)
 
     def has(self, field: int) -> bool:
-        return self._slot(field) is not None
+        return self._find_slot(field) is not None
 
     def number(self, field: int, layout: str, default: int = 0) -> int:
-        slot = self._slot(field)
+        slot = self._find_slot(field)
         return default if slot is None else unpack(self.buffer, layout, slot)
 
     def table(self, field: int) -> Table | None:
-        target = self._target(field)
+        target = self._find_target(field)
         return None if target is None else Table.at(self.buffer, target)
 
     def octets(self, field: int) -> Buffer | None:
         """Returns a vector of bytes, without a copy."""
-        target = self._target(field)
+        target = self._find_target(field)
         if target is None:
             return None
         length = unpack(self.buffer, "I", target)
@@ -93,7 +93,7 @@ class Table:
 
     def tables(self, field: int) -> list[Table]:
         """Returns a vector of tables, at most VECTOR_LIMIT."""
-        target = self._target(field)
+        target = self._find_target(field)
         if target is None:
             return []
         length = unpack(self.buffer, "I", target)

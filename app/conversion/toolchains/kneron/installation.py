@@ -24,15 +24,15 @@ def places(python: Path) -> SandboxPaths:
     """Returns the paths that the vendor's process needs besides the job's folder. Creates the conversions' lock."""
     with contextlib.suppress(OSError):
         os.close(os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    reads = [_prefix(python), _prefix(python.resolve()), PYTHONPATH, *_named()]
+    reads = [_find_prefix(python), _find_prefix(python.resolve()), PYTHONPATH, *_iterate_named()]
     return SandboxPaths(tuple(map(str, reads)), (), (*map(str, DEFAULT_SEARCH), str(LOCK), SHARED_MEMORY))
 
 
-def _prefix(python: Path) -> Path:
+def _find_prefix(python: Path) -> Path:
     return python.parent.parent if python.parent.name == "bin" else python
 
 
-def _named() -> Iterator[Path]:
+def _iterate_named() -> Iterator[Path]:
     for name, value in os.environ.items():
         if NAMES.fullmatch(name) and Path(value).is_absolute():
             yield Path(value)

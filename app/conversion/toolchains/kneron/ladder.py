@@ -52,10 +52,10 @@ def rungs(chip: Chip, options: KneronOptions) -> list[Rung]:
         ("int8", {}),
         ("int8, mmse", mmse),
         ("int8, mmse, outlier factor 2", {**mmse, "outlier_factor": 2.0}),
-        ("mix light", _both("mix light") | SIDES_16),
-        ("mixbw, flops ratio 0.2", _both("mixbw") | SIDES_16 | {"flops_ratio": 0.2}),
-        ("mixbw, flops ratio 0.5", _both("mixbw") | SIDES_16 | {"flops_ratio": 0.5}),
-        ("int16", _both("int16") | SIDES_16),
+        ("mix light", _set_both("mix light") | SIDES_16),
+        ("mixbw, flops ratio 0.2", _set_both("mixbw") | SIDES_16 | {"flops_ratio": 0.2}),
+        ("mixbw, flops ratio 0.5", _set_both("mixbw") | SIDES_16 | {"flops_ratio": 0.5}),
+        ("int16", _set_both("int16") | SIDES_16),
     ]
     if chip is not Chip.KL520:
         steps = [step for step in steps if "outlier_factor" not in step[1]]
@@ -64,7 +64,7 @@ def rungs(chip: Chip, options: KneronOptions) -> list[Rung]:
     return [rung for rung in made if not bitwidth_problem(chip, rung.options)]
 
 
-def _both(mode: str) -> dict[str, Any]:
+def _set_both(mode: str) -> dict[str, Any]:
     return {"datapath_bitwidth_mode": mode, "weight_bitwidth_mode": mode}
 
 
@@ -92,7 +92,7 @@ def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended
         ended_by: "reached", "budget" or "exhausted".
     """
     taken = chosen(goal, tried)
-    rows = [_candidate(number, each, goal, is_taken=each is taken) for number, each in enumerate(tried)]
+    rows = [_describe_candidate(number, each, goal, is_taken=each is taken) for number, each in enumerate(tried)]
     number = next((row["id"] for row in rows if row["is_taken"]), None)
     head = {"seed": 0, "elapsed_s": round(elapsed_s, 1), "ended_by": ended_by}
     return {**head, "candidates": rows, "taken": number, "sensitivity": []}
@@ -101,7 +101,7 @@ def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended
 def goal_report(goal: Goal, tried: Sequence[Tried], budget_s: float) -> dict[str, Any]:
     """Returns the "goal" part of the BIE report."""
     taken = chosen(goal, tried)
-    reason, params = _reason(goal, taken)
+    reason, params = _describe_reason(goal, taken)
     return {
         "text": goal.text,
         "kind": goal.kind,
@@ -113,7 +113,7 @@ def goal_report(goal: Goal, tried: Sequence[Tried], budget_s: float) -> dict[str
     }
 
 
-def _reason(goal: Goal, taken: Tried | None) -> tuple[str | None, dict[str, Any]]:
+def _describe_reason(goal: Goal, taken: Tried | None) -> tuple[str | None, dict[str, Any]]:
     if taken is None:
         return "all_failed", {}
     if goal.kind == "drop":
@@ -127,7 +127,7 @@ def _reason(goal: Goal, taken: Tried | None) -> tuple[str | None, dict[str, Any]
     )
 
 
-def _candidate(number: int, tried: Tried, goal: Goal, *, is_taken: bool) -> dict[str, Any]:
+def _describe_candidate(number: int, tried: Tried, goal: Goal, *, is_taken: bool) -> dict[str, Any]:
     below = goal.kind == "snr" and not is_enough(goal, tried)
     code = "taken" if is_taken else "failed" if tried.failure else "below_goal" if below else "dearer"
     return {

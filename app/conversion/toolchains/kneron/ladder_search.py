@@ -76,9 +76,9 @@ def search_ladder(
             tried.append(Tried(rung, failure=failure["message"]))
         else:
             made[number] = Quantized(row["result"], row["measured"], Path(row["bie"]))
-            tried.append(_measured(rung, row))
+            tried.append(_measure(rung, row))
         longest = max(longest, budget.elapsed_s - started)
-        print(_line(tried[-1]))
+        print(_format_rung(tried[-1]))
         _keep_best(goal, tried, made)
         if is_enough(goal, tried[-1]):
             ended_by = "reached"
@@ -115,7 +115,7 @@ def _run(journal: Journal, quantize: Quantize, rung: Rung, number: int, progress
     return row
 
 
-def _measured(rung: Rung, row: dict[str, Any]) -> Tried:
+def _measure(rung: Rung, row: dict[str, Any]) -> Tried:
     facts = row["measured"]
     return Tried(rung, facts.get("snr_db"), facts.get("fps"), row["size_bytes"], bits=facts.get("bits", {}))
 
@@ -135,7 +135,7 @@ def _share_of(progress: Progress, number: int, of: int, name: str) -> Progress:
     return report
 
 
-def _line(tried: Tried) -> str:
+def _format_rung(tried: Tried) -> str:
     if tried.failure:
         return f"candidate {tried.rung.name}: failed: {tried.failure}"
     snr = "no SNR reported" if tried.snr_db is None else f"{tried.snr_db:g} dB"

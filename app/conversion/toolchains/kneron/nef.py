@@ -92,10 +92,10 @@ def _describe(body: Buffer) -> dict[str, Any]:
     firmware, models = payload.octets(0), payload.octets(1)
     if not models:
         raise Malformed("the file holds no model data")
-    facts = _header(header)
-    named = [_model_info(table) for table in root.tables(2)]
-    fw_info = _fw_info(firmware, models, is_520=facts["chip"] == "520") if firmware else None
-    kne = None if fw_info else _kne(models)
+    facts = _read_header(header)
+    named = [_read_model_info(table) for table in root.tables(2)]
+    fw_info = _read_fw_info(firmware, models, is_520=facts["chip"] == "520") if firmware else None
+    kne = None if fw_info else _read_kne(models)
     return {
         **facts,
         "header_crc_ok": header.number(2, "I") == zlib.crc32(models),
@@ -110,12 +110,12 @@ def _has_header(body: Buffer) -> bool:
     """Returns whether it begins as a NEF."""
     try:
         header = Table.root(body).table(1)
-        return header is not None and bool(_header(header)["platform"])
+        return header is not None and bool(_read_header(header)["platform"])
     except (Malformed, struct.error):
         return False
 
 
-def _header(header: Table) -> dict[str, Any]:
+def _read_header(header: Table) -> dict[str, Any]:
     target, mode = header.number(1, "i"), header.number(4, "i")
     if not 0 <= target <= len(TARGETS) or not 0 <= mode < len(ENCRYPTION):
         raise Malformed(f"target {target} and encryption mode {mode} are unknown")
@@ -141,11 +141,11 @@ def chip_of(target: int, schema: tuple[int, ...]) -> str | None:
     return TARGETS[index] if 0 <= index < len(TARGETS) else None
 
 
-def _model_info(table: Table) -> dict[str, Any]:
+def _read_model_info(table: Table) -> dict[str, Any]:
     return {"id": table.number(1, "i"), "name": table.text(0), "version": table.text(2)}
 
 
-def _fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str, Any] | None:
+def _read_fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str, Any] | None:
     """Reads the fw_info words (all u32): n, n records, dram_end, total_size, then in newer files CRC words. None:
     another form."""
     if len(firmware) < 12 + FW_RECORD:
@@ -154,7 +154,7 @@ def _fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str, Any
     end = 4 + count * FW_RECORD
     if not 0 < count <= 1024 or end + 8 > len(firmware):
         return None
-    records = [dict(zip(FW_FIELDS, _words(firmware, 4 + i * FW_RECORD), strict=True)) for i in range(count)]
+    records = [dict(zip(FW_FIELDS, _read_words(firmware, 4 + i * FW_RECORD), strict=True)) for i in range(count)]
     total = unpack(firmware, "I", end + 4)
     info: dict[str, Any] = {"dram_end": unpack(firmware, "I", end), "total_bytes": total}
     info["total_ok"] = total == len(models)
@@ -164,24 +164,26 @@ def _fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str, Any
         info["models_crc_ok"] = unpack(firmware, "I", checks_at) == zlib.crc32(models)
         info["crc_ok"] = unpack(firmware, "I", last) == zlib.crc32(firmware[:last])
         for i, record in enumerate(records):
-            block = _block(models, records[0]["command_address"], record)
+            block = _read_block(models, records[0]["command_address"], record)
             record["crc_ok"] = unpack(firmware, "I", checks_at + 4 + 4 * i) == zlib.crc32(block)
-    info["models"] = [_described(record, records[0]["command_address"], models, is_520=is_520) for record in records]
+    info["models"] = [
+        _describe_model(record, records[0]["command_address"], models, is_520=is_520) for record in records
+    ]
     return info
 
 
-def _words(firmware: Buffer, start: int) -> tuple[int, ...]:
+def _read_words(firmware: Buffer, start: int) -> tuple[int, ...]:
     return struct.unpack_from(f"<{len(FW_FIELDS)}I", firmware, start)
 
 
-def _block(models: Buffer, base: int, record: dict[str, int]) -> Buffer:
+def _read_block(models: Buffer, base: int, record: dict[str, int]) -> Buffer:
     """Returns the bytes of one model: from its command to the end of its setup, rounded up to 16 bytes and clipped."""
     start = max(record["command_address"] - base, 0)
     end = record["setup_address"] + record["setup_size_bytes"] - base
     return models[start : start + max(0, -(-(end - start) // 16) * 16)]
 
 
-def _described(record: dict[str, Any], base: int, models: Buffer, *, is_520: bool) -> dict[str, Any]:
+def _describe_model(record: dict[str, Any], base: int, models: Buffer, *, is_520: bool) -> dict[str, Any]:
     start = record["setup_address"] - base
     sizes = {key: value for key, value in record.items() if not key.endswith("_address")}
     if not is_520 or start < 0 or record["setup_size_bytes"] < 72 or start + 72 > len(models):
@@ -192,7 +194,7 @@ def _described(record: dict[str, Any], base: int, models: Buffer, *, is_520: boo
     return sizes
 
 
-def _kne(models: Buffer) -> list[dict[str, Any]] | None:
+def _read_kne(models: Buffer) -> list[dict[str, Any]] | None:
     """Returns the model ids of the KNE inside a 730 file; None if the payload is something else, or encrypted."""
     try:
         root = Table.root(models)

@@ -37,7 +37,7 @@ CONV_KERNEL_LIMIT = 12  # KL520
 
 
 @cache
-def _table() -> dict[str, dict[str, str]]:
+def _load_table() -> dict[str, dict[str, str]]:
     text = files("app.conversion.toolchains.kneron").joinpath("operators.json").read_text("utf-8")
     ops: dict[str, dict[str, str]] = json.loads(text)["ops"]
     return ops
@@ -45,7 +45,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 def runs_on_npu(chip: Chip, operator: str) -> bool:
     """Returns whether the vendor lists the operator for this chip, perhaps under a condition."""
-    return _table().get(operator, {}).get(chip.value, "N").startswith("Y")
+    return _load_table().get(operator, {}).get(chip.value, "N").startswith("Y")
 
 
 def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[dict[str, Any]]:
@@ -76,10 +76,10 @@ def _note(chip: Chip, node: onnx.NodeProto) -> str:
         return ""
     if not runs_on_npu(chip, node.op_type):
         return SOFT_NOTES.get(node.op_type, HARD_NOTE)
-    return _conv_note(chip, node) if node.op_type == "Conv" else ""
+    return _check_conv(chip, node) if node.op_type == "Conv" else ""
 
 
-def _conv_note(chip: Chip, node: onnx.NodeProto) -> str:
+def _check_conv(chip: Chip, node: onnx.NodeProto) -> str:
     """Checks the limits of Conv: kernel at most 12 on KL520; stride at most 4 high and 16 wide on KL520 and KL720."""
     numbers = {attribute.name: list(attribute.ints) for attribute in node.attribute}
     kernel, strides = numbers.get("kernel_shape", []), numbers.get("strides", [])

@@ -57,7 +57,7 @@ def read(path: Path) -> dict[str, Any]:
 def parse(data: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"cpu_nodes": [], "bits": {}, "other": {}}
     for key, value in data.items():
-        _place(facts, key.rsplit("/", 1)[-1] if "GB/s" not in key else _bandwidth_name(key), key, value)
+        _place(facts, key.rsplit("/", 1)[-1] if "GB/s" not in key else _name_bandwidth(key), key, value)
     # The vendor's "GOPs" are plain operations, such as 4.13823e+09 for 4.1 GOP; small numbers are taken literally.
     operations = facts.get("operations")
     if operations is not None and operations < 1e6:
@@ -66,7 +66,7 @@ def parse(data: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _bandwidth_name(key: str) -> str:
+def _name_bandwidth(key: str) -> str:
     """Returns the name of a bandwidth: `kdp530/ip_eval/RDMA bandwidth GB/s` has a slash in its unit."""
     return key.removesuffix("/s").rsplit("/", 1)[-1] + "/s"
 
@@ -100,11 +100,11 @@ def bits_ignored(requested: dict[str, str], effective: dict[str, str]) -> list[s
     return [
         f"{side} was asked for as {requested[side]}, but the report says {effective[side]}"
         for side in sorted(requested.keys() & effective.keys())
-        if effective[side].lower() not in EMPTY and _width(requested[side]) != _width(effective[side])
+        if effective[side].lower() not in EMPTY and _parse_width(requested[side]) != _parse_width(effective[side])
     ]
 
 
-def _width(text: str) -> str:
+def _parse_width(text: str) -> str:
     """Converts `8`, `int8`, `INT8` and `8bit` to `8`; a mix keeps its name."""
     match = re.fullmatch(r"(?:int)?\s*(\d+)\s*-?(?:bits?|b)?", text.strip().lower())
     return match.group(1) if match else re.sub(r"[\s_-]+", "", text.lower())
@@ -150,11 +150,11 @@ def read_nodes(path: Path) -> list[dict[str, Any]]:
     parser.feed(path.read_text("utf-8", "replace"))
     for table in parser.tables:
         if table and "node" in table[0] and "type" in table[0]:
-            return [_node(row) for row in _filled(table)]
+            return [_read_node(row) for row in _fill_rows(table)]
     return []
 
 
-def _filled(table: list[list[str]]) -> list[dict[str, str]]:
+def _fill_rows(table: list[list[str]]) -> list[dict[str, str]]:
     """Returns the rows by column name. "↑" repeats the value above (a node of the same backend node); NaN and None
     become "".
 
@@ -175,7 +175,7 @@ def _filled(table: list[list[str]]) -> list[dict[str, str]]:
     return rows
 
 
-def _node(row: dict[str, str]) -> dict[str, Any]:
+def _read_node(row: dict[str, str]) -> dict[str, Any]:
     texts = {"node": "node", "origin": "node origin", "type": "type", "backend": BACKEND}
     texts |= {"bits_in": "bw in", "bits_out": "bw out", "bits_weight": "bw weight"}
     texts |= {"in_format": "in_fmt", "out_format": "out_fmt"}

@@ -27,7 +27,7 @@ class NoOutput(Exception):
     """The toolchain came back without an error, but also without its file."""
 
 
-def accepted(function: Callable[..., Any], named: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def split_arguments(function: Callable[..., Any], named: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Split arguments into those the installed function takes and the names of those it does not."""
     try:
         parameters = inspect.signature(function).parameters
@@ -71,7 +71,7 @@ class Run:
 
     def call(self, name: str, function: Callable[..., Any], *values: Any, **named: Any) -> Any:
         """Call a vendor function with the arguments it knows; note the others."""
-        arguments, dropped = accepted(function, named)
+        arguments, dropped = split_arguments(function, named)
         self.result["dropped"] += [{"call": name, "argument": argument} for argument in dropped]
         return function(*values, **arguments)
 

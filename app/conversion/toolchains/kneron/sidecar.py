@@ -66,18 +66,18 @@ def check(meta: BieMeta | None, bie: Path, platform: str, toolchain_version: str
     hint = "Convert the model again from the start with this toolchain."
     if meta.platform != platform:
         message = f"the BIE file was made for chip {meta.platform}, not for {platform}"
-        raise ToolchainFailed(message, hint=hint, detail=_detail("bie_other_chip", message))
+        raise ToolchainFailed(message, hint=hint, detail=_build_detail("bie_other_chip", message))
     if meta.sha256 != sha256_of(bie):
         message = "the BIE file is not the one that the BIE stage wrote"
-        raise ToolchainFailed(message, hint=hint, detail=_detail("bie_changed", message))
+        raise ToolchainFailed(message, hint=hint, detail=_build_detail("bie_changed", message))
     if not meta.toolchain_version or not toolchain_version:
         return ["the toolchain version is not known, so it could not be compared with that of the BIE file"]
     if meta.toolchain_version != toolchain_version:
         message = f"the BIE file was made by {meta.toolchain_version}, but this worker has {toolchain_version}"
         hint = "Give all workers the same toolchain image, or convert the model again from the start."
-        raise ToolchainFailed(message, hint=hint, detail=_detail("bie_other_version", message))
+        raise ToolchainFailed(message, hint=hint, detail=_build_detail("bie_other_version", message))
     return []
 
 
-def _detail(id: str, line: str) -> dict[str, object]:
+def _build_detail(id: str, line: str) -> dict[str, object]:
     return {"id": id, "blame": "toolchain", "lines": [line]}

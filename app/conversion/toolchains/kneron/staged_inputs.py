@@ -59,13 +59,13 @@ def stage_model(request: StageRequest, target: Path) -> StagedModel:
     notes += graph.fix_shapes(model, request.options.input_shapes)
     notes += _lower_ir(model) + _hide_weights(model)
     inputs = graph.graph_inputs(model)
-    shapes = fixed_shapes(inputs)
+    shapes = read_fixed_shapes(inputs)
     _check_inputs(inputs)
     onnx.save(model, str(target))
     return StagedModel(target, notes, shapes)
 
 
-def fixed_shapes(inputs: Sequence[graph.TensorSpec]) -> dict[str, tuple[int, ...]]:
+def read_fixed_shapes(inputs: Sequence[graph.TensorSpec]) -> dict[str, tuple[int, ...]]:
     """Returns {input name: sizes}. Raises DynamicShape for a size that is not fixed."""
     return {spec.name: static_shape(spec) for spec in inputs}
 
@@ -125,7 +125,7 @@ def stage_calibration(request: StageRequest, model: onnx.ModelProto, folder: Pat
     samples = SampleSet(
         request.ref_images, inputs, request.options.preprocess, skip_damaged=request.options.allow_damaged_images
     )
-    shapes = fixed_shapes(inputs)
+    shapes = read_fixed_shapes(inputs)
     _check_room(shapes, len(samples))
     paths: dict[str, list[str]] = {name: [] for name in shapes}
     for number, sample in enumerate(samples):

@@ -94,22 +94,22 @@ class KneronToolchain:
         """Runs a stage. Raises ToolchainMissing, ToolchainFailed, or the errors of preparing the inputs."""
         self.vendor.check()
         stages: dict[Stage, Callable[[StageRequest, Progress], StageResult]] = {
-            Stage.ONNX: self._onnx,
-            Stage.BIE: self._bie,
-            Stage.NEF: self._nef,
+            Stage.ONNX: self._run_onnx,
+            Stage.BIE: self._run_bie,
+            Stage.NEF: self._run_nef,
         }
         return stages[request.stage](request, progress)
 
-    def _onnx(self, request: StageRequest, progress: Progress) -> StageResult:
+    def _run_onnx(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the model")
-        room, chip = ScratchFolders.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _choose_chip(request)
         staged = staged_inputs.stage_model(request, room.scratch / "model.onnx")
         chosen = {
             "optimize": arguments.optimize(request.options, staged.shapes),
             "evaluate": arguments.evaluate(request.options.kneron),
         }
         outcome = self._run(request, room, progress, staged.path, chosen)
-        result = verdict.succeeded(outcome, request.output)
+        result = verdict.require_success(outcome, request.output)
         model = graph.load(request.output)
         estimate, warnings = verdict.evaluation(outcome, result)
         missing = operators.probably_missing(chip, model)
@@ -123,20 +123,20 @@ class KneronToolchain:
         }
         warnings += arguments.name_warnings(list(staged.shapes))
         summary = {"fps_estimate": estimate.get("fps"), "operators_probably_missing": len(missing)}
-        return self._result(request, room, result, StageFacts(facts, summary, warnings), {})
+        return self._build_result(request, room, result, StageFacts(facts, summary, warnings), {})
 
-    def _bie(self, request: StageRequest, progress: Progress) -> StageResult:
+    def _run_bie(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "preparing the reference data")
-        room, chip = ScratchFolders.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _choose_chip(request)
         staged = Path(shutil.copyfile(request.input(), room.scratch / "model.onnx"))
         samples = staged_inputs.stage_calibration(
             request, graph.load(staged), staged_inputs.fresh_folder(room.scratch / "samples")
         )
         source = CalibratedModel(staged, samples.paths)
-        options, quantized, searched = self._quantized(request, room, source, progress)
+        options, quantized, searched = self._quantize_or_search(request, room, source, progress)
         shutil.rmtree(room.scratch / "samples")
         result, measured = quantized.result, quantized.measured
-        bits = arguments.requested_bits(options)
+        bits = arguments.list_requested_bits(options)
         warnings = samples.warnings + report.bits_ignored(bits, measured.get("bits", {}))
         warnings += [] if measured else ["the toolchain left no report, so speed and bit widths are not known"]
         meta = sidecar.BieMeta(
@@ -152,9 +152,9 @@ class KneronToolchain:
         summary["passed"] = None if summary["snr_db"] is None else summary["snr_db"] >= SNR_DB_MIN
         summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
         extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
-        return self._result(request, room, result, StageFacts(facts, summary, warnings), extra)
+        return self._build_result(request, room, result, StageFacts(facts, summary, warnings), extra)
 
-    def _quantized(
+    def _quantize_or_search(
         self, request: StageRequest, room: ScratchFolders, source: CalibratedModel, progress: Progress
     ) -> tuple[KneronOptions, Quantized, dict[str, Any]]:
         """Quantizes with the options, or searches for their goal.
@@ -172,7 +172,7 @@ class KneronToolchain:
             made = self._analyse(own, place, source, rung.options, report)
             return replace(made, bie=Path(shutil.move(made.bie, place.scratch / "rung.bie")))
 
-        ladder, goal = rungs(_chip(request), options), parse_goal(options.goal)
+        ladder, goal = rungs(_choose_chip(request), options), parse_goal(options.goal)
         names = [Path(path).name for paths in source.samples.values() for path in paths]
         kept = kept_in(request, self.vendor.version(), *names)
         outcome = search_ladder(ladder, goal, options.budget_s, quantize, progress, kept)
@@ -189,24 +189,24 @@ class KneronToolchain:
     ) -> Quantized:
         chosen = {"analysis": arguments.analysis(options, request.threads)}
         outcome = self._run(request, room, progress, source.model, chosen, calibration=source.samples)
-        result = verdict.succeeded(outcome, request.output)
-        return Quantized(result, verdict.whole_report(outcome, result), request.output)
+        result = verdict.require_success(outcome, request.output)
+        return Quantized(result, verdict.require_whole_report(outcome, result), request.output)
 
-    def _nef(self, request: StageRequest, progress: Progress) -> StageResult:
+    def _run_nef(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "checking the BIE file")
-        room, chip = ScratchFolders.of(request), _chip(request)
+        room, chip = ScratchFolders.of(request), _choose_chip(request)
         meta = sidecar.read(request.work_dir / f"out.{sidecar.NAME}")
         warnings = sidecar.check(meta, request.input(), chip.value, self.vendor.version())
         name = meta.safe_name() if meta else sidecar.fallback_name(chip.value)
         staged = Path(shutil.copyfile(request.input(), room.scratch / name))
         chosen = {"compile": arguments.compile(chip, request.options.kneron)}
         outcome = self._run(request, room, progress, staged, chosen)
-        result = verdict.succeeded(outcome, request.output)
+        result = verdict.require_success(outcome, request.output)
         probed, doubts = verdict.nef_file(request.output, chip, request.options.kneron.model_id)
         facts = {"nef": probed, "compilation": verdict.report_of(result)}
         summary = {"chip": probed.get("chip"), "crc_ok": probed.get("crc_ok")}
         summary["model_ids"] = [model["id"] for model in probed.get("models", [])]
-        return self._result(request, room, result, StageFacts(facts, summary, warnings + doubts), {})
+        return self._build_result(request, room, result, StageFacts(facts, summary, warnings + doubts), {})
 
     def _run(
         self,
@@ -227,7 +227,7 @@ class KneronToolchain:
             "output_dir": str(room.output_dir),
             "keep": str(room.keep),
             "search": [str(path) for path in self.vendor.search],
-            "platform": _chip(request).value,
+            "platform": _choose_chip(request).value,
             "model_id": options.model_id,
             "version": options.version,
             "arguments": {"config": arguments.config(options), **chosen},
@@ -236,7 +236,7 @@ class KneronToolchain:
         request.output.unlink(missing_ok=True)
         return self.vendor.run(question, room.scratch, PhaseClock(request.stage, progress).watch)
 
-    def _result(
+    def _build_result(
         self,
         request: StageRequest,
         room: ScratchFolders,
@@ -246,9 +246,9 @@ class KneronToolchain:
     ) -> StageResult:
         """Returns the common result of every stage with the facts of this one."""
         dropped = result.get("dropped", [])
-        unknown = arguments.dropped_warnings(request.options.kneron, dropped)
+        unknown = arguments.warn_of_dropped(request.options.kneron, dropped)
         warnings = [*result.get("warnings", []), *measured.warnings, *unknown]
-        chip, version, step = _chip(request).value, self.vendor.version(), request.stage.step
+        chip, version, step = _choose_chip(request).value, self.vendor.version(), request.stage.step
         head = {"toolchain": self.name.value, "stage": step, "platform": chip, "toolchain_version": version}
         versions = {key: str(value) for key, value in result.get("versions", {}).items()}
         files = {f"{step}.{name}": Path(path) for name, path in result.get("files", {}).items()}
@@ -262,6 +262,6 @@ class KneronToolchain:
         )
 
 
-def _chip(request: StageRequest) -> Chip:
+def _choose_chip(request: StageRequest) -> Chip:
     assert request.options.platform is not None, "options of toolchain kneron always name a chip"
     return request.options.platform

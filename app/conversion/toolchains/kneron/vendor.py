@@ -216,34 +216,34 @@ CREEP_S = {Stage.ONNX: 60.0, Stage.BIE: 900.0, Stage.NEF: 180.0}
 """Seconds after which a phase shows 63 % of the way to the next one; stage times are not documented."""
 
 
-def _phase(pattern: str, fraction: float, message: str) -> Phase:
+def _make_phase(pattern: str, fraction: float, message: str) -> Phase:
     return re.compile(pattern, re.IGNORECASE), fraction, message
 
 
-WAITING = _phase(r"^waiting for another Kneron conversion", 0.0, "waiting for another conversion on this machine")
-START = _phase(MARK + "import", 0.10, "starting the toolchain")
+WAITING = _make_phase(r"^waiting for another Kneron conversion", 0.0, "waiting for another conversion on this machine")
+START = _make_phase(MARK + "import", 0.10, "starting the toolchain")
 PHASES: dict[Stage, tuple[Phase, ...]] = {
     Stage.ONNX: (
         WAITING,
         START,
-        _phase(MARK + "optimize", 0.2, "optimizing the graph"),
-        _phase(MARK + "evaluate", 0.6, "estimating the speed on the chip"),
+        _make_phase(MARK + "optimize", 0.2, "optimizing the graph"),
+        _make_phase(MARK + "evaluate", 0.6, "estimating the speed on the chip"),
     ),
     Stage.BIE: (
         WAITING,
         START,
-        _phase(MARK + "analysis", 0.2, "quantizing"),
-        _phase(r"\bknerex\b", 0.35, "quantizing: value ranges"),
-        _phase(r"\bdynasty\b", 0.6, "quantizing: fixed-point check"),
-        _phase(r"\bcompiler frontend\b", 0.8, "quantizing: compiling for the report"),
-        _phase(r"general/Success", 0.9, "quantizing: done"),
+        _make_phase(MARK + "analysis", 0.2, "quantizing"),
+        _make_phase(r"\bknerex\b", 0.35, "quantizing: value ranges"),
+        _make_phase(r"\bdynasty\b", 0.6, "quantizing: fixed-point check"),
+        _make_phase(r"\bcompiler frontend\b", 0.8, "quantizing: compiling for the report"),
+        _make_phase(r"general/Success", 0.9, "quantizing: done"),
     ),
     Stage.NEF: (
         WAITING,
         START,
-        _phase(MARK + "compile", 0.2, "compiling"),
-        _phase(r"\bcompiler frontend\b", 0.5, "compiling: scheduling"),
-        _phase(r"\bgen_nef\b", 0.8, "compiling: writing the NEF"),
+        _make_phase(MARK + "compile", 0.2, "compiling"),
+        _make_phase(r"\bcompiler frontend\b", 0.5, "compiling: scheduling"),
+        _make_phase(r"\bgen_nef\b", 0.8, "compiling: writing the NEF"),
     ),
 }
 
@@ -271,9 +271,9 @@ class PhaseClock:
                     return
         if self._index >= 0 and now - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = now
-            self._progress(self._fraction(now), self._phases[self._index][2])
+            self._progress(self._estimate_fraction(now), self._phases[self._index][2])
 
-    def _fraction(self, now: float) -> float:
+    def _estimate_fraction(self, now: float) -> float:
         low = self._phases[self._index][1]
         following = self._index + 1
         high = self._phases[following][1] if following < len(self._phases) else 0.98

@@ -25,13 +25,13 @@ PARSED_CHIPS = (Chip.KL520, Chip.KL720)
 TAIL_LINES = 8
 
 
-def succeeded(outcome: VendorOutcome, output: Path) -> dict[str, Any]:
+def require_success(outcome: VendorOutcome, output: Path) -> dict[str, Any]:
     """Returns the runner's result if the stage wrote its file. Raises ToolchainFailed or ToolchainMissing otherwise."""
     result = outcome.result or {}
     if not result.get("ok"):
         raise failure(outcome)
     if not output.is_file() or output.stat().st_size == 0:
-        raise failed(Diagnosis("no_output", *NO_OUTPUT, "toolchain", ()), outcome)
+        raise make_failure(Diagnosis("no_output", *NO_OUTPUT, "toolchain", ()), outcome)
     return result
 
 
@@ -54,11 +54,11 @@ def failure(outcome: VendorOutcome) -> StageFailed:
                 "lines": result.get("traceback", [])[-TAIL_LINES:],
             },
         )
-    return failed(diagnose(outcome), outcome)
+    return make_failure(diagnose(outcome), outcome)
 
 
-def failed(diagnosis: Diagnosis, outcome: VendorOutcome) -> ToolchainFailed:
-    lines = list(diagnosis.lines) or _tail(outcome)
+def make_failure(diagnosis: Diagnosis, outcome: VendorOutcome) -> ToolchainFailed:
+    lines = list(diagnosis.lines) or _list_last_lines(outcome)
     detail = {"id": diagnosis.id, "blame": diagnosis.blame, "lines": lines, "returncode": outcome.returncode}
     phase = (outcome.result or {}).get("phase")
     return ToolchainFailed(
@@ -86,7 +86,7 @@ def diagnose(outcome: VendorOutcome) -> Diagnosis:
     return Diagnosis("no_result", text, "Read the log.", "toolchain", ())
 
 
-def _tail(outcome: VendorOutcome) -> list[str]:
+def _list_last_lines(outcome: VendorOutcome) -> list[str]:
     lines: list[str] = []
     for line in outcome.lines():
         lines = [*lines[-TAIL_LINES + 1 :], line.rstrip()[:LINE_WIDTH]]
@@ -106,7 +106,7 @@ def report_of(result: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, Any]:
+def require_whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, Any]:
     """Returns the report of a quantization. Raises ToolchainFailed if it exists but ends before the speed."""
     facts = report_of(result)
     if not facts or facts["complete"]:
@@ -115,7 +115,7 @@ def whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, An
     diagnosis = classify(outcome.lines())
     if diagnosis is None:
         diagnosis = Diagnosis("report_incomplete", text, "Read the log for the step that failed.", "toolchain", ())
-    raise failed(diagnosis, outcome)
+    raise make_failure(diagnosis, outcome)
 
 
 def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -126,7 +126,7 @@ def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str
     if not facts.get("complete"):
         warnings.append("the IP evaluator gave no speed estimate")
     lines = [*outcome.lines(), *str(result.get("evaluate_text", "")).splitlines()]
-    unsupported = unsupported_operators(lines)
+    unsupported = list_unsupported_operators(lines)
     warnings += [
         f"the IP evaluator calls operator {entry['operator']} unsupported"
         + (f" at {entry['node']}" if entry["node"] else "")
@@ -147,10 +147,10 @@ def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[dict[str, Any], lis
         facts = nef.probe(path)
     except nef.NotNef as error:
         if chip in PARSED_CHIPS:
-            raise _bad_nef("the toolchain wrote a file that is no NEF", error.message) from error
+            raise _make_bad_nef("the toolchain wrote a file that is no NEF", error.message) from error
         return {}, [f"the NEF could not be read back: {error.message}"]
     if not facts["crc_ok"]:
-        raise _bad_nef("the checksum of the NEF file is wrong", f"stored checksum {facts['crc']}")
+        raise _make_bad_nef("the checksum of the NEF file is wrong", f"stored checksum {facts['crc']}")
     warnings = []
     if facts["chip"] not in (None, chip.value):
         warnings.append(f"the NEF file names chip {facts['chip']}, but {chip.value} was asked for")
@@ -160,7 +160,7 @@ def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[dict[str, Any], lis
     return facts, warnings
 
 
-def _bad_nef(message: str, line: str) -> ToolchainFailed:
+def _make_bad_nef(message: str, line: str) -> ToolchainFailed:
     detail = {"id": "bad_nef", "blame": "toolchain", "lines": [line]}
     return ToolchainFailed(message, hint="Free disk space and convert again.", detail=detail)
 
@@ -201,7 +201,7 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
     for failure in TABLE:
         if failure.id in matches:
             groups = {key: value or "?" for key, value in matches[failure.id].groupdict().items()}
-            evidence = _evidence(failure, matching)
+            evidence = _select_evidence(failure, matching)
             return Diagnosis(failure.id, failure.cause.format(**groups), failure.hint, failure.blame, evidence)
     if steps.failed:
         names = ", ".join(steps.failed)
@@ -211,7 +211,7 @@ def classify(lines: Iterable[str]) -> Diagnosis | None:
     return None
 
 
-def _evidence(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
+def _select_evidence(failure: VendorFailure, matching: dict[str, list[str]]) -> tuple[str, ...]:
     """Returns the lines of the chosen class first, then those of the general classes, which name the step."""
     lines = list(dict.fromkeys(matching[failure.id]))
     for other in TABLE:
@@ -240,7 +240,7 @@ class FlowTable:
             self.rows.append(line.strip()[:LINE_WIDTH])
 
 
-def unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
+def list_unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
     """Returns the operators that the evaluator calls unsupported: {operator, node}, without duplicates."""
     operators: dict[tuple[str, str], None] = {}
     for line in lines:

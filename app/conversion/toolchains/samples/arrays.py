@@ -79,22 +79,22 @@ class ArrayStack:
         shape = static_shape(self.spec)
         try:
             with self.opener() as file:
-                for index, values in enumerate(self._chunks(file, math.prod(shape))):
+                for index, values in enumerate(self._read_chunks(file, math.prod(shape))):
                     array = values.reshape(shape).astype(self.header.dtype.newbyteorder("="))
                     self._refuse_not_finite(array, index)
                     yield array
         except READER_ERRORS as error:
-            raise damaged(self.label, error) from error
+            raise make_damaged_error(self.label, error) from error
 
-    def _chunks(self, file: IO[bytes], size: int) -> Iterator[Array]:
+    def _read_chunks(self, file: IO[bytes], size: int) -> Iterator[Array]:
         file.read(self.header.offset)
         dtype = self.header.dtype
         if self.header.is_fortran:
-            whole = np.frombuffer(_exactly(file, self.header.size_bytes), dtype)
+            whole = np.frombuffer(_read_exactly(file, self.header.size_bytes), dtype)
             yield from whole.reshape(self.header.shape, order="F").reshape(self.count, size)
         else:
             for _ in range(self.count):
-                yield np.frombuffer(_exactly(file, size * dtype.itemsize), dtype)
+                yield np.frombuffer(_read_exactly(file, size * dtype.itemsize), dtype)
         while file.read(1 << 16):  # to the end, where a zip member's checksum is compared
             pass
 
@@ -108,7 +108,7 @@ class ArrayStack:
 
 def open_npy(path: Path, label: str, spec: InputSpec) -> ArrayStack:
     """Opens a .npy file. Raises DamagedSamples, WrongSampleType, WrongSampleShape."""
-    return _stack(label, lambda: path.open("rb"), path.stat().st_size, spec)
+    return _make_stack(label, lambda: path.open("rb"), path.stat().st_size, spec)
 
 
 def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[str, ArrayStack]:
@@ -118,10 +118,10 @@ def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[st
         with zipfile.ZipFile(path) as archive:
             sizes = {info.filename: info.file_size for info in archive.infolist()}
     except READER_ERRORS as error:
-        raise damaged(label, error) from error
+        raise make_damaged_error(label, error) from error
     keys = [name.removesuffix(".npy") for name in sizes if name.endswith(".npy")]
     stacks = {
-        name: _stack(f"{label}[{key!r}]", _member(path, f"{key}.npy"), sizes[f"{key}.npy"], inputs[name])
+        name: _make_stack(f"{label}[{key!r}]", _open_member(path, f"{key}.npy"), sizes[f"{key}.npy"], inputs[name])
         for name, key in _keys_of_inputs(keys, list(inputs), label).items()
     }
     if len({stack.count for stack in stacks.values()}) > 1:
@@ -134,7 +134,7 @@ def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[st
     return stacks
 
 
-def damaged(label: str, error: BaseException) -> DamagedSamples:
+def make_damaged_error(label: str, error: BaseException) -> DamagedSamples:
     """Returns the error for an array that cannot be read."""
     reason = reason_of(error)
     return DamagedSamples(
@@ -157,7 +157,7 @@ def _keys_of_inputs(keys: list[str], inputs: list[str], label: str) -> dict[str,
     )
 
 
-def _member(path: Path, name: str) -> Opener:
+def _open_member(path: Path, name: str) -> Opener:
     def opener() -> IO[bytes]:
         with zipfile.ZipFile(path) as archive:
             return archive.open(name)  # the member keeps the file open until it is closed itself
@@ -165,13 +165,13 @@ def _member(path: Path, name: str) -> Opener:
     return opener
 
 
-def _stack(label: str, opener: Opener, size_bytes: int, spec: InputSpec) -> ArrayStack:
+def _make_stack(label: str, opener: Opener, size_bytes: int, spec: InputSpec) -> ArrayStack:
     try:
         with opener() as file, warnings.catch_warnings(action="ignore"):
             header = _read_header(file)
             _refuse_cut_short(header, size_bytes)
     except READER_ERRORS as error:
-        raise damaged(label, error) from error
+        raise make_damaged_error(label, error) from error
     _check_type(label, header, spec)
     stack = ArrayStack(label, opener, header, spec, _count(label, header, spec))
     if header.is_fortran and header.size_bytes > WHOLE_BYTES_MAX:
@@ -244,7 +244,7 @@ def _is_batched(expected: tuple[int, ...]) -> bool:
     return len(expected) > 1 or expected == (1,)
 
 
-def _exactly(file: IO[bytes], size: int) -> bytes:
+def _read_exactly(file: IO[bytes], size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
         raise ValueError(f"the file ends early: {size} bytes were expected, {len(data)} are there")

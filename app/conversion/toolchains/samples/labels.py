@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, PositiveInt, ValidationError
 
 from app.conversion.errors import BadLabels
-from app.conversion.sample_kinds import LABELS, flattened
+from app.conversion.sample_kinds import LABELS, flatten_path
 from app.inference.preprocessing import Size
 from app.kit.text.plain_text import MOST_DIGITS, reason_of
 from app.kit.text.untrusted_csv import read_records
@@ -75,7 +75,7 @@ class Labels:
 
     def of(self, sample: str) -> PictureLabels | None:
         """Returns the labels of a sample by its name below the folder, or by the file name alone."""
-        name = flattened(sample)
+        name = flatten_path(sample)
         return self.pictures.get(name) or self.pictures.get(name.rpartition("__")[2])
 
 
@@ -89,16 +89,20 @@ def read_labels(path: Path) -> Labels:
     """Reads labels.csv or labels.json. Raises BadLabels."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return _classes(text) if path.suffix == ".csv" else _boxes(Coco.model_validate(read_json(text, is_strict=True)))
+        return (
+            _read_classes(text)
+            if path.suffix == ".csv"
+            else _read_boxes(Coco.model_validate(read_json(text, is_strict=True)))
+        )
     except ValueError as error:
         raise BadLabels(
-            f"{path.name} cannot be read: {_reason(error)}",
+            f"{path.name} cannot be read: {_describe_reason(error)}",
             hint="labels.csv has the columns file,label (the class's index); labels.json is COCO's, with images (id, "
             "file_name, width, height), annotations (image_id, category_id, bbox) and categories (id).",
         ) from error
 
 
-def _reason(error: ValueError) -> str:
+def _describe_reason(error: ValueError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is no text in UTF-8"
     if isinstance(error, ValidationError):
@@ -107,7 +111,7 @@ def _reason(error: ValueError) -> str:
     return reason_of(error)
 
 
-def _classes(text: str) -> Labels:
+def _read_classes(text: str) -> Labels:
     columns, rows = read_records(text)
     if not set(COLUMNS) <= set(columns):
         raise ValueError(f"its columns are {', '.join(columns) or 'none'}")
@@ -116,17 +120,17 @@ def _classes(text: str) -> Labels:
         label = row["label"].strip()
         if not row["file"] or not label.isdecimal() or len(label) > MOST_DIGITS:
             raise ValueError(f"line {line}: a file and the index of a class are needed, not {label[:40]!r}")
-        pictures[flattened(row["file"])] = PictureLabels(int(label))
+        pictures[flatten_path(row["file"])] = PictureLabels(int(label))
     return Labels("top1", pictures)
 
 
-def _boxes(coco: Coco) -> Labels:
+def _read_boxes(coco: Coco) -> Labels:
     """Reads the boxes. Categories in the order of their ids are the model's classes."""
     classes = {key: place for place, key in enumerate(sorted(each.id for each in coco.categories))}
     by_id: dict[Id, PictureLabels] = {}
     pictures: dict[str, PictureLabels] = {}
     for image in coco.images:
-        by_id[image.id] = pictures[flattened(image.file_name)] = PictureLabels(size=(image.width, image.height))
+        by_id[image.id] = pictures[flatten_path(image.file_name)] = PictureLabels(size=(image.width, image.height))
     for each in coco.annotations:
         if each.image_id not in by_id or each.category_id not in classes:
             raise ValueError(f"it has no image {each.image_id!r}, or no category {each.category_id}")

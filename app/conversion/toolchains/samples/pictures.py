@@ -91,30 +91,30 @@ class PictureReader:
 
     def read(self, path: Path) -> npt.NDArray[Any]:
         """Returns a picture as an array of the input's shape and type. Raises DamagedSamples with the reason."""
-        with _decoding(path):
+        with _convert_errors(path):
             fitted, _ = self._preprocessor.fit(_open(path, self._preprocessor.mode))
         return self._preprocessor.values(fitted)
 
     def verify(self, path: Path) -> None:
         """Decodes a picture to its last byte and keeps nothing. Raises DamagedSamples like `read`, but is several times
         faster: a JPEG is decoded at an eighth of its size, and nothing is fitted to the input."""
-        with _decoding(path), Image.open(path, formats=FORMATS) as picture:
+        with _convert_errors(path), Image.open(path, formats=FORMATS) as picture:
             _refuse_huge(picture)
             picture.draft(picture.mode, (1, 1))
             picture.load()
 
 
 @contextmanager
-def _decoding(path: Path) -> Iterator[None]:
+def _convert_errors(path: Path) -> Iterator[None]:
     """Converts every exception of a decoder to DamagedSamples, with the file and the reason."""
     try:
         with warnings.catch_warnings(action="ignore"):
             yield
     except DECODER_ERRORS as error:
         raise DamagedSamples(
-            f"{path.name} cannot be read as a picture: {_reason(error)}",
+            f"{path.name} cannot be read as a picture: {_describe_reason(error)}",
             hint="Replace the file, or leave it out.",
-            detail={"reason": _reason(error)},
+            detail={"reason": _describe_reason(error)},
         ) from error
 
 
@@ -139,7 +139,7 @@ def _refuse_narrow(table: npt.NDArray[Any], spec: InputSpec) -> None:
         )
 
 
-def _reason(error: BaseException) -> str:
+def _describe_reason(error: BaseException) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "not a picture in a known format"
     return reason_of(error)

@@ -64,26 +64,26 @@ class SampleSet:
         self.skipped: list[dict[str, str]] = []
         self._skip_damaged = skip_damaged
         self._inputs = {spec.name: spec for spec in inputs}
-        files = _sample_files(folder)
+        files = _list_sample_files(folder)
         has_pictures = any(kind == "image" for _, _, kind in files)
-        self._reader = self._picture_reader(preprocess) if has_pictures else None
-        self._sources = self._opened(files)
+        self._reader = self._make_picture_reader(preprocess) if has_pictures else None
+        self._sources = self._open(files)
         self._refuse_if_empty()
 
     def __len__(self) -> int:
-        return sum(source.count for source in self._left())
+        return sum(source.count for source in self._list_rest())
 
     @property
     def names(self) -> list[str]:
         """Returns the names in the order of iteration: the file's path below the folder, with [i] in a stack."""
-        return [name for source in self._left() for name in _names(source)]
+        return [name for source in self._list_rest() for name in _iterate_names(source)]
 
     def __iter__(self) -> Iterator[Sample]:
         """Yields the samples. Raises DamagedSamples for the first file that cannot be read (unless skip_damaged),
         WrongSampleType."""
-        for source in self._left():
+        for source in self._list_rest():
             try:
-                yield from self._samples(source)
+                yield from self._iterate_samples(source)
             except DamagedSamples as error:
                 if not self._skip_damaged:
                     raise
@@ -104,7 +104,7 @@ class SampleSet:
             WrongSampleType: A sample has another type.
         """
         damaged = []
-        for index, source in enumerate(self._left()):
+        for index, source in enumerate(self._list_rest()):
             if progress is not None:
                 progress(index / len(self._sources))
             try:
@@ -114,7 +114,7 @@ class SampleSet:
         self._settle(damaged)
         self._refuse_if_empty()
         kinds: Counter[str] = Counter()
-        for source in self._left():
+        for source in self._list_rest():
             kinds[source.kind] += source.count
         return {"samples": len(self), "skipped": list(self.skipped), "kinds": dict(kinds)}
 
@@ -122,32 +122,32 @@ class SampleSet:
         if self._reader is not None and source.kind == "image":
             self._reader.verify(source.path)
             return
-        for _ in self._samples(source):
+        for _ in self._iterate_samples(source):
             pass
 
-    def _left(self) -> list[_Source]:
+    def _list_rest(self) -> list[_Source]:
         gone = {entry["name"] for entry in self.skipped}
         return [source for source in self._sources if source.label not in gone]
 
-    def _samples(self, source: _Source) -> Iterator[Sample]:
+    def _iterate_samples(self, source: _Source) -> Iterator[Sample]:
         if self._reader is not None and source.kind == "image":
             yield Sample(source.label, {next(iter(self._inputs)): self._reader.read(source.path)})
             return
         columns = [stack.samples() for stack in source.stacks.values()]
-        for name, *arrays in zip(_names(source), *columns, strict=True):
+        for name, *arrays in zip(_iterate_names(source), *columns, strict=True):
             yield Sample(name, dict(zip(source.stacks, arrays, strict=True)))
 
-    def _opened(self, files: list[tuple[Path, str, str]]) -> list[_Source]:
+    def _open(self, files: list[tuple[Path, str, str]]) -> list[_Source]:
         sources, damaged = [], []
         for path, label, kind in files:
             try:
-                sources.append(_Source(path, label, kind, self._stacks(path, label, kind)))
+                sources.append(_Source(path, label, kind, self._read_stacks(path, label, kind)))
             except DamagedSamples as error:
                 damaged.append((label, error))
         self._settle(damaged)
         return sources
 
-    def _stacks(self, path: Path, label: str, kind: str) -> Mapping[str, ArrayStack]:
+    def _read_stacks(self, path: Path, label: str, kind: str) -> Mapping[str, ArrayStack]:
         if kind == "image":
             return {}
         if kind == "npz":
@@ -161,7 +161,7 @@ class SampleSet:
         (spec,) = self._inputs.values()
         return {spec.name: open_npy(path, label, spec)}
 
-    def _picture_reader(self, preprocess: Preprocess) -> PictureReader:
+    def _make_picture_reader(self, preprocess: Preprocess) -> PictureReader:
         if len(self._inputs) != 1:
             raise WrongSampleShape(
                 f"pictures need a model with one input, but this one has {len(self._inputs)}: {list(self._inputs)}",
@@ -173,7 +173,7 @@ class SampleSet:
     def _settle(self, damaged: list[tuple[str, DamagedSamples]]) -> None:
         """Records the damaged files as skipped, or refuses them all at once."""
         if damaged and not self._skip_damaged:
-            raise _all_damaged(damaged)
+            raise _make_damaged_error(damaged)
         for label, error in damaged:
             self._skip(label, error)
 
@@ -181,7 +181,7 @@ class SampleSet:
         self.skipped.append({"name": label, "reason": str(error.detail.get("reason", error.message))})
 
     def _refuse_if_empty(self) -> None:
-        if self._left():
+        if self._list_rest():
             return
         reason = "; ".join(f"{entry['name']}: {entry['reason']}" for entry in self.skipped[:NAMED_AT_MOST])
         raise NoSamples(
@@ -191,7 +191,7 @@ class SampleSet:
         )
 
 
-def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
+def _list_sample_files(folder: Path) -> list[tuple[Path, str, str]]:
     """Returns (path, name below the folder, kind), sorted by name. Hidden files and symbolic links are omitted."""
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     labelled = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
@@ -207,7 +207,7 @@ def _sample_files(folder: Path) -> list[tuple[Path, str, str]]:
     )
 
 
-def _names(source: _Source) -> Iterator[str]:
+def _iterate_names(source: _Source) -> Iterator[str]:
     if source.count == 1:
         yield source.label
         return
@@ -215,7 +215,7 @@ def _names(source: _Source) -> Iterator[str]:
         yield f"{source.label}[{index}]"
 
 
-def _all_damaged(damaged: list[tuple[str, DamagedSamples]]) -> DamagedSamples:
+def _make_damaged_error(damaged: list[tuple[str, DamagedSamples]]) -> DamagedSamples:
     if len(damaged) == 1:
         message = damaged[0][1].message
     else:

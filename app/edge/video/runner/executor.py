@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from app.edge.media.picture_sizes import Size, resized
+from app.edge.media.picture_sizes import Size, resize_picture
 from app.edge.video.runner.frame_context import (
     CapturedFrame,
     DagRequirements,
@@ -93,7 +93,7 @@ class Executor:
                     del left[stage]
                 for stage in ready[1:]:
                     running[self._siblings.submit(self.stage, context, stage)] = stage
-                done = self._one(context, ready[0]) if ready else _awaited(running)
+                done = self._one(context, ready[0]) if ready else _collect_ended(running)
                 left = {stage: waits - done for stage, waits in left.items()}
         except FrameFailed:
             wait(running)
@@ -106,10 +106,10 @@ class Executor:
 
     def _begin(self, context: FrameContext, frame: CapturedFrame) -> None:
         needs = self.needs
-        image = resized(frame.picture, context.size)
+        image = resize_picture(frame.picture, context.size)
         context.values[needs.picture] = OutgoingPictures(str(needs.picture), image)
         if needs.dag.generator == CLIP.name:
-            rest = [resized(picture, context.size) for picture in frame.clip[1:]]
+            rest = [resize_picture(picture, context.size) for picture in frame.clip[1:]]
             context.values[Reference(CLIP.name, "clip")] = OutgoingPictures("clip", image, *rest)
 
     def prepare(self, plan: Plan, before: Plan | None, timeout_s: float) -> None:
@@ -145,7 +145,7 @@ class Executor:
             if route is None:
                 break
             try:
-                answer = self._answered(context, stage, place, route, inputs)
+                answer = self._request_answer(context, stage, place, route, inputs)
             except HostAway as error:
                 if self.router.is_local(route.host):
                     raise FrameFailed(stage, str(error), is_fault=error.was_slow) from error
@@ -153,11 +153,11 @@ class Executor:
                 continue
             self.router.went_well(route.host)
             outputs = read_outputs(stage, self.needs.kinds[stage], self.needs.outputs[stage], answer.outputs)
-            context.answered(stage, outputs, _timing(answer, route, self.router))
+            context.answered(stage, outputs, _make_timing(answer, route, self.router))
             return
         raise FrameFailed(stage, "no host of stages is known that could run it", is_fault=False)
 
-    def _answered(
+    def _request_answer(
         self, context: FrameContext, stage: str, place: StagePlace, route: StageRoute, inputs: Mapping[str, Any]
     ) -> StageAnswer:
         try:
@@ -190,9 +190,9 @@ class Executor:
         name, picture = next(iter(pictures.items()), ("", None))
         frame = f"{context.name}/{picture.name}" if single and picture else ""
         call = Call(stage, model_id, fields, {}, self.uid, frame, self.needs.outputs[stage])
-        timeout_s = self._timeout(stage, host)
+        timeout_s = self._choose_timeout(stage, host)
         if not single or picture is None:
-            whole = {name: self._whole(value, host) for name, value in pictures.items()}
+            whole = {name: self._encode_whole(value, host) for name, value in pictures.items()}
             return self.client.call(host, _with(call, whole), timeout_s)
         return self._of_picture(context, call, host, name, picture, timeout_s)
 
@@ -208,7 +208,9 @@ class Executor:
         try:
             if self._is_h264(context, host, picture):
                 return self._by_stream(call, host, name, picture, timeout_s, transfer.sent.set)
-            return self.client.call(host, _with(call, {name: self._whole(picture, host)}), timeout_s, transfer.sent.set)
+            return self.client.call(
+                host, _with(call, {name: self._encode_whole(picture, host)}), timeout_s, transfer.sent.set
+            )
         except (PictureNotKept, KeyframeNeeded) as error:
             raise StageFailed(f"{host.node} does not take a whole picture: {error.message}") from error
         finally:
@@ -251,10 +253,10 @@ class Executor:
             and not any(side % 2 for side in picture.size)
         )
 
-    def _whole(self, picture: OutgoingPictures, host: StageHost) -> tuple[Encoded, ...]:
+    def _encode_whole(self, picture: OutgoingPictures, host: StageHost) -> tuple[Encoded, ...]:
         return picture.raw() if self.router.is_local(host) else picture.jpeg()
 
-    def _timeout(self, stage: str, host: StageHost) -> float:
+    def _choose_timeout(self, stage: str, host: StageHost) -> float:
         if self.router.is_local(host):
             return self._limits[stage]
         least, most = REMOTE_S
@@ -265,7 +267,7 @@ def _with(call: Call, pictures: Mapping[str, tuple[Encoded, ...]]) -> Call:
     return Call(call.stage, call.model_id, call.fields, pictures, call.job, call.frame, call.want)
 
 
-def _awaited(running: dict[Future[None], str]) -> set[str]:
+def _collect_ended(running: dict[Future[None], str]) -> set[str]:
     """Returns the stages that have ended. Raises what one of them raised."""
     ended, _ = wait(running, return_when=FIRST_COMPLETED)
     stages = {running.pop(future): future for future in ended}
@@ -274,7 +276,7 @@ def _awaited(running: dict[Future[None], str]) -> set[str]:
     return set(stages)
 
 
-def _timing(answer: StageAnswer, route: StageRoute, router: StageRouter) -> Timing:
+def _make_timing(answer: StageAnswer, route: StageRoute, router: StageRouter) -> Timing:
     far = not router.is_local(route.host)
     return Timing(
         route.host.node,

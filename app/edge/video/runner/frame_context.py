@@ -13,7 +13,7 @@ from typing import Any
 
 from app.edge.media.picture_sizes import Size, size_of
 from app.edge.video.runner.frame_transport import OutgoingPictures
-from app.edge.video.runner.resize import moved, ratio_of
+from app.edge.video.runner.resize import ratio_of, scale_values
 from app.edge.video.stages.registry import stage_class
 from app.inference.prediction import Picture
 from app.inference.region import Crop
@@ -74,18 +74,18 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
         for reference in inputs.values():
             if reference.source in read:
                 read[reference.source].add(reference.field)
-    outputs = {stage: _outputs(kinds[stage], read[stage]) for stage in dag.stages}
-    return DagRequirements(dag, kinds, outputs, drawn, _tracked(dag, kinds))
+    outputs = {stage: _choose_outputs(kinds[stage], read[stage]) for stage in dag.stages}
+    return DagRequirements(dag, kinds, outputs, drawn, _handle_tracked(dag, kinds))
 
 
-def _tracked(dag: Dag, kinds: Mapping[str, StageKind]) -> str:
+def _handle_tracked(dag: Dag, kinds: Mapping[str, StageKind]) -> str:
     """Returns the stage whose boxes are tracked: the first that has some, or the last that says more of another's."""
     tracking = [stage for stage in dag.stages if kinds[stage].tracks]
     refining = [stage for stage in tracking if Type.BOXES in kinds[stage].inputs.values()]
     return next(iter([*refining[-1:], *tracking]), "")
 
 
-def _outputs(kind: StageKind, read: set[str]) -> frozenset[str]:
+def _choose_outputs(kind: StageKind, read: set[str]) -> frozenset[str]:
     """Returns the outputs to request: drawing needs all, and comparison and tracking read theirs here."""
     outputs = read | {name for name in (kind.compared, kind.tracks) if name}
     if kind.tracks:  # a box is reported with its class, score, key points and mask
@@ -219,7 +219,7 @@ def render(needs: DagRequirements, values: Values, image: Reference, source: Pic
     if image == needs.picture and source is not None:
         return source
     if image.source not in needs.drawn or image.field != DRAWN or image in values:
-        return _sent(values[image])
+        return _read_picture(values[image])
     inputs = needs.dag.inputs[image.source]
     base = render(needs, values, inputs[DRAWN], source, size)
     kind = needs.kinds[image.source]
@@ -228,7 +228,9 @@ def render(needs: DagRequirements, values: Values, image: Reference, source: Pic
     outputs = {
         name: values[ref] for name in kind.outputs if (ref := Reference(image.source, name)) in values and name != DRAWN
     }
-    return stage_class(kind.name).draw(base, moved(read, kind.inputs, ratio), moved(outputs, kind.outputs, ratio))
+    return stage_class(kind.name).draw(
+        base, scale_values(read, kind.inputs, ratio), scale_values(outputs, kind.outputs, ratio)
+    )
 
 
 def counts_of(needs: DagRequirements, values: Values) -> dict[str, Any]:
@@ -237,7 +239,7 @@ def counts_of(needs: DagRequirements, values: Values) -> dict[str, Any]:
     return dict(counts) if isinstance(counts, Mapping) else {}
 
 
-def _sent(value: Any) -> Picture:
+def _read_picture(value: Any) -> Picture:
     if not isinstance(value, OutgoingPictures):
         raise TypeError("what is to be shown is no picture")
     return value.picture

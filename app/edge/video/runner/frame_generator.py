@@ -111,11 +111,11 @@ class Generator:
         if place > self._now.ntracking:
             self.skipped += 1
         else:
-            yield from self._captured(lazy_frame, place)
+            yield from self._capture(lazy_frame, place)
         if place >= self._now.ntracking:
             yield from self._whole_clip()
 
-    def _captured(self, lazy_frame: LazyFrame, place: int) -> Iterator[CapturedFrame]:
+    def _capture(self, lazy_frame: LazyFrame, place: int) -> Iterator[CapturedFrame]:
         assert lazy_frame.read is not None
         captured = self._clock()
         try:

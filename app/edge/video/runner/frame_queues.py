@@ -89,7 +89,7 @@ class ReorderBuffer(Generic[Result]):
         with self._changed:
             self._settled[ticket] = result
         with self._giving:
-            while (next_result := self._due()) is not None:
+            while (next_result := self._find_due()) is not None:
                 try:
                     self._give(next_result)
                 finally:
@@ -97,7 +97,7 @@ class ReorderBuffer(Generic[Result]):
                         self._next += 1
                         self._changed.notify_all()
 
-    def _due(self) -> Result | None:
+    def _find_due(self) -> Result | None:
         with self._changed:
             return self._settled.pop(self._next, None)
 

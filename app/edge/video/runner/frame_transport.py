@@ -39,7 +39,7 @@ class OutgoingPictures:
         return size_of(self.pictures[0])
 
     def raw(self) -> tuple[Encoded, ...]:
-        return tuple(_raw(picture) for picture in self.pictures)
+        return tuple(_encode_raw(picture) for picture in self.pictures)
 
     def jpeg(self) -> tuple[Encoded, ...]:
         with self._lock:
@@ -72,7 +72,7 @@ class Transfer:
 KEPT_THERE = (Encoded(b"", KEPT),)
 
 
-def _raw(picture: Picture) -> Encoded:
+def _encode_raw(picture: Picture) -> Encoded:
     width, height = size_of(picture)
     return Encoded(picture.tobytes(), f"{RAW};width={width};height={height}")
 
@@ -102,7 +102,7 @@ class H264Encoder:
             RuntimeError: It cannot be encoded.
         """
         if self._context is None or self._begun <= lost or self._size != size_of(picture):
-            self._context, self._size, self._count = _encoder(size_of(picture)), size_of(picture), 0
+            self._context, self._size, self._count = _make_encoder(size_of(picture)), size_of(picture), 0
             self._begun = self.seq + 1
         av = importlib.import_module("av")
         try:
@@ -120,7 +120,7 @@ class H264Encoder:
         return Encoded(data, f"{H264};seq={self.seq}")
 
 
-def _encoder(size: Size) -> Any:
+def _make_encoder(size: Size) -> Any:
     av = importlib.import_module("av")
     context = av.CodecContext.create("libx264", "w")
     context.width, context.height = size

@@ -14,7 +14,7 @@ from app.edge.media.picture_sizes import size_of
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, Outcome
 from app.edge.video.runner.frame_queues import ConcurrencyLimit, FrameQueue, ReorderBuffer
-from app.edge.video.runner.resize import fitted
+from app.edge.video.runner.resize import fit_size
 from app.video.model.plan import Encoder, Plan
 
 MOST_IN_A_ROW = 20
@@ -141,7 +141,7 @@ class FrameWorkers:
                 if frame is None:
                     return False
                 ticket = self._results.ticket()
-            self._results.settle(ticket, self._result(frame))
+            self._results.settle(ticket, self._make_result(frame))
         finally:
             self._limit.leave()
         return True
@@ -151,24 +151,24 @@ class FrameWorkers:
         only delay those after it."""
         return time.monotonic() - frame.captured + self._took_s > self._executor.hi_s
 
-    def _result(self, frame: CapturedFrame) -> FrameResult:
+    def _make_result(self, frame: CapturedFrame) -> FrameResult:
         began = time.monotonic()
         if frame.tracked:
             return FrameResult(frame, began)
         try:
-            return self._processed(frame, began)
+            return self._process(frame, began)
         except FrameFailed as failure:
             return FrameResult(frame, began, failure=failure)
         except Exception as error:  # one frame's fault must not stop the job
             logger.exception("Frame %s has failed", frame.n_loop)
             return FrameResult(frame, began, failure=FrameFailed("runner", f"{type(error).__name__}: {error}"[:300]))
 
-    def _processed(self, frame: CapturedFrame, began: float) -> FrameResult:
+    def _process(self, frame: CapturedFrame, began: float) -> FrameResult:
         while True:
             plan = self._plan()
             assert plan is not None, "frames are taken under a plan"
             even = plan.video_conf.encoder is Encoder.H264
-            size = fitted(size_of(frame.picture), plan.video_conf.resolution, even=even)
+            size = fit_size(size_of(frame.picture), plan.video_conf.resolution, even=even)
             try:
                 outcome = self._executor.run(frame, plan, size, name=str(frame.n_loop))
             except FrameFailed as failure:

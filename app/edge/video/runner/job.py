@@ -21,7 +21,7 @@ from app.edge.video.runner.frame_queues import FrameQueue
 from app.edge.video.runner.frame_transport import H264Uplinks
 from app.edge.video.runner.frame_workers import FailureBudget, FrameResult, FrameWorkers
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
-from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewScene, PreviewStream, drawn
+from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewScene, PreviewStream, draw_scene
 from app.edge.video.runner.profiler import Profiler
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.recorder import Recorder
@@ -72,7 +72,7 @@ class JobRunner:
         self._source = JobSource(work.source)
         self.queue: FrameQueue[CapturedFrame] = FrameQueue(leaky=content.realtime)
         self._generator = Generator(
-            self._conf,
+            self._get_conf,
             clips=content.dag.generator == CLIP.name,
             realtime=content.realtime,
             live=self._source.is_live,
@@ -83,7 +83,7 @@ class JobRunner:
 
         # metrics and reports for the agent
         self._agent = AgentClient(work.agent_url, self.uid)
-        self.metrics = PlanMetrics(self._left_out)
+        self.metrics = PlanMetrics(self._count_left_out)
         self._reporter = Reporter(self.uid, self._agent, self._checkpoint, plan_result=self.metrics.result)
         self._outage = Outage(self.metrics, self._reporter.note)
         self._failures = FailureBudget(self._reporter.note)
@@ -91,13 +91,13 @@ class JobRunner:
 
         # stages
         self._client, self._uplinks = StageClient(work.tls), H264Uplinks()
-        self._router = StageRouter(work.node, content.hosts, self._client.is_there, self._host_changed)
+        self._router = StageRouter(work.node, content.hosts, self._client.is_there, self._handle_host_change)
         needs = needs_of(content.dag, _kinds_of(work, kinds_of_node() if kinds is None else kinds))
         self._executor = Executor(self.uid, needs, content.stages, self._router, self._client, self._uplinks)
 
         # results
         self.live = PreviewStream()
-        draw, note, is_run = partial(drawn, needs), self._reporter.note, content.mode is Mode.RUN
+        draw, note, is_run = partial(draw_scene, needs), self._reporter.note, content.mode is Mode.RUN
         limits, broadcast = content.dag.recording, content.dag.broadcast
         self.recorder = Recorder(limits, work.folder, draw, note) if limits is not None and is_run else None
         self.broadcaster = (
@@ -159,7 +159,7 @@ class JobRunner:
         if state.ending:
             self._reporter.end(state.ending, state.reason)
         elif self.work.content.mode is Mode.PROFILE:
-            threading.Thread(target=self._profile, name="profile", daemon=True).start()
+            threading.Thread(target=self._run_profile, name="profile", daemon=True).start()
         else:
             self._apply(self.work, is_first=True)
             for output in self._outputs:
@@ -260,7 +260,7 @@ class JobRunner:
             self._note_once("This node cannot make H264 (libx264 is missing): pictures go as JPEG.")
         self._started.set()
 
-    def _conf(self) -> VideoConf:
+    def _get_conf(self) -> VideoConf:
         return self.plan.video_conf if self.plan is not None else VideoConf()
 
     def _request_plan(self, why: str) -> bool:
@@ -282,7 +282,7 @@ class JobRunner:
             self.metrics.requested()
         return has_arrived
 
-    def _host_changed(self, node: str, is_there: bool) -> None:
+    def _handle_host_change(self, node: str, is_there: bool) -> None:
         if is_there:
             self._reporter.note(f"The stages of {node} can be reached again.")
             return
@@ -299,13 +299,13 @@ class JobRunner:
     def _take(self, result: FrameResult) -> None:
         """Takes results in the order of the frames, one at a time."""
         if result.failure is not None:
-            self._failed(result.failure)
+            self._handle_failure(result.failure)
             return
         if result.outcome is not None:
             self._failures.good()
         self._results.take(result, self.hi_s)
 
-    def _failed(self, failure: FrameFailed) -> None:
+    def _handle_failure(self, failure: FrameFailed) -> None:
         why = self._failures.failed(failure)
         if not why:
             return
@@ -319,7 +319,7 @@ class JobRunner:
     def _is_busy(self) -> bool:
         return self.work.content.realtime and self.queue.is_full
 
-    def _left_out(self) -> FrameCounts:
+    def _count_left_out(self) -> FrameCounts:
         return FrameCounts(self._generator.skipped, self.queue.dropped, self._generator.still)
 
     def _show(self, scene: PreviewScene) -> None:
@@ -341,7 +341,7 @@ class JobRunner:
         if self._ending is not None:
             self._reporter.end(self._ending[0].value, self._ending[1])
 
-    def _profile(self) -> None:
+    def _run_profile(self) -> None:
         try:
             Profiler(self.work, self._executor, self._reporter.profiled, self._stopping).run()
             ending = (Ending.FINISHED, "all was measured")

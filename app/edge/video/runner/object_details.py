@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from app.edge.video.runner.frame_context import DagRequirements, Outcome
-from app.edge.video.runner.resize import Ratio, moved_keypoints, moved_masks
+from app.edge.video.runner.resize import Ratio, scale_keypoints, scale_masks
 from app.video.model.dag import Reference
 from app.video.model.kinds import Type
 
 
-def carried(needs: DagRequirements, outcome: Outcome, boxes: list[list[float]]) -> Outcome:
+def carry_details(needs: DagRequirements, outcome: Outcome, boxes: list[list[float]]) -> Outcome:
     """Returns the outcome with these boxes instead of the tracked ones; key points and masks are shifted with theirs.
 
     Args:
@@ -24,14 +24,14 @@ def carried(needs: DagRequirements, outcome: Outcome, boxes: list[list[float]]) 
     values = {**outcome.values, reference: boxes}
     former = outcome.values[reference]
     shifts = [(box[0] - old[0], box[1] - old[1]) for old, box in zip(former, boxes, strict=True)]
-    for each, type_, objects in _details(needs, outcome):
+    for each, type_, objects in _iterate_details(needs, outcome):
         if type_ is Type.KEYPOINTS:
             values[each] = [
                 [[x + dx, y + dy, score] for x, y, score in points]
                 for points, (dx, dy) in zip(objects, shifts, strict=True)
             ]
         elif type_ is Type.MASKS:
-            values[each] = [_shifted(mask, shift) for mask, shift in zip(objects, shifts, strict=True)]
+            values[each] = [_shift(mask, shift) for mask, shift in zip(objects, shifts, strict=True)]
     return replace(outcome, values=values)
 
 
@@ -43,7 +43,7 @@ def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tu
         place: of the frame in its source.
     """
     stated: dict[str, Any] = {}
-    for _, type_, values in _details(needs, outcome):
+    for _, type_, values in _iterate_details(needs, outcome):
         if type_ is Type.LABELS:
             stated["labels"] = values
         elif type_ is Type.SCORES:
@@ -51,19 +51,19 @@ def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tu
         elif type_ is Type.KEYPOINTS and values:
             stated["keypoints"] = [
                 [[round(x + place[0], 1), round(y + place[1], 1), round(float(score), 3)] for x, y, score in points]
-                for points in moved_keypoints(values, ratio)
+                for points in scale_keypoints(values, ratio)
             ]
         elif type_ is Type.MASKS and values:
-            masks = [_shifted(mask, place) for mask in moved_masks(values, ratio)]
+            masks = [_shift(mask, place) for mask in scale_masks(values, ratio)]
             stated["masks"] = [[[round(value, 1) for value in part] for part in mask] for mask in masks]
     return stated
 
 
-def _shifted(mask: list[list[float]], shift: tuple[float, float]) -> list[list[float]]:
+def _shift(mask: list[list[float]], shift: tuple[float, float]) -> list[list[float]]:
     return [[value + shift[at % 2] for at, value in enumerate(part)] for part in mask]
 
 
-def _details(needs: DagRequirements, outcome: Outcome) -> Iterator[tuple[Reference, Type, list[Any]]]:
+def _iterate_details(needs: DagRequirements, outcome: Outcome) -> Iterator[tuple[Reference, Type, list[Any]]]:
     """Yields the outputs with one entry for each box."""
     reference = needs.tracked_boxes
     count = len(outcome.values[reference]) if reference is not None else 0

@@ -134,20 +134,20 @@ class PlanMetrics:
             if self._is_paused:
                 return PlanResult(delay={}, fps=0.0, frames=0, plan_seq=self._seq)
             sums = self._sums
-            return self._result(sums) if sums.frames else None
+            return self._build_result(sums) if sums.frames else None
 
-    def _result(self, sums: _Sums) -> PlanResult:
+    def _build_result(self, sums: _Sums) -> PlanResult:
         left_out = self._left_out()
         p50, p95 = (float(value) for value in np.percentile(list(sums.e2e), (50, 95)))
         result = PlanResult(
-            delay=_means(sums.timings, 1),
-            server=_means(sums.timings, 2),
-            queue=_means(sums.timings, 3),
+            delay=_compute_means(sums.timings, 1),
+            server=_compute_means(sums.timings, 2),
+            queue=_compute_means(sums.timings, 3),
             e2e_p50=round(p50, 6),
             e2e_p95=round(p95, 6),
             frames=sums.frames,
             tracked=sums.tracked,
-            fps=round(sums.frames / max(1e-3, self._until(sums) - sums.began), 3),
+            fps=round(sums.frames / max(1e-3, self._find_end(sums) - sums.began), 3),
             skipped=left_out.skipped - sums.base.skipped,
             dropped=left_out.dropped - sums.base.dropped,
             still=left_out.still - sums.base.still,
@@ -164,7 +164,7 @@ class PlanMetrics:
             result["mae"] = {stage: round(value, 3) for stage, value in self._quality[Metric.MAE].items()}
         return result
 
-    def _until(self, sums: _Sums) -> float:
+    def _find_end(self, sums: _Sums) -> float:
         """Returns the time of the last frame; now if frames have stopped coming."""
         now = self._clock()
         return sums.last if now - sums.last < STOPPED_S else now
@@ -180,5 +180,5 @@ class PlanMetrics:
         self._up_mbps[timing.node] = before + SMOOTH * (mbps - before)
 
 
-def _means(timings: Mapping[str, list[float]], place: int) -> dict[str, float]:
+def _compute_means(timings: Mapping[str, list[float]], place: int) -> dict[str, float]:
     return {stage: round(totals[place] / totals[0], 6) for stage, totals in timings.items()}

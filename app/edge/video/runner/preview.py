@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.edge.media.paced_thread import SceneThread
-from app.edge.media.picture_sizes import Size, resized, size_of
+from app.edge.media.picture_sizes import Size, resize_picture, size_of
 from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, Values, render
 from app.edge.video.runner.frame_transport import jpeg_bytes
 from app.inference.prediction import Picture
@@ -38,7 +38,7 @@ class PreviewPicture:
     jpeg: bytes
 
 
-def drawn(needs: DagRequirements, scene: PreviewScene) -> Picture:
+def draw_scene(needs: DagRequirements, scene: PreviewScene) -> Picture:
     """Returns the picture of a scene, as it is shown: the generator's if the DAG has no Render."""
     frame = scene.frame
     picture = render(needs, scene.values, needs.image or needs.picture, frame.picture, scene.size)
@@ -149,9 +149,9 @@ class PreviewRenderer(SceneThread):
         self._drawn = scene.number
         if is_due:
             self._sent, self._is_due = scene.number, False
-        picture = drawn(self.needs, scene)
+        picture = draw_scene(self.needs, scene)
         self.live.put(PreviewPicture(scene.number, jpeg_bytes(picture)))
         if is_due:
             width, height = size_of(picture)
             ratio = min(1.0, SNAPSHOT_WIDTH / width)
-            self._snapshot(jpeg_bytes(resized(picture, (round(width * ratio), max(1, round(height * ratio))))))
+            self._snapshot(jpeg_bytes(resize_picture(picture, (round(width * ratio), max(1, round(height * ratio))))))

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.edge.media.picture_sizes import resized, size_of
+from app.edge.media.picture_sizes import resize_picture, size_of
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameContext, FrameFailed, Outcome
 from app.edge.video.runner.frame_generator import Generator
 from app.edge.video.runner.frame_transport import OutgoingPictures
-from app.edge.video.runner.quality import RESOLUTION, as_quality, golden_plan, scored
-from app.edge.video.runner.resize import fitted, moved_boxes, ratio_of
+from app.edge.video.runner.quality import RESOLUTION, as_quality, golden_plan, score_stage
+from app.edge.video.runner.resize import fit_size, ratio_of, scale_boxes
 from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageFailed
 from app.edge.video.work import RunnerWork
 from app.inference.sources import open_video_source
@@ -76,15 +76,15 @@ class Profiler:
 
     def run(self) -> None:
         """Measures all cases. Raises SourceUnusable, and Unavailable if no host runs the stages."""
-        samples = self._samples()
+        samples = self._load_samples()
         cases = list(self._cases(size_of(samples[0].frame.picture)))
         for place, case in enumerate(cases):
             if self._stopping.is_set():
                 return
-            row = self._measured(case, samples)
+            row = self._measure(case, samples)
             self._report([row.to_json()] if row else [], (place + 1) / max(1, len(cases)))
 
-    def _samples(self) -> list[ProfileSample]:
+    def _load_samples(self) -> list[ProfileSample]:
         source, _, live = open_video_source(self._work.source)
         is_clip = self._executor.needs.dag.generator == CLIP.name
         conf = VideoConf(fps=120.0, nskip=STEP - 1, ntracking=1 if is_clip else 0)
@@ -99,7 +99,7 @@ class Profiler:
         for _ in range(MOST_TRIES):
             try:
                 whole = golden_plan(self._executor, plan)
-                size = fitted(size_of(frame.picture), RESOLUTION)
+                size = fit_size(size_of(frame.picture), RESOLUTION)
                 return self._executor.run(frame, whole, size, name=f"profile-{frame.n_loop}-golden")
             except FrameFailed as failure:
                 why = str(failure)
@@ -116,12 +116,12 @@ class Profiler:
                 for model_id, model in _models(stages[name]):
                     seen: set[tuple[int, int]] = set()
                     for resolution in RESOLUTIONS:
-                        size = fitted(source, resolution)
+                        size = fit_size(source, resolution)
                         if size not in seen:
                             seen.add(size)
                             yield ProfileCase(name, model_id, model, resolution, host)
 
-    def _measured(self, case: ProfileCase, samples: Sequence[ProfileSample]) -> Measurement | None:
+    def _measure(self, case: ProfileCase, samples: Sequence[ProfileSample]) -> Measurement | None:
         """Measures a case; None if the host answered none of the samples."""
         delays, sizes, scores = [], [], []
         for sample in samples:
@@ -152,7 +152,7 @@ class Profiler:
     def _compute(self, case: ProfileCase, sample: ProfileSample) -> tuple[float, int, float | None]:
         """Returns seconds of computing, size in bytes as JPEG, and quality."""
         needs, golden = self._executor.needs, sample.golden
-        size = fitted(size_of(sample.frame.picture), case.resolution)
+        size = fit_size(size_of(sample.frame.picture), case.resolution)
         name = f"profile-{sample.frame.n_loop}-{case.resolution}-{case.stage}-{case.model_id}"
         place = StagePlace(case.model_id, Role(case.host.role), case.host.ip, case.host.node)
         context = FrameContext(needs, Plan(0, VideoConf(), {case.stage: place}), name, size)
@@ -161,7 +161,7 @@ class Profiler:
         answer = self._executor.call(context, case.stage, case.model_id, case.host, inputs)
         for field, value in answer.outputs.items():
             context.values[Reference(case.stage, field)] = value
-        result = scored(needs, case.stage, context.values, golden.values, ratio_of(size, golden.size))
+        result = score_stage(needs, case.stage, context.values, golden.values, ratio_of(size, golden.size))
         pictures = [value for value in inputs.values() if isinstance(value, OutgoingPictures)]
         count = sum(len(encoded.data) for picture in pictures for encoded in picture.jpeg())
         return answer.server_s or answer.delay_s, count, as_quality(*result) if result else None
@@ -175,10 +175,10 @@ class Profiler:
                 continue
             if isinstance(value, OutgoingPictures):
                 values[reference] = OutgoingPictures(
-                    value.name, *(resized(picture, size) for picture in value.pictures)
+                    value.name, *(resize_picture(picture, size) for picture in value.pictures)
                 )
             elif needs.kinds[reference.source].outputs.get(reference.field) is Type.BOXES:
-                values[reference] = moved_boxes(value, ratio)
+                values[reference] = scale_boxes(value, ratio)
             else:
                 values[reference] = value
         return values

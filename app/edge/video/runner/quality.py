@@ -15,8 +15,8 @@ import numpy as np
 from app.edge.media.picture_sizes import size_of
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, Outcome, Values
-from app.edge.video.runner.resize import SAME, Ratio, fitted, moved, moved_boxes, ratio_of
-from app.edge.video.stages.detection import drawn
+from app.edge.video.runner.resize import SAME, Ratio, fit_size, ratio_of, scale_boxes, scale_values
+from app.edge.video.stages.detection import to_drawn_boxes
 from app.inference.agreement import likeness
 from app.inference.prediction import Box
 from app.video.model.dag import Reference
@@ -36,7 +36,7 @@ def overlap(one: Sequence[float], other: Sequence[float]) -> float:
     if width <= 0 or height <= 0:
         return 0.0
     shared = width * height
-    return shared / (_area(one) + _area(other) - shared)
+    return shared / (_compute_area(one) + _compute_area(other) - shared)
 
 
 def pairs(boxes: Boxes, golden: Boxes) -> list[tuple[int, int]]:
@@ -75,7 +75,7 @@ def mae(values: Sequence[Any], golden: Sequence[Any], matched: Sequence[tuple[in
     return float(np.mean(errors)) if errors else None
 
 
-def scored(
+def score_stage(
     needs: DagRequirements, stage: str, outputs: Values, golden: Values, to_golden: Ratio
 ) -> tuple[Metric, float] | None:
     """Compares the answers of a stage.
@@ -97,24 +97,24 @@ def scored(
     if output not in outputs or output not in golden:
         return None
     if kind.metric is Metric.IOU:
-        mine, theirs = _objects(kind, stage, outputs, to_golden), _objects(kind, stage, golden, SAME)
-        boxes = moved_boxes(outputs[output], to_golden)
+        mine, theirs = _select_objects(kind, stage, outputs, to_golden), _select_objects(kind, stage, golden, SAME)
+        boxes = scale_boxes(outputs[output], to_golden)
         return Metric.IOU, f1(boxes, golden[output], lambda i, j: likeness(mine[i], theirs[j]))
     reference = _boxes_of(needs, stage)
     if reference is None or reference not in outputs or reference not in golden:
         return None
-    matched = pairs(moved_boxes(outputs[reference], to_golden), golden[reference])
+    matched = pairs(scale_boxes(outputs[reference], to_golden), golden[reference])
     error = mae(outputs[output], golden[output], matched)
     return None if error is None else (Metric.MAE, error)
 
 
-def _objects(kind: StageKind, stage: str, values: Values, ratio: Ratio) -> list[Box]:
+def _select_objects(kind: StageKind, stage: str, values: Values, ratio: Ratio) -> list[Box]:
     """Returns the compared boxes, with key points and masks, in scaled pixels."""
     named = {name: values[reference] for name in kind.outputs if (reference := Reference(stage, name)) in values}
-    scaled = moved(named, kind.outputs, ratio)
+    scaled = scale_values(named, kind.outputs, ratio)
     by_type = {type_: scaled[name] for name, type_ in kind.outputs.items() if name in scaled}
     keypoints, masks = by_type.get(Type.KEYPOINTS) or (), by_type.get(Type.MASKS) or ()
-    return drawn(scaled[kind.compared], keypoints=keypoints, masks=masks)
+    return to_drawn_boxes(scaled[kind.compared], keypoints=keypoints, masks=masks)
 
 
 def as_quality(metric: Metric, value: float) -> float:
@@ -131,7 +131,7 @@ def _boxes_of(needs: DagRequirements, stage: str) -> Reference | None:
     return next(iter([*named, *own]), None)
 
 
-def _area(box: Sequence[float]) -> float:
+def _compute_area(box: Sequence[float]) -> float:
     return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
 
 
@@ -229,14 +229,14 @@ class ReferenceSampler:
     def compare(self, candidate: Candidate) -> None:
         """Raises FrameFailed."""
         plan = golden_plan(self._executor, candidate.outcome.plan)
-        size = fitted(size_of(candidate.frame.picture), RESOLUTION)
+        size = fit_size(size_of(candidate.frame.picture), RESOLUTION)
         name = f"golden-{candidate.frame.n_loop}"
         places = {stage: plan.flow_mapping[stage] for stage in self._stages}
         self._executor.prepare(replace(plan, flow_mapping=places), candidate.outcome.plan, PREPARE_S)
         golden = self._executor.run(candidate.frame, plan, size, name=name, only=self._stages)
         ratio = ratio_of(candidate.outcome.size, size)
         for stage in self._stages:
-            score = scored(self._executor.needs, stage, candidate.outcome.values, golden.values, ratio)
+            score = score_stage(self._executor.needs, stage, candidate.outcome.values, golden.values, ratio)
             if score is not None:
                 self._compared(score[0], stage, score[1], candidate.outcome.plan.seq)
 

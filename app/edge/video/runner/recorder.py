@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from app.edge.media.paced_thread import PacedThread
-from app.edge.media.picture_sizes import Size, even_size, resized, size_of
+from app.edge.media.picture_sizes import Size, even_size, resize_picture, size_of
 from app.edge.media.video_writer import NO_ENCODER, VideoFormat, available_format
 from app.edge.video.runner.preview import PreviewScene
 from app.edge.video.runner.video_segments import SegmentRing, SegmentWriter, clip_of
@@ -139,7 +139,7 @@ class Recorder(PacedThread[PreviewScene]):
             size = self._size = self._size or even_size(size_of(picture), self._limits.width)
             if self._writer is None:
                 self._writer = SegmentWriter(format, size, at_s)
-            self._writer.add(resized(picture, size), at_s)
+            self._writer.add(resize_picture(picture, size), at_s)
         except Exception as error:  # PyAV raises anything; the next segment begins anew
             logger.exception("Frame %s cannot be recorded", scene.number)
             self._writer = None

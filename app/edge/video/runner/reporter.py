@@ -96,7 +96,7 @@ class Reporter:
             Whether everything is sent. False: the agent is unreachable, or there is more to send at once.
         """
         if self._unsent is None:
-            self._unsent = self._composed(flags, silent_s, broadcast)
+            self._unsent = self._compose(flags, silent_s, broadcast)
         if self._unsent is None:
             return True
         if not self._agent.send("/node/sync_job_result", self._unsent):
@@ -104,13 +104,13 @@ class Reporter:
         self._unsent = None
         return not self._results and not self._notes and self._ending is None
 
-    def _composed(self, flags: Sequence[str], silent_s: float | None, broadcast: BroadcastState | None) -> bytes | None:
+    def _compose(self, flags: Sequence[str], silent_s: float | None, broadcast: BroadcastState | None) -> bytes | None:
         with self._lock:
             if not self._has_changed(flags):
                 return None
             state = self._checkpoint.state
             state.seq += 1
-            report = JobReport(job_uid=self._uid, seq=state.seq, results=self._taken(), flags=list(flags))
+            report = JobReport(job_uid=self._uid, seq=state.seq, results=self._take_oldest(), flags=list(flags))
             if report["results"]:
                 state.n_loop = max(state.n_loop, int(report["results"][-1]["n_loop"]))
             self._add(report, silent_s)
@@ -125,7 +125,7 @@ class Reporter:
         unsent = self._results or self._notes or self._profile or self._ending
         return bool(unsent) or flags != self._last_flags or self._clock() - self._last_at >= AT_LEAST_EVERY_S
 
-    def _taken(self) -> list[dict[str, Any]]:
+    def _take_oldest(self) -> list[dict[str, Any]]:
         """Returns the oldest results, as many as fit into a report."""
         taken: list[dict[str, Any]] = []
         characters = 0
@@ -176,7 +176,7 @@ class PlanRequester:
                 through, so these are not waited for.
         """
         now = self._clock()
-        why = self._why(has_plan=has_plan, frames=frames, late=late)
+        why = self._explain(has_plan=has_plan, frames=frames, late=late)
         wait_s = self.LEAST_S if has_plan else self.START_S
         if not why or now - self._at < wait_s:
             return
@@ -184,7 +184,7 @@ class PlanRequester:
         if self._send(why):
             self._has_fallen = self._has_fallen and why != "fallback"
 
-    def _why(self, *, has_plan: bool, frames: int, late: int) -> str:
+    def _explain(self, *, has_plan: bool, frames: int, late: int) -> str:
         if not has_plan:
             return "start"
         if self._has_fallen:

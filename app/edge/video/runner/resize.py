@@ -17,7 +17,7 @@ Ratio = tuple[float, float]
 SAME: Ratio = (1.0, 1.0)
 
 
-def fitted(source: Size, resolution: str, *, even: bool = False) -> Size:
+def fit_size(source: Size, resolution: str, *, even: bool = False) -> Size:
     """Returns the largest size with the source's aspect ratio that fits into the resolution, at most the source.
 
     Args:
@@ -39,27 +39,27 @@ def ratio_of(source: Size, target: Size) -> Ratio:
     return target[0] / source[0], target[1] / source[1]
 
 
-def moved_boxes(boxes: Any, ratio: Ratio) -> list[list[float]]:
+def scale_boxes(boxes: Any, ratio: Ratio) -> list[list[float]]:
     """Returns [[x1, y1, x2, y2], …] with each corner scaled."""
     x, y = ratio
     return [[box[0] * x, box[1] * y, box[2] * x, box[3] * y] for box in boxes or ()]
 
 
-def moved_keypoints(objects: Any, ratio: Ratio) -> list[list[list[float]]]:
+def scale_keypoints(objects: Any, ratio: Ratio) -> list[list[list[float]]]:
     """Returns [[[x, y, score], …], …] with each point scaled."""
     x, y = ratio
     return [[[point[0] * x, point[1] * y, point[2]] for point in points] for points in objects or ()]
 
 
-def moved_masks(objects: Any, ratio: Ratio) -> list[list[list[float]]]:
+def scale_masks(objects: Any, ratio: Ratio) -> list[list[list[float]]]:
     """Returns [[[x, y, x, y, …], …], …] with each corner scaled."""
     return [[[value * ratio[at % 2] for at, value in enumerate(part)] for part in mask] for mask in objects or ()]
 
 
-SCALED = {Type.BOXES: moved_boxes, Type.KEYPOINTS: moved_keypoints, Type.MASKS: moved_masks}
+SCALED = {Type.BOXES: scale_boxes, Type.KEYPOINTS: scale_keypoints, Type.MASKS: scale_masks}
 
 
-def moved(values: Mapping[str, Any], types: Mapping[str, Type], ratio: Ratio) -> dict[str, Any]:
+def scale_values(values: Mapping[str, Any], types: Mapping[str, Type], ratio: Ratio) -> dict[str, Any]:
     """Returns the values with their boxes, key points and masks scaled."""
     if ratio == SAME:
         return dict(values)

@@ -17,12 +17,12 @@ from PIL import Image
 from app.edge.media.picture_sizes import Size, size_of
 from app.edge.video.runner.frame_context import DagRequirements, Outcome, counts_of
 from app.edge.video.runner.frame_workers import FrameResult
-from app.edge.video.runner.object_details import carried, details_of
+from app.edge.video.runner.object_details import carry_details, details_of
 from app.edge.video.runner.plan_metrics import PlanMetrics
 from app.edge.video.runner.preview import PreviewRenderer, PreviewScene
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.reporter import Reporter
-from app.edge.video.runner.resize import moved_boxes, ratio_of
+from app.edge.video.runner.resize import ratio_of, scale_boxes
 from app.inference.model_card import model_facts
 from app.inference.prediction import Picture
 
@@ -70,29 +70,29 @@ class Tracker:
         now = grey_of(picture)
         if before.shape == now.shape:
             ratio = ratio_of(self._size, (now.shape[1], now.shape[0]))
-            small = [_followed(before, now, box) for box in moved_boxes(self._boxes, ratio)]
-            self._boxes = moved_boxes(small, (1 / ratio[0], 1 / ratio[1]))
+            small = [_follow(before, now, box) for box in scale_boxes(self._boxes, ratio)]
+            self._boxes = scale_boxes(small, (1 / ratio[0], 1 / ratio[1]))
         self._picture, self._grey = picture, now
         return self._boxes
 
 
-def _followed(before: Grey, now: Grey, box: Sequence[float]) -> list[float]:
+def _follow(before: Grey, now: Grey, box: Sequence[float]) -> list[float]:
     x1, y1, x2, y2 = box
-    left, right = _span(x1, x2, now.shape[1])
-    top, bottom = _span(y1, y2, now.shape[0])
+    left, right = _find_range(x1, x2, now.shape[1])
+    top, bottom = _find_range(y1, y2, now.shape[0])
     if right - left < LEAST_SIDE // 2 or bottom - top < LEAST_SIDE // 2:
         return list(box)
-    dx, dy = _shift(before[top:bottom, left:right], now[top:bottom, left:right])
+    dx, dy = _find_shift(before[top:bottom, left:right], now[top:bottom, left:right])
     return [x1 + dx, y1 + dy, x2 + dx, y2 + dy]
 
 
-def _span(low: float, high: float, end: int) -> tuple[int, int]:
+def _find_range(low: float, high: float, end: int) -> tuple[int, int]:
     """Returns the range to search: half as large again as the box, within the picture."""
     middle, half = (low + high) / 2, max(LEAST_SIDE, (high - low) * 1.5) / 2
     return max(0, int(middle - half)), max(0, min(end, int(np.ceil(middle + half))))
 
 
-def _shift(before: Grey, now: Grey) -> tuple[float, float]:
+def _find_shift(before: Grey, now: Grey) -> tuple[float, float]:
     """Returns the x and y by which the patch has moved, by phase correlation; 0, 0 if it is unclear."""
     window = np.outer(np.hanning(before.shape[0]), np.hanning(before.shape[1])).astype(np.float32)
     spectra = [np.fft.rfft2((patch - patch.mean()) * window) for patch in (before, now)]
@@ -150,14 +150,14 @@ class FrameResults:
             hi_s: the seconds above which a frame violates the constraint.
         """
         if result.outcome is not None:
-            self._processed(result, result.outcome, hi_s)
+            self._handle_processed(result, result.outcome, hi_s)
         else:
-            self._tracked(result)
+            self._handle_tracked(result)
 
-    def _processed(self, result: FrameResult, outcome: Outcome, hi_s: float) -> None:
+    def _handle_processed(self, result: FrameResult, outcome: Outcome, hi_s: float) -> None:
         frame = result.frame
         boxes = self._boxes_of(outcome)
-        e2e_s = self._since(result)
+        e2e_s = self._measure_since(result)
         self._metrics.processed(outcome, e2e_s, hi_s)
         self._last = outcome
         if boxes is not None:
@@ -165,7 +165,7 @@ class FrameResults:
         self._publish(result, outcome, boxes, e2e_s)
         self._sampler.offer(frame, outcome)
 
-    def _tracked(self, result: FrameResult) -> None:
+    def _handle_tracked(self, result: FrameResult) -> None:
         """Handles a tracked frame; one before the first processed frame has no boxes to track."""
         if self._last is None:
             return
@@ -176,12 +176,12 @@ class FrameResults:
         elif boxes is not None:
             boxes = self._tracker.follow(result.frame.picture)
         if boxes is not None:
-            outcome = carried(self._needs, outcome, boxes)
+            outcome = carry_details(self._needs, outcome, boxes)
         if not result.frame.still:
             self._metrics.tracked()
-        self._publish(result, outcome, boxes, self._since(result))
+        self._publish(result, outcome, boxes, self._measure_since(result))
 
-    def _since(self, result: FrameResult) -> float:
+    def _measure_since(self, result: FrameResult) -> float:
         return time.monotonic() - (result.frame.captured if self._realtime else result.began)
 
     def _publish(self, result: FrameResult, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
@@ -204,7 +204,7 @@ class FrameResults:
             ratio = ratio_of(outcome.size, (width, height))
             row["bbox"] = [
                 [round(side + offset, 1) for side, offset in zip(box, (x, y, x, y), strict=True)]
-                for box in moved_boxes(boxes, ratio)
+                for box in scale_boxes(boxes, ratio)
             ]
             row |= details_of(self._needs, outcome, ratio, (x, y))
         if frame.at is not None:
@@ -218,11 +218,11 @@ class FrameResults:
             "objects": len(boxes) if boxes is not None else 0,
             "width": width,
             "height": height,
-            **self._rate(),
+            **self._measure_rate(),
         }
         self._renderer.show(PreviewScene(frame, outcome.values, outcome.size))
 
-    def _rate(self) -> dict[str, float]:
+    def _measure_rate(self) -> dict[str, float]:
         fps = self._source_fps()
         return {"fps": round(fps, 3)} if fps else {}
 

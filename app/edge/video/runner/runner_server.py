@@ -50,48 +50,48 @@ def application(
 
     async def video(_: Request) -> Response:
         if live.viewers >= MOST_VIEWERS:
-            return _refused(f"There are {MOST_VIEWERS} viewers already.", 429)
+            return _refuse(f"There are {MOST_VIEWERS} viewers already.", 429)
         if not is_ready():
-            return _refused("There is no picture yet.", 503)
-        return StreamingResponse(_parts(live), media_type=f"multipart/x-mixed-replace; boundary={BOUNDARY}")
+            return _refuse("There is no picture yet.", 503)
+        return StreamingResponse(_stream_parts(live), media_type=f"multipart/x-mixed-replace; boundary={BOUNDARY}")
 
     async def recording(_: Request) -> Response:
         state = await run_in_threadpool(recorder.state) if recorder else None
-        return JSONResponse(state.to_json()) if state else _refused("This job is not recorded.", 404)
+        return JSONResponse(state.to_json()) if state else _refuse("This job is not recorded.", 404)
 
     async def clip(request: Request) -> Response:
-        return await _clip(recorder, request) if recorder else _refused("This job is not recorded.", 404)
+        return await _answer_clip(recorder, request) if recorder else _refuse("This job is not recorded.", 404)
 
     place = "/user/video/{uid}"
     endpoints = {place: video, f"{place}/recording": recording, f"{place}/clip": clip}
-    routes = [Route(path, _authorized(endpoint, uid, secret)) for path, endpoint in endpoints.items()]
+    routes = [Route(path, _require_secret(endpoint, uid, secret)) for path, endpoint in endpoints.items()]
     return Starlette(routes=[Route("/healthz", healthz), *routes])
 
 
-def _authorized(endpoint: Endpoint, uid: str, secret: Callable[[], str]) -> Endpoint:
+def _require_secret(endpoint: Endpoint, uid: str, secret: Callable[[], str]) -> Endpoint:
     async def answer(request: Request) -> Response:
         if not has_bearer(request.headers, secret()):
-            return _refused("This needs the job's secret.", 401)
+            return _refuse("This needs the job's secret.", 401)
         if request.path_params["uid"] != uid:
-            return _refused(f"This runner has no job {request.path_params['uid'][:100]}.", 404)
+            return _refuse(f"This runner has no job {request.path_params['uid'][:100]}.", 404)
         return await endpoint(request)
 
     return answer
 
 
-async def _clip(recorder: Recorder, request: Request) -> Response:
+async def _answer_clip(recorder: Recorder, request: Request) -> Response:
     """Of the time from begins_s to ends_s, seconds since 1970."""
-    begins_s, ends_s = (_seconds(request, name) for name in ("begins_s", "ends_s"))
+    begins_s, ends_s = (_read_seconds(request, name) for name in ("begins_s", "ends_s"))
     if not 0 < ends_s - begins_s <= MAX_CLIP_S:
-        return _refused(f"The end of a clip is at most {MAX_CLIP_S:g} s after its start.", 400)
+        return _refuse(f"The end of a clip is at most {MAX_CLIP_S:g} s after its start.", 400)
     try:
         content, media_type = await run_in_threadpool(recorder.clip, begins_s, ends_s)
     except RuntimeError as error:
-        return _refused(str(error), 500)
-    return Response(content, media_type=media_type) if content else _refused("Nothing is recorded of it.", 404)
+        return _refuse(str(error), 500)
+    return Response(content, media_type=media_type) if content else _refuse("Nothing is recorded of it.", 404)
 
 
-def _seconds(request: Request, name: str) -> float:
+def _read_seconds(request: Request, name: str) -> float:
     """NaN if it is no number."""
     try:
         return float(request.query_params.get(name, ""))
@@ -99,7 +99,7 @@ def _seconds(request: Request, name: str) -> float:
         return math.nan
 
 
-async def _parts(live: PreviewStream) -> AsyncIterator[bytes]:
+async def _stream_parts(live: PreviewStream) -> AsyncIterator[bytes]:
     """Yields the newest picture, then each newer one; a slow viewer misses some."""
     live.viewers += 1
     try:
@@ -109,16 +109,16 @@ async def _parts(live: PreviewStream) -> AsyncIterator[bytes]:
         while True:
             if picture is not None:
                 number = picture.number
-                yield _part(picture.jpeg)
+                yield _make_part(picture.jpeg)
             picture = await live.newer_than(number, AGAIN_S) or live.newest
     finally:
         live.viewers -= 1
 
 
-def _part(jpeg: bytes) -> bytes:
+def _make_part(jpeg: bytes) -> bytes:
     head = f"--{BOUNDARY}\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
     return head.encode() + jpeg + b"\r\n"
 
 
-def _refused(text: str, status: int) -> Response:
+def _refuse(text: str, status: int) -> Response:
     return JSONResponse({"status": 1, "error": text}, status_code=status)

@@ -21,7 +21,7 @@ from app.kit.errors import ModelmillError
 from app.kit.network.tls import Credentials, tls_name
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.video.model.job import StageHost
-from app.video.model.stage_call import Call, KeyframeNeeded, PictureNotKept, packed
+from app.video.model.stage_call import Call, KeyframeNeeded, PictureNotKept, pack_call
 
 logger = logging.getLogger(__name__)
 
@@ -109,13 +109,13 @@ class StageClient:
             KeyframeNeeded: The host cannot decode a video stream from here on.
             NoDecoder: The host cannot decode videos at all.
         """
-        body, headers, query = packed(call)
+        body, headers, query = pack_call(call)
         path = f"/service/{quote(call.stage, safe='')}" + (f"?{urlencode(query)}" if query else "")
         headers = {**headers, "authorization": f"Bearer {host.secret}"}
         called = time.perf_counter()
-        with self._slot(host.url):
+        with self._get_slot(host.url):
             began = time.perf_counter()
-            status, data = self._exchanged(host, "POST", path, body, headers, timeout_s, sent)
+            status, data = self._exchange(host, "POST", path, body, headers, timeout_s, sent)
         return _read(status, data, time.perf_counter() - began, began - called, len(body), host)
 
     def prepare(self, host: StageHost, job: str, stage: str, model_id: int, timeout_s: float) -> None:
@@ -131,14 +131,14 @@ class StageClient:
         """
         path = f"/prepare/{quote(stage, safe='')}?model_id={model_id}"
         headers = {"authorization": f"Bearer {host.secret}", "x-job": job}
-        status, data = self._exchanged(host, "POST", path, b"", headers, timeout_s)
+        status, data = self._exchange(host, "POST", path, b"", headers, timeout_s)
         if status not in (200, 404):
             raise StageFailed(f"{host.node} answered {status}: {data[:300].decode(errors='replace')}")
 
     def is_there(self, host: StageHost, timeout_s: float = CONNECT_S) -> bool:
         """Returns whether the host answers at all."""
         try:
-            self._exchanged(host, "GET", "/healthz", b"", {"authorization": f"Bearer {host.secret}"}, timeout_s)
+            self._exchange(host, "GET", "/healthz", b"", {"authorization": f"Bearer {host.secret}"}, timeout_s)
         except HostAway:
             return False
         return True
@@ -151,7 +151,7 @@ class StageClient:
                     connection.close()
             self._idle.clear()
 
-    def _exchanged(
+    def _exchange(
         self,
         host: StageHost,
         method: str,
@@ -163,14 +163,14 @@ class StageClient:
     ) -> tuple[int, bytes]:
         """Sends a request. A kept connection that the host has closed meanwhile is replaced by a new one, once."""
         url = host.url
-        connection = self._kept(url)
+        connection = self._take_kept(url)
         if connection is not None:
             with suppress(_Stale):
-                return self._through(connection, url, method, path, body, headers, timeout_s, sent, is_fresh=False)
-        fresh = _connected(host, self._credentials, timeout_s)
-        return self._through(fresh, url, method, path, body, headers, timeout_s, sent, is_fresh=True)
+                return self._send_through(connection, url, method, path, body, headers, timeout_s, sent, is_fresh=False)
+        fresh = _connect(host, self._credentials, timeout_s)
+        return self._send_through(fresh, url, method, path, body, headers, timeout_s, sent, is_fresh=True)
 
-    def _through(
+    def _send_through(
         self,
         connection: http.client.HTTPConnection,
         url: str,
@@ -204,11 +204,11 @@ class StageClient:
                 self._idle.setdefault(url, []).append(connection)
         return response.status, data
 
-    def _slot(self, url: str) -> threading.Semaphore:
+    def _get_slot(self, url: str) -> threading.Semaphore:
         with self._lock:
             return self._slots.setdefault(url, threading.Semaphore(MOST_WAITING))
 
-    def _kept(self, url: str) -> http.client.HTTPConnection | None:
+    def _take_kept(self, url: str) -> http.client.HTTPConnection | None:
         with self._lock:
             idle = self._idle.get(url)
             return idle.pop() if idle else None
@@ -218,7 +218,7 @@ class _Stale(Exception):
     pass
 
 
-def _connected(host: StageHost, credentials: Credentials | None, timeout_s: float) -> http.client.HTTPConnection:
+def _connect(host: StageHost, credentials: Credentials | None, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(host.url)
     if parts.scheme == "https" and credentials is None:
         raise HostAway(f"{host.url} is encrypted, and this node has no certificate")
@@ -239,11 +239,13 @@ def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, 
     except UnreadableJson:
         raise StageFailed(f"{host.node} answered {status} with no JSON object") from None
     if status == 200:
-        server_s, queue_s, decode_s = (_seconds(answer.pop(f"{name}_ms", 0)) for name in ("server", "queue", "decode"))
+        server_s, queue_s, decode_s = (
+            _parse_seconds(answer.pop(f"{name}_ms", 0)) for name in ("server", "queue", "decode")
+        )
         way_s = max(0.0, delay_s - server_s - queue_s - decode_s)
         model = answer.get("model")
         return StageAnswer(answer, waited_s + delay_s, server_s, waited_s + queue_s, sent, way_s, model)
-    code, message = _reason(answer)
+    code, message = _read_reason(answer)
     if code in CODES:
         raise CODES[code](message)
     if status in NOT_READY and code not in OF_STAGE:
@@ -251,11 +253,11 @@ def _read(status: int, data: bytes, delay_s: float, waited_s: float, sent: int, 
     raise StageFailed(f"{host.node} answered {status}: {message}")
 
 
-def _seconds(value: object) -> float:
+def _parse_seconds(value: object) -> float:
     return float(value) / 1000 if isinstance(value, int | float) else 0.0
 
 
-def _reason(answer: Mapping[str, Any]) -> tuple[str, str]:
+def _read_reason(answer: Mapping[str, Any]) -> tuple[str, str]:
     """Returns code and text of {"error": {code, message}} or {"status": 1, "error": text, "code": …}."""
     error = answer.get("error")
     if isinstance(error, dict):

@@ -27,7 +27,7 @@ class StageRoute:
     """Whether it is the planned host."""
 
 
-def _breaker() -> CircuitBreaker:
+def _make_breaker() -> CircuitBreaker:
     return CircuitBreaker(errors=2, pause_s=PROBE_S, growth=2, most_pause_s=MOST_REST_S)
 
 
@@ -106,7 +106,7 @@ class StageRouter:
             if self.is_local(host) or host.node in self._away or self._hosts.get(host.node) != host:
                 return
             self._away.add(host.node)
-            self._breakers.setdefault(host.node, _breaker()).failed(self._clock())
+            self._breakers.setdefault(host.node, _make_breaker()).failed(self._clock())
         logger.warning("The stages of %s are away, and run here meanwhile: %s", host.node, why)
         self._on_change(host.node, False)
 

@@ -60,7 +60,7 @@ class SegmentRing:
         self._folder, self._limits = folder, limits
         for unfinished in folder.glob("*.new"):  # of a process that was killed while it wrote
             unfinished.unlink(missing_ok=True)
-        files = [segment for path in folder.glob("*-*.*") if (segment := _segment_at(path))]
+        files = [segment for path in folder.glob("*-*.*") if (segment := _read_segment(path))]
         self._segments = deque(sorted(files, key=lambda segment: segment.begins_s))
         self.size_bytes = sum(segment.size_bytes for segment in files)
 
@@ -112,7 +112,7 @@ class SegmentRing:
             self.size_bytes -= segment.size_bytes
 
 
-def _segment_at(path: Path) -> Segment | None:
+def _read_segment(path: Path) -> Segment | None:
     begins, _, ends = path.stem.partition("-")
     if not (begins.isdecimal() and ends.isdecimal()) or path.suffix == ".new":
         return None
@@ -154,8 +154,8 @@ def clip_of(segments: Sequence[Segment], begins_s: float, ends_s: float, contain
                 if packet.pts is not None
             ]
             if packets:
-                timed = _after(timed, packets[-1][0])
-            packets += _within(timed, round(begins_s * 1000), round(ends_s * 1000), is_first=not packets)
+                timed = _select_after(timed, packets[-1][0])
+            packets += _select_within(timed, round(begins_s * 1000), round(ends_s * 1000), is_first=not packets)
         if not packets:
             return b""
         index_bytes = INDEX_BYTES + BYTES_PER_PACKET * len(packets)
@@ -171,7 +171,9 @@ def clip_of(segments: Sequence[Segment], begins_s: float, ends_s: float, contain
     return buffer.getvalue()
 
 
-def _within(packets: Sequence[tuple[int, Any]], begins: int, ends: int, *, is_first: bool) -> list[tuple[int, Any]]:
+def _select_within(
+    packets: Sequence[tuple[int, Any]], begins: int, ends: int, *, is_first: bool
+) -> list[tuple[int, Any]]:
     """Returns the packets of this time; the first ones of a clip from the keyframe before."""
     kept = [(at, packet) for at, packet in packets if at <= ends]
     if not is_first or not any(at >= begins for at, _ in kept):
@@ -180,7 +182,7 @@ def _within(packets: Sequence[tuple[int, Any]], begins: int, ends: int, *, is_fi
     return [(at, packet) for at, packet in kept if at >= start]
 
 
-def _after(packets: Sequence[tuple[int, Any]], last: int) -> list[tuple[int, Any]]:
+def _select_after(packets: Sequence[tuple[int, Any]], last: int) -> list[tuple[int, Any]]:
     """Returns the packets after this time. If some are before it, since the clock was set back, it is from the next
     keyframe on."""
     if not packets or packets[0][0] > last:

@@ -69,17 +69,17 @@ class Child:
         except ModelmillError as error:
             return {"error": {**error.to_dict(), "status": error.status}}, []
         except MemoryError as error:
-            return _failed(error), []
+            return _make_failed(error), []
         except Exception as error:  # a stage may be foreign code
             logger.exception("The stage %s has raised", header.get("stage"))
-            return _failed(error), []
+            return _make_failed(error), []
 
     def open(self, header: OpenRequest, _: Sequence[bytes | memoryview]) -> ChildAnswer:
         """Opens a stage, if it is not open; one that is being opened ahead is waited for."""
         variant = header["variant"]
         if variant not in self._stages:
             opening = self._opening.pop(variant, None)
-            self._stages[variant] = opening.result() if opening else _opened(header)
+            self._stages[variant] = opening.result() if opening else _open(header)
         return {"runtime": str(self._stages[variant].runtime)}, []
 
     def open_ahead(self, header: OpenRequest, _: Sequence[bytes | memoryview]) -> ChildAnswer:
@@ -88,7 +88,7 @@ class Child:
         if variant in self._stages:
             return {"is_ready": True}, []
         if variant not in self._opening:
-            self._opening[variant] = self._ahead.submit(_opened, header)
+            self._opening[variant] = self._ahead.submit(_open, header)
         return {"is_ready": self._opening[variant].done()}, []
 
     def close(self, header: CloseRequest, _: Sequence[bytes | memoryview]) -> ChildAnswer:
@@ -102,8 +102,8 @@ class Child:
         stage = self._stages[header["variant"]]
         began = time.perf_counter()
         rest, calls = iter(blobs), header["calls"]
-        several = [{**call["fields"], **_pictures(call["pictures"], rest)} for call in calls]
-        outcomes = _several(stage, several) if len(several) > 1 else [stage.run(several[0])]
+        several = [{**call["fields"], **_read_pictures(call["pictures"], rest)} for call in calls]
+        outcomes = _compute_several(stage, several) if len(several) > 1 else [stage.run(several[0])]
         answers, drawn = list[CallAnswer](), list[bytes]()
         for call, inputs, outcome in zip(calls, several, outcomes, strict=True):
             if isinstance(outcome, ModelmillError):
@@ -117,7 +117,7 @@ class Child:
         return answer, drawn
 
 
-def _opened(content: StageContent) -> Stage:
+def _open(content: StageContent) -> Stage:
     files = [
         ModelFile(MODEL_CARD.read(each["card"]), Path(each["path"]), Path(each["twin"]) if each["twin"] else None)
         for each in content["models"]
@@ -125,22 +125,24 @@ def _opened(content: StageContent) -> Stage:
     return stage_class(content["kind"])(files, content["parameters"])
 
 
-def _several(stage: Stage, several: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | ModelmillError]:
+def _compute_several(
+    stage: Stage, several: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any] | ModelmillError]:
     try:
         outcomes: Sequence[Mapping[str, Any] | ModelmillError] = getattr(stage, SEVERAL)(several)
     except ModelmillError:  # of one of them: computed alone, each has its own
-        return [_outcome(stage, inputs) for inputs in several]
+        return [_compute_outcome(stage, inputs) for inputs in several]
     return outcomes
 
 
-def _outcome(stage: Stage, inputs: Mapping[str, Any]) -> Mapping[str, Any] | ModelmillError:
+def _compute_outcome(stage: Stage, inputs: Mapping[str, Any]) -> Mapping[str, Any] | ModelmillError:
     try:
         return stage.run(inputs)
     except ModelmillError as error:
         return error
 
 
-def _pictures(described: Sequence[FieldPictures], rest: Iterator[bytes | memoryview]) -> dict[str, Any]:
+def _read_pictures(described: Sequence[FieldPictures], rest: Iterator[bytes | memoryview]) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
     for each in described:
         pictures: list[Picture] = [np.frombuffer(next(rest), np.uint8).reshape(shape) for shape in each["shapes"]]
@@ -148,12 +150,12 @@ def _pictures(described: Sequence[FieldPictures], rest: Iterator[bytes | memoryv
     return inputs
 
 
-def _failed(error: BaseException) -> dict[str, Any]:
+def _make_failed(error: BaseException) -> dict[str, Any]:
     is_memory = isinstance(error, MemoryError)
-    return _refusal(OUT_OF_MEMORY if is_memory else f"{type(error).__name__}: {reason_of(error)}")
+    return _make_refusal(OUT_OF_MEMORY if is_memory else f"{type(error).__name__}: {reason_of(error)}")
 
 
-def _refusal(text: str) -> dict[str, Any]:
+def _make_refusal(text: str) -> dict[str, Any]:
     error = StageFailed(text)
     return {"error": {**error.to_dict(), "status": error.status}}
 
@@ -169,7 +171,7 @@ def run(end: socket.socket) -> None:
         try:
             send(end, answer, drawn)
         except (TypeError, ValueError, RecursionError) as error:
-            send(end, _refusal(f"Its outputs are no JSON: {error}"))
+            send(end, _make_refusal(f"Its outputs are no JSON: {error}"))
         except OSError:
             return
 

@@ -82,7 +82,7 @@ class FairQueue(Generic[Item]):
         while not self._may_go(self._jobs[self._turn[0]]):
             self._turn.rotate(-1)
         name = self._turn[0]
-        item = self._taken(name)
+        item = self._take(name)
         if self._turn and self._turn[0] == name and self._jobs[name].credit <= 0:
             self._turn.rotate(-1)
         return name, item
@@ -91,9 +91,9 @@ class FairQueue(Generic[Item]):
         """Takes one that can be computed together with one that was taken, whoever's turn it is. It is settled as any
         other."""
         name = next((name for name in self._turn if fits(self._jobs[name].waiting[0])), None)
-        return None if name is None else (name, self._taken(name))
+        return None if name is None else (name, self._take(name))
 
-    def _taken(self, name: str) -> Item:
+    def _take(self, name: str) -> Item:
         job = self._jobs[name]
         item = job.waiting.popleft()
         job.under_way += 1

@@ -42,7 +42,7 @@ class StageHostProgram:
 
     def run(self) -> None:
         serve(
-            self.server.application(self._lifespan),
+            self.server.application(self._run_lifespan),
             host=self.work.host,
             port=self.work.port,
             lifespan=True,
@@ -51,7 +51,7 @@ class StageHostProgram:
         )
 
     @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def _run_lifespan(self, _: Starlette) -> AsyncIterator[None]:
         await self._apply(self.work)
         self.pool.start()
         self.reporter.start()

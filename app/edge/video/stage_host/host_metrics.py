@@ -38,26 +38,26 @@ class HostMetrics:
         """cpu_ratio, mem_ratio: share of the machine that the host and its processes use, nothing else."""
         return {
             "n_process": self._pool.processes,
-            "cpu_ratio": round(self._cpu_ratio(), 4),
-            "mem_ratio": round(self._mem_ratio(), 4),
+            "cpu_ratio": round(self._measure_cpu_ratio(), 4),
+            "mem_ratio": round(self._measure_mem_ratio(), 4),
             "queue": self._pool.waiting,
         }
 
-    def _cpu_ratio(self) -> float:
+    def _measure_cpu_ratio(self) -> float:
         """Since the last call, but at least over a second: a shorter time says nothing."""
         passed = time.monotonic() - self._measured_cpu_at
         if passed >= 1:
-            used = self._each(lambda process: sum(process.cpu_times()[:2]))
+            used = self._measure_each(lambda process: sum(process.cpu_times()[:2]))
             spent = sum(seconds - self._used.get(pid, 0.0) for pid, seconds in used.items())
             self._cpu = min(1.0, spent / passed / (psutil.cpu_count() or 1))
             self._measured_cpu_at, self._used = time.monotonic(), used
         return self._cpu
 
-    def _mem_ratio(self) -> float:
-        used = sum(self._each(lambda process: process.memory_info().rss).values())
+    def _measure_mem_ratio(self) -> float:
+        used = sum(self._measure_each(lambda process: process.memory_info().rss).values())
         return used / float(psutil.virtual_memory().total)
 
-    def _each(self, measure: Callable[[Any], float]) -> dict[int, float]:
+    def _measure_each(self, measure: Callable[[Any], float]) -> dict[int, float]:
         """By pid. A child may end at any time."""
         measures = dict[int, float]()
         for pid in (os.getpid(), *self._pool.pids):
@@ -93,7 +93,7 @@ class MetricsReporter:
         self._is_away = False
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(_again(step)) for step in (self._report, self._measure)]
+        self._tasks = [asyncio.create_task(_repeat(step)) for step in (self._report, self._measure)]
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -135,29 +135,31 @@ async def way_to(client: httpx.AsyncClient, peer: StageHost) -> dict[str, Any]:
     url = f"{peer.url.rstrip('/')}/probe"
     name = {"sni_hostname": tls_name(peer.node)}
     (await client.post(url, content=b"", headers=headers, extensions=name)).raise_for_status()  # connects
-    trip = await _seconds(client, client.build_request("POST", url, headers=headers, extensions=name))
+    trip = await _measure_seconds(client, client.build_request("POST", url, headers=headers, extensions=name))
     body = bytes(PROBE_BYTES)
-    up = await _seconds(client, client.build_request("POST", url, content=body, headers=headers, extensions=name))
-    down = await _seconds(client, client.build_request("GET", url, headers=headers, extensions=name))
+    up = await _measure_seconds(
+        client, client.build_request("POST", url, content=body, headers=headers, extensions=name)
+    )
+    down = await _measure_seconds(client, client.build_request("GET", url, headers=headers, extensions=name))
     return {
-        "up_mbps": _mbps(up - trip),
-        "down_mbps": _mbps(down - trip),
+        "up_mbps": _measure_mbps(up - trip),
+        "down_mbps": _measure_mbps(down - trip),
         "rtt_ms": round(trip * 1000, 3),
         "at": to_text(now()),
     }
 
 
-async def _seconds(client: httpx.AsyncClient, request: httpx.Request) -> float:
+async def _measure_seconds(client: httpx.AsyncClient, request: httpx.Request) -> float:
     began = time.perf_counter()
     (await client.send(request)).raise_for_status()
     return time.perf_counter() - began
 
 
-def _mbps(seconds: float) -> float:
+def _measure_mbps(seconds: float) -> float:
     return round(min(PROBE_BYTES * 8 / 1e6 / max(seconds, 1e-5), MOST_MBPS), 3)
 
 
-async def _again(step: Callable[[], Any]) -> None:
+async def _repeat(step: Callable[[], Any]) -> None:
     while True:
         try:
             await step()

@@ -27,10 +27,10 @@ from app.edge.video.stage_host.served_stages import ServedStages, StageVariant
 from app.edge.worker_server import HANDLERS, answered, check_bearer
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.network.addresses import is_asked_from_here
-from app.kit.web.request_body import whole_body
+from app.kit.web.request_body import read_whole_body
 from app.video.errors import StageNotFound, as_refusal
 from app.video.model.kinds import StageKind, Type
-from app.video.model.stage_call import MAX_BODY_BYTES, Call, from_text, unpacked
+from app.video.model.stage_call import MAX_BODY_BYTES, Call, from_text, unpack_call
 
 PROBE_BYTES = 64 << 10
 MAX_PROBE_BYTES = 1 << 20
@@ -132,7 +132,7 @@ class StageServer:
         """How fast is the way here (POST) and back (GET)?"""
         if request.method == "GET":
             return Response(bytes(PROBE_BYTES), media_type="application/octet-stream")
-        body = await whole_body(request, MAX_PROBE_BYTES, "A probe")
+        body = await read_whole_body(request, MAX_PROBE_BYTES, "A probe")
         return JSONResponse({"status": 0, "bytes": len(body)})
 
     async def call(self, request: Request) -> Response:
@@ -140,23 +140,23 @@ class StageServer:
         job = request.headers.get("x-job", "")
         key = self.served.key_of(job, name)
         self.pool.check(job, key)
-        body = await whole_body(request, MAX_BODY_BYTES, "A call")
+        body = await read_whole_body(request, MAX_BODY_BYTES, "A call")
         began = time.perf_counter()
-        call = unpacked(name, body, request.headers, request.query_params)
+        call = unpack_call(name, body, request.headers, request.query_params)
         variant = self.served.variant(key, call.model_id)
         call = with_pictures(call, variant.kind)
         pictures = await self.pictures.of(call)
-        decode_ms = _ms(time.perf_counter() - began)
+        decode_ms = _format_ms(time.perf_counter() - began)
         is_drawn = variant.kind.draws and (not call.want or IMAGE in call.want)
         clips = frozenset(name for name, type_ in variant.kind.inputs.items() if type_ is Type.CLIP)
         task = StageTask(call.job, variant, call.fields, pictures, clips, is_drawn)
         try:
-            done = await _while_connected(request, self.pool.compute(task))
+            done = await _await_while_connected(request, self.pool.compute(task))
         except ModelmillError as error:
             _log(call, variant, status=error.status, ms=None)
             raise
-        _log(call, variant, status=200, ms=_ms(done.server_s))
-        return JSONResponse({**_outputs(call, done), **_about(variant, done), "decode_ms": decode_ms})
+        _log(call, variant, status=200, ms=_format_ms(done.server_s))
+        return JSONResponse({**_write_outputs(call, done), **_describe(variant, done), "decode_ms": decode_ms})
 
     async def prepare(self, request: Request) -> Response:
         """Opens the stage with the model `model_id`, beside what is computed; answers when it is open."""
@@ -216,7 +216,7 @@ def _with_refusals(endpoint: Callable[[Request], Awaitable[Response]]) -> Callab
     return answer
 
 
-async def _while_connected(request: Request, computing: Coroutine[Any, Any, StageResult]) -> StageResult:
+async def _await_while_connected(request: Request, computing: Coroutine[Any, Any, StageResult]) -> StageResult:
     """request: its body has been read. Raises ClientDisconnect when the caller has gone; `computing` is cancelled."""
     computed, gone = asyncio.create_task(computing), asyncio.ensure_future(request.receive())
     try:
@@ -229,15 +229,15 @@ async def _while_connected(request: Request, computing: Coroutine[Any, Any, Stag
         gone.cancel()
 
 
-def _outputs(call: Call, done: StageResult) -> dict[str, Any]:
+def _write_outputs(call: Call, done: StageResult) -> dict[str, Any]:
     outputs = {**done.outputs, **({IMAGE: base64.b64encode(done.image).decode()} if done.image else {})}
     return {name: value for name, value in outputs.items() if not call.want or name in call.want}
 
 
-def _about(variant: StageVariant, done: StageResult) -> dict[str, Any]:
+def _describe(variant: StageVariant, done: StageResult) -> dict[str, Any]:
     return {
-        "server_ms": _ms(done.server_s),
-        "queue_ms": _ms(done.queue_s),
+        "server_ms": _format_ms(done.server_s),
+        "queue_ms": _format_ms(done.queue_s),
         "model": variant.model,
         "runtime": done.runtime,
         "stage": variant.key,
@@ -260,7 +260,7 @@ def _log(call: Call, variant: StageVariant, *, status: int, ms: float | None) ->
     )
 
 
-def _ms(seconds: float) -> float:
+def _format_ms(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 

@@ -60,7 +60,7 @@ class H264Decoder:
         Raises:
             KeyframeNeeded, NoDecoder: It cannot be decoded.
         """
-        av = _av()
+        av = _load_av()
         if has_keyframe(packet):
             self._codec = av.CodecContext.create("h264", "r")
             self._codec.thread_count = 1
@@ -99,7 +99,7 @@ class H264Decoders:
         return len(self._found)
 
 
-def _av() -> Any:
+def _load_av() -> Any:
     """Loads the library.
 
     Raises:
@@ -144,7 +144,7 @@ class RecentPictures:
     def keep(self, key: Key, pictures: Pictures) -> None:
         self._drop(key)
         self._found[key] = pictures
-        self.bytes += _size(pictures)
+        self.bytes += _measure_size(pictures)
         frames = list(dict.fromkeys(frame for job, frame, _ in self._found if job == key[0]))
         for frame in frames[: -self._most_frames]:
             for old in [each for each in self._found if each[:2] == (key[0], frame)]:
@@ -154,7 +154,7 @@ class RecentPictures:
 
     def _drop(self, key: Key) -> None:
         gone = self._found.pop(key, None)
-        self.bytes -= _size(gone) if gone else 0
+        self.bytes -= _measure_size(gone) if gone else 0
 
 
 class PictureCache:
@@ -175,18 +175,18 @@ class PictureCache:
         Raises:
             BadPicture, BadRequest, PictureNotKept, KeyframeNeeded, NoDecoder: One is not available.
         """
-        return {name: await self._field(call, name, several) for name, several in call.pictures.items()}
+        return {name: await self._read_field(call, name, several) for name, several in call.pictures.items()}
 
-    async def _field(self, call: Call, name: str, several: Sequence[Encoded]) -> Pictures:
+    async def _read_field(self, call: Call, name: str, several: Sequence[Encoded]) -> Pictures:
         key = (call.job, call.frame, name)
-        kinds = {_kind(encoded) for encoded in several}
+        kinds = {_get_kind(encoded) for encoded in several}
         if kinds == {KEPT}:
-            return await self._kept(key)
+            return await self._get_kept(key)
         is_kept = bool(call.job and call.frame)
         if kinds == {H264} and is_kept and (known := self.kept.get(key)) and self._is_past(call.job, name, several[-1]):
             return known
         try:
-            pictures = tuple([await self._picture(call.job, name, encoded) for encoded in several])
+            pictures = tuple([await self._read_picture(call.job, name, encoded) for encoded in several])
         except ModelmillError as error:
             raise type(error)(f"The field {name}: {error.message}", hint=error.hint, detail=error.detail) from None
         if is_kept:
@@ -195,7 +195,7 @@ class PictureCache:
                 self._arrived.notify_all()
         return pictures
 
-    async def _kept(self, key: Key) -> Pictures:
+    async def _get_kept(self, key: Key) -> Pictures:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL_S), self._arrived:
                 await self._arrived.wait_for(lambda: self.kept.get(key) is not None)
@@ -204,21 +204,21 @@ class PictureCache:
             raise PictureNotKept(f"The frame {key[1] or '?'} is not kept here.", hint="Send its picture.")
         return picture
 
-    async def _picture(self, job: str, name: str, encoded: Encoded) -> Picture:
+    async def _read_picture(self, job: str, name: str, encoded: Encoded) -> Picture:
         kind, options = parse_options_header(encoded.content_type)
         if kind == H264:
-            return await self._packet(self.streams.of(job, name), encoded.data, _seq(options))
+            return await self._decode_packet(self.streams.of(job, name), encoded.data, _read_seq(options))
         if kind == RAW:
-            return _raw(encoded.data, options)
+            return _decode_raw(encoded.data, options)
         if kind not in (JPEG, PNG):
             raise NoDecoder(f"A picture of the type {kind[:80]!r} cannot be read here.", hint=f"Send {JPEG} or {PNG}.")
-        return await self._in_thread(lambda: _decoded(encoded.data))
+        return await self._in_thread(lambda: _decode(encoded.data))
 
     def _is_past(self, job: str, name: str, encoded: Encoded) -> bool:
-        seq = _seq(parse_options_header(encoded.content_type)[1])
+        seq = _read_seq(parse_options_header(encoded.content_type)[1])
         return seq is not None and self.streams.of(job, name).is_past(seq)
 
-    async def _packet(self, stream: H264Decoder, packet: bytes, seq: int | None) -> Picture:
+    async def _decode_packet(self, stream: H264Decoder, packet: bytes, seq: int | None) -> Picture:
         async with stream.turn:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ARRIVAL_S):
@@ -232,15 +232,15 @@ class PictureCache:
         return await asyncio.get_running_loop().run_in_executor(self._threads, make)
 
 
-def _size(pictures: Pictures) -> int:
+def _measure_size(pictures: Pictures) -> int:
     return sum(picture.nbytes for picture in pictures)
 
 
-def _kind(encoded: Encoded) -> str:
+def _get_kind(encoded: Encoded) -> str:
     return encoded.content_type.partition(";")[0].strip().lower()
 
 
-def _decoded(data: bytes) -> Picture:
+def _decode(data: bytes) -> Picture:
     try:
         picture = decode(data)
     except DamagedPicture as error:
@@ -248,18 +248,18 @@ def _decoded(data: bytes) -> Picture:
     return picture if picture.ndim == 3 else np.asarray(Image.fromarray(picture).convert("RGB"))
 
 
-def _raw(data: bytes, options: Mapping[str, str]) -> Picture:
-    width, height = (_whole(options.get(name), name) for name in ("width", "height"))
+def _decode_raw(data: bytes, options: Mapping[str, str]) -> Picture:
+    width, height = (_parse_whole(options.get(name), name) for name in ("width", "height"))
     if not 0 < width * height <= MAX_PIXELS or len(data) != width * height * 3:
         raise BadPicture(f"{len(data)} bytes are no picture of {width} x {height} pixels of three bytes.")
     return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 
-def _seq(options: Mapping[str, str]) -> int | None:
-    return _whole(options["seq"], "seq") if "seq" in options else None
+def _read_seq(options: Mapping[str, str]) -> int | None:
+    return _parse_whole(options["seq"], "seq") if "seq" in options else None
 
 
-def _whole(text: str | None, name: str) -> int:
+def _parse_whole(text: str | None, name: str) -> int:
     if not text or not text.isdecimal() or len(text) > 15:
         raise BadRequest(f"{name} is to be a whole number.")
     return int(text)

@@ -201,7 +201,7 @@ class StagePool:
         """Runs until cancelled."""
         while True:
             async with self._woken:
-                await self._woken.wait_for(lambda: len(self._queue) > 0 or self._stale(worker))
+                await self._woken.wait_for(lambda: len(self._queue) > 0 or self._list_stale(worker))
                 entry = self._queue.take()
             await self._close_stale(worker)
             if entry is None:
@@ -244,7 +244,7 @@ class StagePool:
         if not entries:
             return
         try:
-            outcomes = await self._computed(worker, [task for task, _ in entries], began)
+            outcomes = await self._compute(worker, [task for task, _ in entries], began)
         except ModelmillError as error:
             outcomes = [error] * len(entries)
         except Exception:  # whatever it is, each caller gets an answer
@@ -258,7 +258,7 @@ class StagePool:
             else:
                 future.set_result(outcome)
 
-    async def _computed(
+    async def _compute(
         self, worker: ChildProcess, tasks: Sequence[StageTask], began: float
     ) -> list[StageResult | ModelmillError]:
         """Returns an outcome for each, all of the same variant. Raises ModelmillError for all of them."""
@@ -268,8 +268,8 @@ class StagePool:
         try:
             runtime = worker.opened.get(variant.id) or await self._open(worker, variant)
             opened = time.monotonic()
-            blobs = [blob for task in tasks for blob in _blobs(task.pictures)]
-            reply = await worker.ask(_header(tasks), blobs, timeout_s=variant.timeout_s * len(tasks))
+            blobs = [blob for task in tasks for blob in _list_blobs(task.pictures)]
+            reply = await worker.ask(_build_header(tasks), blobs, timeout_s=variant.timeout_s * len(tasks))
         except (StageHung, StageDied) as error:
             self._breakers.failed(variant.key, time.monotonic())
             logger.warning("The stage %s has cost a process: %s", variant.key, error.message)
@@ -277,7 +277,7 @@ class StagePool:
         except ModelmillError as error:
             raise _of_stage(error, variant) from None
         self._breakers.succeeded(variant.key)
-        return _outcomes(reply, tasks, runtime, opened)
+        return _read_outcomes(reply, tasks, runtime, opened)
 
     async def _open(self, worker: ChildProcess, variant: StageVariant) -> str:
         began = time.monotonic()
@@ -293,11 +293,11 @@ class StagePool:
         logger.info("Stage opened", extra={"stage": variant.key, "model": variant.model, "runtime": runtime})
         return runtime
 
-    def _stale(self, worker: ChildProcess) -> list[str]:
+    def _list_stale(self, worker: ChildProcess) -> list[str]:
         return [id_ for id_ in worker.opened if id_ not in self._serving]
 
     async def _close_stale(self, worker: ChildProcess) -> None:
-        stale = self._stale(worker)
+        stale = self._list_stale(worker)
         if stale:
             await self._close(worker, stale)
 
@@ -320,7 +320,7 @@ def _opening_of(variant: StageVariant, *, is_ahead: bool = False) -> OpenRequest
     return {"do": do, "stage": variant.key, "variant": variant.id, **variant.content}
 
 
-def _header(tasks: Sequence[StageTask]) -> RunRequest:
+def _build_header(tasks: Sequence[StageTask]) -> RunRequest:
     variant = tasks[0].variant
     return {"do": "run", "stage": variant.key, "variant": variant.id, "calls": [_call(task) for task in tasks]}
 
@@ -333,11 +333,11 @@ def _call(task: StageTask) -> CallRequest:
     return {"fields": dict(task.fields), "pictures": pictures, "draw": task.draw}
 
 
-def _blobs(pictures: Mapping[str, Sequence[Picture]]) -> list[memoryview]:
+def _list_blobs(pictures: Mapping[str, Sequence[Picture]]) -> list[memoryview]:
     return [np.ascontiguousarray(picture).data.cast("B") for several in pictures.values() for picture in several]
 
 
-def _outcomes(
+def _read_outcomes(
     reply: ChildReply, tasks: Sequence[StageTask], runtime: str, opened: float
 ) -> list[StageResult | ModelmillError]:
     header = cast(RunAnswer, reply.header)

@@ -45,7 +45,9 @@ class ServedStages:
         self.stages = work.content.stages
         self._blobs = work.blobs
         self._provider = work.provider
-        self.ids = {_id(key, stage, model_id) for key, stage in self.stages.items() for model_id in _model_ids(stage)}
+        self.ids = {
+            _build_id(key, stage, model_id) for key, stage in self.stages.items() for model_id in _list_model_ids(stage)
+        }
 
     @property
     def names(self) -> list[str]:
@@ -73,7 +75,7 @@ class ServedStages:
         """
         stage = self.stages[key]
         kind = stage_class(stage.kind).kind
-        if model_id not in _model_ids(stage):
+        if model_id not in _list_model_ids(stage):
             raise BadRequest(
                 f"The stage {key} has no model_id {model_id}.", hint=f"It has {len(stage.variants)}, from 0 on."
             )
@@ -82,31 +84,31 @@ class ServedStages:
             raise BadRequest(f"The stage {key} has {len(cards)} models, which {kind.name} cannot use.")
         content: StageContent = {
             "kind": stage.kind,
-            "parameters": self._parameters(stage, kind),
-            "models": [self._file(card) for card in cards],
+            "parameters": self._build_parameters(stage, kind),
+            "models": [self._describe_file(card) for card in cards],
         }
-        id_ = _id(key, stage, model_id)
+        id_ = _build_id(key, stage, model_id)
         loaded = stage_class(stage.kind)
         batching = batching_of(stage.parameters) if hasattr(loaded, SEVERAL) else BatchOptions()
         return StageVariant(key, id_, kind, cards, content, timeout_of(stage.parameters), batching)
 
-    def _parameters(self, stage: Stage, kind: StageKind) -> dict[str, str]:
+    def _build_parameters(self, stage: Stage, kind: StageKind) -> dict[str, str]:
         """Those of the stage, with the node's provider if it has none and can have one."""
         own = {PROVIDER: self._provider} if PROVIDER in kind.parameters else {}
         return {**own, **stage.parameters}
 
-    def _file(self, card: ModelCard) -> ModelOnDisk:
+    def _describe_file(self, card: ModelCard) -> ModelOnDisk:
         path, twin = self._blobs.get(card.sha256), self._blobs.get(card.twin_sha256)
         if path is None:
             raise ModelmillError(f"The model {card.name} is not on this node.", hint="Its agent is to fetch it.")
         return {"card": MODEL_CARD.write(card), "path": str(path), "twin": str(twin) if twin else ""}
 
 
-def _model_ids(stage: Stage) -> range:
+def _list_model_ids(stage: Stage) -> range:
     """Returns the ids of its models; a stage without models has one variant."""
     return range(max(1, len(stage.variants)))
 
 
-def _id(key: str, stage: Stage, model_id: int) -> str:
+def _build_id(key: str, stage: Stage, model_id: int) -> str:
     text = json.dumps([stage.to_json(), model_id], sort_keys=True)
     return f"{key}#{model_id}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -84,7 +84,7 @@ class ChildProcess:
             raise StageHung(f"It has not answered within {timeout_s:g} s.", hint=_SLOW) from None
         except (OSError, EOFError, ValueError) as error:
             code = await self.end(is_over=True)
-            raise StageDied(f"Its process has ended ({_how(code)}).", hint=_DIED) from error
+            raise StageDied(f"Its process has ended ({_describe_exit(code)}).", hint=_DIED) from error
         except asyncio.CancelledError:
             await self.end()
             raise
@@ -127,5 +127,5 @@ def error_of(data: dict[str, Any]) -> ModelmillError:
     return error if error.status == status else StageFailed(error.message, hint=error.hint, detail=error.detail)
 
 
-def _how(code: int | None) -> str:
+def _describe_exit(code: int | None) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"code {code}"

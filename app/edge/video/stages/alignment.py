@@ -11,7 +11,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from app.edge.video.stages.base import ModelFile, boxes_of, picture_of, scores_of
-from app.edge.video.stages.detection import drawn
+from app.edge.video.stages.detection import to_drawn_boxes
 from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
 from app.inference.errors import ModelUnusable
@@ -52,7 +52,7 @@ class FaceAlignment:
         if not self.kind.takes(len(models)):
             raise BadStage("face_alignment takes one model of head poses, or two whose mean counts.")
         self.up_above = number(parameters, "up_above", UP_ABOVE, -180, 180)
-        self._runtimes = [_opened(file) for file in models]
+        self._runtimes = [_open(file) for file in models]
 
     @property
     def runtime(self) -> str:
@@ -62,27 +62,27 @@ class FaceAlignment:
         picture, boxes = picture_of(inputs), boxes_of(inputs)
         scores_of(inputs, len(boxes))
         image = Image.fromarray(picture).convert("RGB")
-        poses = [[round(float(angle), 2) for angle in self._pose(_face(image, box))] for box in boxes]
+        poses = [[round(float(angle), 2) for angle in self._estimate_pose(_cut_face(image, box))] for box in boxes]
         return {
             "head_pose": poses,
             "count_result": {"up": sum(pitch > self.up_above for _, pitch, _ in poses), "total": len(poses)},
         }
 
-    def _pose(self, face: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        answers = [_three(runtime.run(face)) for runtime in self._runtimes]
+    def _estimate_pose(self, face: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        answers = [_read_angles(runtime.run(face)) for runtime in self._runtimes]
         return np.asarray(np.mean(answers, axis=0), dtype=np.float32)
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         bbox = inputs.get("bbox") or []
-        image = Image.fromarray(draw_boxes(picture, drawn(bbox, inputs.get("prob") or ()), ("face",)))
+        image = Image.fromarray(draw_boxes(picture, to_drawn_boxes(bbox, inputs.get("prob") or ()), ("face",)))
         pen = ImageDraw.Draw(image)
         for corners, pose in zip(bbox, outputs.get("head_pose") or [], strict=False):
-            _axes(pen, corners, pose)
+            _draw_axes(pen, corners, pose)
         return np.asarray(image)
 
 
-def _opened(file: ModelFile) -> Runtime:
+def _open(file: ModelFile) -> Runtime:
     """Opens the model.
 
     Raises:
@@ -97,14 +97,14 @@ def _opened(file: ModelFile) -> Runtime:
             hint=f"One of the FSA-Net family takes 1 x 3 x {SIDE} x {SIDE}.",
         )
     try:
-        _three(runtime.run(np.zeros((1, 3, SIDE, SIDE), np.float32)))
+        _read_angles(runtime.run(np.zeros((1, 3, SIDE, SIDE), np.float32)))
     except ModelUnusable:
         runtime.close()
         raise
     return runtime
 
 
-def _three(outputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
+def _read_angles(outputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
     first = next(iter(outputs.values()))
     if first.size != 3:
         raise ModelUnusable(f"a model of head poses answers three angles, not {first.size} numbers")
@@ -114,7 +114,7 @@ def _three(outputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
 _PREPROCESSOR = Preprocessor(Layout((1, 3, SIDE, SIDE), "NCHW"), "float32", PREPARED)
 
 
-def _face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+def _cut_face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """Returns the enlarged box, cut to the picture, as 1×3×64×64, blue first."""
     x1, y1, x2, y2 = box
     wide, high = (x2 - x1) * WIDENED / 2, (y2 - y1) * WIDENED / 2
@@ -124,7 +124,7 @@ def _face(image: Image.Image, box: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
     return _PREPROCESSOR.values(small)
 
 
-def _axes(pen: ImageDraw.ImageDraw, corners: Sequence[float], pose: Sequence[float]) -> None:
+def _draw_axes(pen: ImageDraw.ImageDraw, corners: Sequence[float], pose: Sequence[float]) -> None:
     """Draws from the middle of the face, half as long as it is wide."""
     x1, y1, x2, y2 = corners[:4]
     middle, length = ((x1 + x2) / 2, (y1 + y2) / 2), abs(x2 - x1) / 2

@@ -105,7 +105,7 @@ def boxes_of(inputs: Mapping[str, Any], name: str = "bbox") -> npt.NDArray[np.fl
     given = inputs.get(name)
     if not isinstance(given, list) or len(given) > MAX_BOXES:
         raise BadRequest(f"The field {name} is to be a list of up to {MAX_BOXES} boxes.")
-    boxes = _numbers(given, name, "[[x1, y1, x2, y2], …]").reshape(-1, 4) if given else np.empty((0, 4))
+    boxes = _require_numbers(given, name, "[[x1, y1, x2, y2], …]").reshape(-1, 4) if given else np.empty((0, 4))
     if len(boxes) != len(given):
         raise BadRequest(f"The field {name} is to be [[x1, y1, x2, y2], …].")
     corners = boxes.reshape(-1, 2, 2)
@@ -119,10 +119,10 @@ def scores_of(inputs: Mapping[str, Any], count: int, name: str = "prob") -> list
         return [1.0] * count
     if not isinstance(given, list) or len(given) != count:
         raise BadRequest(f"The field {name} is to be a list of {count} numbers, one for each box.")
-    return [float(value) for value in _numbers(given, name, "[p, …]").ravel()] if given else []
+    return [float(value) for value in _require_numbers(given, name, "[p, …]").ravel()] if given else []
 
 
-def _numbers(given: list[Any], name: str, form: str) -> npt.NDArray[np.float64]:
+def _require_numbers(given: list[Any], name: str, form: str) -> npt.NDArray[np.float64]:
     try:
         array = np.asarray(given)
         whole = array.dtype.kind in "iuf" and bool(np.isfinite(array).all())

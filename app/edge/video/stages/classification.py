@@ -38,13 +38,13 @@ class Classification:
         return self.predictor.described_runtime
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._outputs(self.predictor.predict(picture_of(inputs)))
+        return self._write_outputs(self.predictor.predict(picture_of(inputs)))
 
     def run_several(self, several: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | ModelmillError]:
         predictions = self.predictor.predict_several([picture_of(inputs) for inputs in several])
-        return [each if isinstance(each, ModelmillError) else self._outputs(each) for each in predictions]
+        return [each if isinstance(each, ModelmillError) else self._write_outputs(each) for each in predictions]
 
-    def _outputs(self, prediction: Prediction) -> Mapping[str, Any]:
+    def _write_outputs(self, prediction: Prediction) -> Mapping[str, Any]:
         probabilities = prediction.probabilities
         if not probabilities:
             raise ModelUnusable("the model of this stage is no classifier", hint="Use it with the kind detection.")

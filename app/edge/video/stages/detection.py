@@ -35,14 +35,14 @@ class _Detector(ABC):
         return self.predictor.described_runtime
 
     def detected(self, inputs: Mapping[str, Any]) -> tuple[Box, ...]:
-        part, crop = self._part(picture_of(inputs))
+        part, crop = self._cut_part(picture_of(inputs))
         return _in_source(self.predictor.predict(part).boxes, crop)
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return self.outputs(self.detected(inputs))
 
     def run_several(self, several: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | ModelmillError]:
-        parts = [self._part(picture_of(inputs)) for inputs in several]
+        parts = [self._cut_part(picture_of(inputs)) for inputs in several]
         predictions = self.predictor.predict_several([part for part, _ in parts])
         return [
             each if isinstance(each, ModelmillError) else self.outputs(_in_source(each.boxes, crop))
@@ -53,7 +53,7 @@ class _Detector(ABC):
     def outputs(self, boxes: tuple[Box, ...]) -> Mapping[str, Any]:
         """Returns the outputs of the kind for the boxes of a picture."""
 
-    def _part(self, picture: Picture) -> tuple[Picture, Crop | None]:
+    def _cut_part(self, picture: Picture) -> tuple[Picture, Crop | None]:
         return self.region.of(picture) if self.region else (picture, None)
 
     def name(self, box: Box) -> str:
@@ -80,11 +80,11 @@ class FaceDetection(_Detector):
         super().__init__(models, parameters, FACE_SCORE)
 
     def outputs(self, boxes: tuple[Box, ...]) -> Mapping[str, Any]:
-        return {**_boxes(boxes), "count_result": {"total": len(boxes)}}
+        return {**_write_boxes(boxes), "count_result": {"total": len(boxes)}}
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
-        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or ()), ("face",))
+        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or ()), ("face",))
 
 
 class Detection(_Detector):
@@ -120,12 +120,12 @@ class Detection(_Detector):
         labels = [self.name(box) for box in boxes]
         counts = {
             **dict.fromkeys(sorted(self.classes), 0),
-            **Counter(_counted(label, self.classes) for label in labels),
+            **Counter(_format_count(label, self.classes) for label in labels),
         }
         named = {"label": labels, "count_result": {**counts, "total": len(boxes)}}
         details = details_of(boxes)
         details.pop("texts", None)  # they are the labels
-        return {**_boxes(boxes), **named, **details}
+        return {**_write_boxes(boxes), **named, **details}
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
@@ -133,18 +133,18 @@ class Detection(_Detector):
         names = sorted(set(labels))
         numbers = [names.index(label) for label in labels]
         details = outputs.get("keypoints") or (), outputs.get("masks") or ()
-        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), numbers, *details), names)
+        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or (), numbers, *details), names)
 
 
 def _in_source(boxes: tuple[Box, ...], crop: Crop | None) -> tuple[Box, ...]:
     return crop.in_source(boxes) if crop else boxes
 
 
-def _counted(label: str, classes: frozenset[str]) -> str:
+def _format_count(label: str, classes: frozenset[str]) -> str:
     return label.lower() if classes else label
 
 
-def _boxes(boxes: Sequence[Box]) -> dict[str, Any]:
+def _write_boxes(boxes: Sequence[Box]) -> dict[str, Any]:
     """bbox and prob as the requirement has them."""
     return {
         "bbox": [[round(v, 2) for v in (box.x1, box.y1, box.x2, box.y2)] for box in boxes],
@@ -152,7 +152,7 @@ def _boxes(boxes: Sequence[Box]) -> dict[str, Any]:
     }
 
 
-def drawn(
+def to_drawn_boxes(
     bbox: Sequence[Sequence[float]],
     prob: Sequence[float] = (),
     labels: Sequence[int] = (),

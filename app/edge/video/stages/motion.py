@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from app.edge.video.stages.base import ModelFile, clip_of
 from app.edge.video.stages.parameters import TIMEOUT, number
-from app.inference.motion import LEVEL, changed_share, small_grey
+from app.inference.motion import LEVEL, measure_changed_share, small_grey
 from app.inference.prediction import Picture
 from app.video.model.kinds import StageKind, Type
 
@@ -32,7 +32,7 @@ class Motion:
 
     def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         pictures = [small_grey(picture) for picture in clip_of(inputs)]
-        shares = [round(changed_share(before, after, self.level), 5) for before, after in pairwise(pictures)]
+        shares = [round(measure_changed_share(before, after, self.level), 5) for before, after in pairwise(pictures)]
         return {
             "prob": shares,
             "count_result": {"moving": sum(share > self.area for share in shares), "total": len(shares)},

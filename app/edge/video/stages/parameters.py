@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
-from app.inference.installed_decoders import installed_decoders
+from app.inference.installed_decoders import list_installed_decoders
 from app.inference.prediction import BatchOptions, Decoder, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.video.errors import BadStage
@@ -64,8 +64,8 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
         BadStage: A parameter is not valid.
     """
     threshold = number(parameters, "score_threshold", score, 0, 1)
-    decoder = _choice(parameters, "decoder", Decoder.AUTO, installed_decoders())
-    provider = _choice(parameters, PROVIDER, ExecutionProvider.AUTO, tuple(ExecutionProvider))
+    decoder = _read_choice(parameters, "decoder", Decoder.AUTO, list_installed_decoders())
+    provider = _read_choice(parameters, PROVIDER, ExecutionProvider.AUTO, tuple(ExecutionProvider))
     return PredictorOptions(
         score_threshold=threshold,
         candidate_threshold=threshold,
@@ -76,7 +76,7 @@ def predictor_options(parameters: Mapping[str, str], score: float) -> PredictorO
     )
 
 
-def _choice(parameters: Mapping[str, str], name: str, default: Choice, choices: Sequence[Choice]) -> Choice:
+def _read_choice(parameters: Mapping[str, str], name: str, default: Choice, choices: Sequence[Choice]) -> Choice:
     text = parameters.get(name, "").strip().lower() or default.value
     chosen = next((choice for choice in choices if choice == text), None)
     if chosen is None:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 def kinds() -> dict[str, StageKind]:
     """Returns the product's kinds and those of entry points; one that cannot be loaded is omitted and logged."""
-    return {name: stage_class.kind for name, stage_class in _classes().items()}
+    return {name: stage_class.kind for name, stage_class in _load_classes().items()}
 
 
 def stage_class(kind: str) -> type[Stage]:
@@ -34,17 +34,19 @@ def stage_class(kind: str) -> type[Stage]:
         BadStage: There is none; the message names the others.
     """
     try:
-        return _classes()[kind]
+        return _load_classes()[kind]
     except KeyError:
-        raise BadStage(f"There is no kind of stage {kind!r}.", hint=f"There are {', '.join(_classes())}.") from None
+        raise BadStage(
+            f"There is no kind of stage {kind!r}.", hint=f"There are {', '.join(_load_classes())}."
+        ) from None
 
 
 @cache
-def _classes() -> Mapping[str, type[Stage]]:
+def _load_classes() -> Mapping[str, type[Stage]]:
     """Entry points are read once per process."""
     classes: dict[str, type[Stage]] = {each.kind.name: each for each in BUNDLED}
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
-        problem = _problem(point, loaded := _loaded(point), classes)
+        problem = _find_problem(point, loaded := _load(point), classes)
         if problem:
             logger.warning("The kind of stage %s of %s is left out: %s", point.name, point.value, problem)
         else:
@@ -52,14 +54,14 @@ def _classes() -> Mapping[str, type[Stage]]:
     return MappingProxyType(classes)
 
 
-def _loaded(point: EntryPoint) -> Any:
+def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:  # noqa: BLE001  # it is somebody else's code
         return f"{type(error).__name__}: {error}"[:300]
 
 
-def _problem(point: EntryPoint, loaded: Any, classes: Mapping[str, type[Stage]]) -> str:
+def _find_problem(point: EntryPoint, loaded: Any, classes: Mapping[str, type[Stage]]) -> str:
     """Returns why it cannot be used; empty if it can."""
     if isinstance(loaded, str):
         return loaded

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from app.edge.video.stages.base import ModelFile, boxes_of, picture_of
-from app.edge.video.stages.detection import drawn
+from app.edge.video.stages.detection import to_drawn_boxes
 from app.edge.video.stages.parameters import OF_MODELS, predictor_options
 from app.inference.annotations import draw as draw_boxes
 from app.inference.errors import ModelUnusable
@@ -75,7 +75,7 @@ class TextRecognition:
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         texts = [str(text) for text in outputs.get("label") or ()]
-        return draw_boxes(picture, drawn(outputs["bbox"], outputs.get("prob") or (), range(len(texts))), texts)
+        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or (), range(len(texts))), texts)
 
 
 def _cut(image: Image.Image, box: Sequence[float], mask: Any) -> Picture:

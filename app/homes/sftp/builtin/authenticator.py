@@ -44,7 +44,7 @@ class SftpAuthenticator:
             ended = token_bindings.ended_of(conn, user, to_text(now()))
         if account is None or owner is None or not (account.is_enabled and owner.is_enabled):
             return None
-        return _without(account, ended)
+        return _remove_ended(account, ended)
 
     def accounts(self, users: set[str]) -> dict[str, SftpAccount]:
         """As they are now; without those that may no longer be used."""
@@ -72,7 +72,7 @@ class SftpAuthenticator:
         return Verdict(replace(verdict.account, password_hash=password_hash, is_one_time=False))
 
 
-def _without(account: SftpAccount, ended: set[str]) -> SftpAccount:
+def _remove_ended(account: SftpAccount, ended: set[str]) -> SftpAccount:
     keys = tuple(key for key in account.keys if token_bindings.credential_of(key) not in ended)
     return replace(
         account, keys=keys, password_hash=None if token_bindings.PASSWORD in ended else account.password_hash

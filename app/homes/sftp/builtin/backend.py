@@ -43,10 +43,10 @@ class BuiltinBackend:
         self._change(user, quota_bytes=quota.size_bytes, quota_files=quota.files)
 
     def keys(self, user: str) -> list[str]:
-        return list(self._account(user).keys)
+        return list(self._find_account(user).keys)
 
     def needs_new_password(self, user: str) -> bool:
-        return self._account(user).is_one_time
+        return self._find_account(user).is_one_time
 
     def disable(self, user: str) -> None:
         self._change(user, is_enabled=False)
@@ -63,7 +63,7 @@ class BuiltinBackend:
             facts = store.facts(conn)
         return SftpEndpoint(self.host, int(facts.get(PORT, self.port)), user, facts.get(FINGERPRINT, ""))
 
-    def _account(self, user: str) -> SftpAccount:
+    def _find_account(self, user: str) -> SftpAccount:
         with self.database.read() as conn:
             account = store.get_account(conn, user)
         if account is None:

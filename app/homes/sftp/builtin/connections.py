@@ -82,7 +82,7 @@ class SftpConnection(asyncssh.SSHServer):
         if (account.quota_bytes, account.quota_files) != (self.account.quota_bytes, self.account.quota_files):
             return "The quota was changed: log in again."
         if self._key is not None:
-            if any(_public_data(text) == self._key for text in account.keys):
+            if any(_decode_public_key(text) == self._key for text in account.keys):
                 return ""
             return "This key was removed, or the token that set it has ended."
         if account.password_hash is None:
@@ -119,7 +119,7 @@ class SftpConnection(asyncssh.SSHServer):
 
     async def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         account = await self._ask(lambda: self.registry.authenticator.find(username), None)
-        if account is None or not any(_public_data(text) == key.public_data for text in account.keys):
+        if account is None or not any(_decode_public_key(text) == key.public_data for text in account.keys):
             return False
         return self._admit(account, key.public_data)
 
@@ -245,7 +245,7 @@ class ConnectionRegistry:
                     connection.end(reason)
 
 
-def _public_data(text: str) -> bytes | None:
+def _decode_public_key(text: str) -> bytes | None:
     """Of a key as OpenSSH writes it; None for any other text."""
     try:
         data: bytes = asyncssh.import_public_key(" ".join(text.split()[:2])).public_data

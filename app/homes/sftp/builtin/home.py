@@ -54,7 +54,7 @@ class OpenFile:
         self.is_told_full = False
 
     def write(self, data: bytes, offset: int) -> None:
-        with self._locked_count() as counted:
+        with self._lock_count() as counted:
             if self.is_append:
                 offset = os.fstat(self.fd).st_size
             self._grow(counted, offset + len(data))
@@ -64,7 +64,7 @@ class OpenFile:
                 view, offset = view[done:], offset + done
 
     def resize(self, size_bytes: int) -> None:
-        with self._locked_count() as counted:
+        with self._lock_count() as counted:
             self._grow(counted, size_bytes)
             os.ftruncate(self.fd, size_bytes)
             if counted is not None and self.allowance is not None and size_bytes < counted.size_bytes:
@@ -75,12 +75,12 @@ class OpenFile:
         """Room for the file to reach there. Raises OSError EDQUOT."""
         if counted is None or self.allowance is None or end <= counted.size_bytes:
             return
-        with _quota_as_os_error():
+        with _convert_quota_errors():
             self.allowance.take(end - counted.size_bytes)
         counted.size_bytes = end
 
     @contextmanager
-    def _locked_count(self) -> Iterator[CountedFile | None]:
+    def _lock_count(self) -> Iterator[CountedFile | None]:
         """The counted bytes are those written: nobody truncates the file in between."""
         if self.counted is None:
             yield None
@@ -162,29 +162,29 @@ class SftpHome:
         if inner in ("", *HOME_FOLDERS):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), inner)
         _may_enter(inner)
-        with _quota_as_os_error(), self._allowance().one_more():
+        with _convert_quota_errors(), self._compute_allowance().one_more():
             self._home.make_folder(inner)
 
     def remove_folder(self, path: bytes) -> None:
         self._home.remove_folder(_may_leave(inner_path(path)))
-        self._gone(0)
+        self._count_removed(0)
 
     def remove(self, path: bytes) -> None:
         inner = _may_leave(inner_path(path))
         status = self._home.lstat(inner)
         self._home.remove(inner)
-        self._gone(self._freed_bytes(status))
+        self._count_removed(self._count_freed_bytes(status))
 
     def rename(self, source: bytes, target: bytes, *, replace: bool) -> None:
         """Neither from nor over a permanent folder: an empty one would be replaced by a folder."""
         leaving, entering = _may_leave(inner_path(source)), _may_enter(_may_leave(inner_path(target)))
-        over = self._replaced(entering) if replace and leaving != entering else None
+        over = self._find_replaced(entering) if replace and leaving != entering else None
         self._home.rename(leaving, entering, replace=replace)
         if over is not None:
-            self._gone(self._freed_bytes(over))
+            self._count_removed(self._count_freed_bytes(over))
 
     def set_times(self, path: bytes, times_ns: tuple[int, int]) -> None:
-        with self._opened(path) as fd:
+        with self._open(path) as fd:
             os.utime(fd, ns=times_ns)
 
     def resize(self, path: bytes, size_bytes: int) -> None:
@@ -202,7 +202,7 @@ class SftpHome:
         return limit.size_bytes, self.quota.usage.usage(self.quota.user, limit, self._measure).total_bytes
 
     @contextmanager
-    def _opened(self, path: bytes) -> Iterator[int]:
+    def _open(self, path: bytes) -> Iterator[int]:
         inner = inner_path(path)
         kind = self._home.lstat(inner).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # opening a device may have an effect on it
@@ -216,7 +216,7 @@ class SftpHome:
     def _handle(self, fd: int, flags: int) -> OpenFile:
         if not flags & _WRITING:
             return OpenFile(fd, flags, None, None)
-        allowance = self._allowance()
+        allowance = self._compute_allowance()
         allowance.refresh()
         return OpenFile(fd, flags, allowance, self.quota.usage.files.open(self.quota.user, fd))
 
@@ -227,24 +227,24 @@ class SftpHome:
                 return self._home.open_file(inner, flags & ~os.O_CREAT)
         if not flags & os.O_CREAT:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), inner)
-        with _quota_as_os_error(), self._allowance().one_more():
+        with _convert_quota_errors(), self._compute_allowance().one_more():
             return self._home.open_file(inner, flags)
 
-    def _gone(self, freed_bytes: int) -> None:
+    def _count_removed(self, freed_bytes: int) -> None:
         """A file or folder less."""
         self.quota.usage.add(self.quota.user, WHOLE, -freed_bytes, files=-1)
 
-    def _freed_bytes(self, status: os.stat_result) -> int:
+    def _count_freed_bytes(self, status: os.stat_result) -> int:
         """Frees space by its removal: nothing while it has another name, or is still open for writing."""
         is_last = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
         return status.st_size if is_last and not self.quota.usage.files.is_open(status) else 0
 
-    def _replaced(self, inner: str) -> os.stat_result | None:
+    def _find_replaced(self, inner: str) -> os.stat_result | None:
         with suppress(FileNotFoundError):
             return self._home.lstat(inner)
         return None
 
-    def _allowance(self) -> Allowance:
+    def _compute_allowance(self) -> Allowance:
         return self.quota.usage.allowance(self.quota.user, WHOLE, self.quota.quota, self._measure)
 
     def _measure(self) -> Measurement:
@@ -265,7 +265,7 @@ def inner_path(path: bytes) -> str:
     return "/".join(names)
 
 
-def shown_path(path: bytes) -> bytes:
+def to_shown_path(path: bytes) -> bytes:
     """The same as a client writes it; above the home there is the home, as above / there is /."""
     names: list[bytes] = []
     for name in path.split(b"/"):
@@ -291,7 +291,7 @@ def _may_enter(inner: str) -> str:
 
 
 @contextmanager
-def _quota_as_os_error() -> Iterator[None]:
+def _convert_quota_errors() -> Iterator[None]:
     try:
         yield
     except (QuotaExceeded, TooManyFiles) as error:

@@ -43,12 +43,12 @@ class LoginThrottle:
 
     def delay_s(self, address: str, user: str) -> float | None:
         """How long the attempt must wait before it is checked; None: it is not checked."""
-        by_address = self._failures(self._addresses, address)
+        by_address = self._count_failures(self._addresses, address)
         if by_address >= REFUSED_FROM and self._clock() - self._addresses[address].last_at < ADDRESS_DELAY_S:
             return None
-        delay_s = _grown(by_address, ADDRESS_DELAY_S)
+        delay_s = _compute_pause(by_address, ADDRESS_DELAY_S)
         if (address, user) not in self._familiar:
-            delay_s = max(delay_s, _grown(self._failures(self._users, user), USER_DELAY_S))
+            delay_s = max(delay_s, _compute_pause(self._count_failures(self._users, user), USER_DELAY_S))
         return delay_s
 
     def failed(self, address: str, user: str) -> None:
@@ -56,7 +56,7 @@ class LoginThrottle:
             if len(counts) >= MAX_COUNTS and name not in counts:
                 self._forget(counts)
             count = counts.setdefault(name, _Count())
-            count.failures = self._failures(counts, name) + 1
+            count.failures = self._count_failures(counts, name) + 1
             count.last_at = self._clock()
 
     def succeeded(self, address: str, user: str) -> None:
@@ -68,9 +68,9 @@ class LoginThrottle:
 
     @property
     def remembers_failures(self) -> bool:
-        return any(self._failures(self._addresses, address) for address in self._addresses)
+        return any(self._count_failures(self._addresses, address) for address in self._addresses)
 
-    def _failures(self, counts: dict[str, _Count], name: str) -> int:
+    def _count_failures(self, counts: dict[str, _Count], name: str) -> int:
         count = counts.get(name)
         if count is None or self._clock() - count.last_at > FORGET_S:
             return 0
@@ -78,12 +78,12 @@ class LoginThrottle:
 
     def _forget(self, counts: dict[str, _Count]) -> None:
         """Removes old ones; and if all are new, all: a flood of invented names must not grow forever."""
-        old = [name for name in counts if not self._failures(counts, name)]
+        old = [name for name in counts if not self._count_failures(counts, name)]
         for name in old or list(counts):
             del counts[name]
 
 
-def _grown(failures: int, longest_s: float) -> float:
+def _compute_pause(failures: int, longest_s: float) -> float:
     if failures < FREE_TRIES:
         return 0.0
     return GrowingPause(FIRST_DELAY_S, longest_s).of_try(failures - FREE_TRIES)

@@ -120,7 +120,7 @@ class SftpServer:
             lambda: SftpConnection(self.registry),
             **where,
             server_host_keys=[key],
-            sftp_factory=self._session,
+            sftp_factory=self._make_session,
             allow_scp=False,
             keepalive_interval=KEEPALIVE_S,
             keepalive_count_max=KEEPALIVES,
@@ -135,7 +135,7 @@ class SftpServer:
             line_editor=False,
         )
 
-    async def _session(self, chan: asyncssh.SSHServerChannel[bytes]) -> asyncssh.SFTPServer:
+    async def _make_session(self, chan: asyncssh.SSHServerChannel[bytes]) -> asyncssh.SFTPServer:
         connection = chan.get_connection().get_owner()
         assert isinstance(connection, SftpConnection)
         assert connection.account is not None

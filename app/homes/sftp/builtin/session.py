@@ -15,7 +15,7 @@ from asyncssh.sftp import SFTPAttrs, SFTPName, SFTPVFSAttrs
 
 from app.homes.errors import LeadsOut, from_os_error, sentences
 from app.homes.names import to_text
-from app.homes.sftp.builtin.home import OpenFile, SftpHome, shown_path
+from app.homes.sftp.builtin.home import OpenFile, SftpHome, to_shown_path
 
 T = TypeVar("T")
 BLOCK_BYTES = 4096
@@ -48,7 +48,7 @@ class SftpSession(asyncssh.SFTPServer):
         self._on_use()
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
-    async def _at(self, work: Callable[..., T], path: bytes, *arguments: Any, is_probe: bool = False) -> T:
+    async def _run_at(self, work: Callable[..., T], path: bytes, *arguments: Any, is_probe: bool = False) -> T:
         """Runs an operation with a path. is_probe: a failure is not reported to the user."""
         try:
             return await self._do(work, path, *arguments)
@@ -60,16 +60,16 @@ class SftpSession(asyncssh.SFTPServer):
 
     # --- files --------------------------------------------------------------------------------------
     async def open(self, path: bytes, pflags: int, attrs: SFTPAttrs) -> object:
-        return await self._at(self._home.open, path, open_flags(pflags))
+        return await self._run_at(self._home.open, path, open_flags(pflags))
 
     async def close(self, file_obj: object) -> None:
         await self._do(self._home.close_file, file_obj)
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
-        return await self._do(os.pread, _file(file_obj).fd, min(size, asyncssh.sftp.MAX_SFTP_READ_LEN), offset)
+        return await self._do(os.pread, _get_file(file_obj).fd, min(size, asyncssh.sftp.MAX_SFTP_READ_LEN), offset)
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
-        file = _file(file_obj)
+        file = _get_file(file_obj)
         try:
             await self._do(file.write, data, offset)
         except OSError as error:
@@ -80,61 +80,61 @@ class SftpSession(asyncssh.SFTPServer):
         return len(data)
 
     async def fstat(self, file_obj: object) -> SFTPAttrs:
-        return attrs_of(await self._do(os.fstat, _file(file_obj).fd))
+        return attrs_of(await self._do(os.fstat, _get_file(file_obj).fd))
 
     async def fsetstat(self, file_obj: object, attrs: SFTPAttrs) -> None:
-        file = _file(file_obj)
+        file = _get_file(file_obj)
         if attrs.size is not None:
             await self._do(file.resize, attrs.size)
-        if (times := _times_ns(attrs)) is not None:
+        if (times := _read_times_ns(attrs)) is not None:
             await self._do(lambda: os.utime(file.fd, ns=times))
 
     async def fsync(self, file_obj: object) -> None:
-        await self._do(os.fsync, _file(file_obj).fd)
+        await self._do(os.fsync, _get_file(file_obj).fd)
 
     # --- paths --------------------------------------------------------------------------------------
     async def realpath(self, path: bytes) -> bytes:
         self._on_use()
-        return shown_path(path)
+        return to_shown_path(path)
 
     async def stat(self, path: bytes) -> SFTPAttrs:
-        return attrs_of(await self._at(self._home.stat, path))
+        return attrs_of(await self._run_at(self._home.stat, path))
 
     async def lstat(self, path: bytes) -> SFTPAttrs:
-        return attrs_of(await self._at(self._home.lstat, path))
+        return attrs_of(await self._run_at(self._home.lstat, path))
 
     async def setstat(self, path: bytes, attrs: SFTPAttrs) -> None:
         """Size and times. Owner and mode are ours and ignored: scp -r, tar, rsync and cp -p set them as they go."""
         if attrs.size is not None:
-            await self._at(self._home.resize, path, attrs.size)
-        if (times := _times_ns(attrs)) is not None:
-            await self._at(self._home.set_times, path, times)
+            await self._run_at(self._home.resize, path, attrs.size)
+        if (times := _read_times_ns(attrs)) is not None:
+            await self._run_at(self._home.set_times, path, times)
 
     async def lsetstat(self, path: bytes, attrs: SFTPAttrs) -> None:
         await self.setstat(path, attrs)
 
     async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
-        for name, status in await self._at(self._home.scan, path):
+        for name, status in await self._run_at(self._home.scan, path):
             yield SFTPName(name, attrs=attrs_of(status))
 
     async def remove(self, path: bytes) -> None:
-        await self._at(self._home.remove, path)
+        await self._run_at(self._home.remove, path)
 
     async def mkdir(self, path: bytes, attrs: SFTPAttrs) -> None:
         """OpenSSH's command requests mode 777; its put -r the folder's own: it probes whether there is one."""
-        await self._at(self._home.make_folder, path, is_probe=attrs.permissions != TYPED_MODE)
+        await self._run_at(self._home.make_folder, path, is_probe=attrs.permissions != TYPED_MODE)
 
     async def rmdir(self, path: bytes) -> None:
-        await self._at(self._home.remove_folder, path)
+        await self._run_at(self._home.remove_folder, path)
 
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
-        await self._at(lambda target: self._home.rename(oldpath, target, replace=False), newpath)
+        await self._run_at(lambda target: self._home.rename(oldpath, target, replace=False), newpath)
 
     async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
-        await self._at(lambda target: self._home.rename(oldpath, target, replace=True), newpath)
+        await self._run_at(lambda target: self._home.rename(oldpath, target, replace=True), newpath)
 
     async def readlink(self, path: bytes) -> bytes:
-        return await self._at(self._home.read_link, path)
+        return await self._run_at(self._home.read_link, path)
 
     def symlink(self, oldpath: bytes, newpath: bytes) -> None:
         raise asyncssh.SFTPPermissionDenied(NO_LINKS)
@@ -181,7 +181,7 @@ def with_reason(error: OSError, path: bytes = b"") -> OSError:
     code = errno.EACCES if isinstance(error, LeadsOut) else error.errno or errno.EIO
     if not isinstance(error, LeadsOut) and error.strerror != os.strerror(code):
         return OSError(code, error.strerror)  # ours, and says it already
-    reason = from_os_error(error, to_text(os.fsdecode(shown_path(path))))
+    reason = from_os_error(error, to_text(os.fsdecode(to_shown_path(path))))
     return OSError(code, sentences(reason))
 
 
@@ -215,12 +215,12 @@ def attrs_of(status: os.stat_result) -> SFTPAttrs:
     )
 
 
-def _file(file_obj: object) -> OpenFile:
+def _get_file(file_obj: object) -> OpenFile:
     assert isinstance(file_obj, OpenFile)
     return file_obj
 
 
-def _times_ns(attrs: SFTPAttrs) -> tuple[int, int] | None:
+def _read_times_ns(attrs: SFTPAttrs) -> tuple[int, int] | None:
     if attrs.mtime is None:
         return None
     modified = int(attrs.mtime * 1e9) + (attrs.mtime_ns or 0)

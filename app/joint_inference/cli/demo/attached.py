@@ -27,7 +27,7 @@ from app.kit.cli.command import Exit
 from app.kit.clock import happens_within
 from app.kit.errors import ModelmillError
 from app.standalone.demonstration import Say, remove_models_and_nodes, until_ended
-from app.standalone.nodes import attached_nodes
+from app.standalone.nodes import run_attached_nodes
 
 PREFIX = "joint-demo-"
 """Of all names, so that nothing of the user's is touched."""
@@ -58,7 +58,7 @@ def _demonstrate(url: str, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix="modelmill-joint-") as place, JointClient(url) as client:
         folder = Path(place)
         say("Starting a node at the edge and one in the cloud.")
-        with attached_nodes(node_parts(url, folder, PREFIX), folder, say):
+        with run_attached_nodes(node_parts(url, folder, PREFIX), folder, say):
             deployment = DemoDeployment(url, folder, client)
             deployment.await_nodes(PREFIX)
             _await_end(client)

@@ -12,7 +12,7 @@ from app.kit.cli.command import Exit
 from app.kit.errors import BadInput
 from app.kit.network.addresses import without_credentials
 from app.standalone.camera import require_camera
-from app.standalone.demonstration import Say, shown_until_ended
+from app.standalone.demonstration import Say, run_until_ended
 from app.standalone.sample_models import faces
 
 NAME = "camera"
@@ -59,11 +59,11 @@ def demonstrate_camera(
             if is_kept:
                 say(f"Data and logs lie in {deployment.folder}.")
             try:
-                return _answered(deployment, models, say, is_once=is_once)
+                return _run_answers(deployment, models, say, is_once=is_once)
             finally:
                 deployment.end(NAMESPACE, NAME)
 
-    return shown_until_ended(demonstrated, is_once=is_once)
+    return run_until_ended(demonstrated, is_once=is_once)
 
 
 def service() -> dict[str, object]:
@@ -71,7 +71,7 @@ def service() -> dict[str, object]:
     return resource(NAME, MODELS, "IBT", PARAMETERS)
 
 
-def _answered(deployment: DemoDeployment, models: tuple[Path, Path] | None, say: Say, *, is_once: bool) -> Exit:
+def _run_answers(deployment: DemoDeployment, models: tuple[Path, Path] | None, say: Say, *, is_once: bool) -> Exit:
     _bring_models(deployment, models)
     deployment.await_nodes()
     deployment.client.apply(service())

@@ -71,7 +71,7 @@ class DemoDeployment:
             if state != last_state:
                 last_state = state
                 say(state)
-            if condition.get("reason") == "Serving" and (address := _address(record)):
+            if condition.get("reason") == "Serving" and (address := _read_address(record)):
                 return address
             if time.monotonic() > deadline:
                 raise CannotStart(f"the service does not run: {state}: {condition.get('message', '')}")
@@ -121,6 +121,6 @@ def node_parts(url: str, folder: Path, prefix: str = "", *, camera: str = "") ->
     ]
 
 
-def _address(record: Json) -> str:
+def _read_address(record: Json) -> str:
     edge_workers = [worker for worker in record["workers"] if worker["role"] == "edge"]
     return str(edge_workers[0].get("address") or "") if edge_workers else ""

@@ -47,15 +47,15 @@ class Layer:
 def train(digits: Digits, recipe: Recipe, *, seed: int) -> list[Layer]:
     """By Adam, with the cross entropy of the classes as the loss."""
     random = np.random.default_rng(seed)
-    x, targets = _inputs(digits), np.eye(CLASSES, dtype=np.float32)[digits.truth]
-    layers = _first_layers(random, (x.shape[1], *recipe.hidden, CLASSES))
+    x, targets = _to_inputs(digits), np.eye(CLASSES, dtype=np.float32)[digits.truth]
+    layers = _draw_first_layers(random, (x.shape[1], *recipe.hidden, CLASSES))
     adam = _Adam([array for layer in layers for array in (layer.weights, layer.bias)])
     for epoch in range(recipe.epochs):
         order = random.permutation(len(x))
         rate = recipe.rate * (1 - epoch / recipe.epochs)
         for start in range(0, len(x), BATCH):
             some = order[start : start + BATCH]
-            adam.step(_gradients(layers, x[some], targets[some]), rate)
+            adam.step(_compute_gradients(layers, x[some], targets[some]), rate)
     return layers
 
 
@@ -82,21 +82,21 @@ def to_onnx(layers: Sequence[Layer]) -> bytes:
 
 def probabilities(layers: Sequence[Layer], digits: Digits) -> Array:
     """[N, CLASSES]"""
-    return _forward(layers, _inputs(digits))[-1]
+    return _run_forward(layers, _to_inputs(digits))[-1]
 
 
-def _inputs(digits: Digits) -> Array:
+def _to_inputs(digits: Digits) -> Array:
     return digits.pictures.reshape(len(digits.pictures), -1).astype(np.float32) / np.float32(255)
 
 
-def _first_layers(random: np.random.Generator, sizes: Sequence[int]) -> list[Layer]:
+def _draw_first_layers(random: np.random.Generator, sizes: Sequence[int]) -> list[Layer]:
     return [
         Layer(random.normal(0, np.sqrt(2 / fan_in), (fan_in, out)).astype(np.float32), np.zeros(out, np.float32))
         for fan_in, out in pairwise(sizes)
     ]
 
 
-def _forward(layers: Sequence[Layer], x: Array) -> list[Array]:
+def _run_forward(layers: Sequence[Layer], x: Array) -> list[Array]:
     """What each layer gives, the input first."""
     known = [x]
     for layer in layers[:-1]:
@@ -106,8 +106,8 @@ def _forward(layers: Sequence[Layer], x: Array) -> list[Array]:
     return [*known, raised / raised.sum(axis=1, keepdims=True)]
 
 
-def _gradients(layers: Sequence[Layer], x: Array, targets: Array) -> list[Array]:
-    known = _forward(layers, x)
+def _compute_gradients(layers: Sequence[Layer], x: Array, targets: Array) -> list[Array]:
+    known = _run_forward(layers, x)
     error = (known[-1] - targets) / np.float32(len(x))
     gradients: list[Array] = []
     for number in range(len(layers) - 1, -1, -1):
@@ -155,11 +155,11 @@ class Digits:
 def draw_digits(count: int, *, seed: int) -> Digits:
     random = np.random.default_rng(seed)
     truth = random.integers(0, CLASSES, count)
-    pictures = np.stack([_drawn(random, str(digit)) for digit in truth])
+    pictures = np.stack([_draw(random, str(digit)) for digit in truth])
     return Digits(pictures, truth)
 
 
-def _drawn(random: np.random.Generator, digit: str) -> npt.NDArray[np.uint8]:
+def _draw(random: np.random.Generator, digit: str) -> npt.NDArray[np.uint8]:
     canvas = Image.new("L", (CANVAS, CANVAS), 0)
     x, y = CANVAS / 2 + random.normal(0, 2.2, 2)
     font = ImageFont.load_default(int(random.integers(44, 54)))

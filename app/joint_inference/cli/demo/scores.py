@@ -64,16 +64,16 @@ class Scores:
 
 def scores_of(answers: Sequence[StreamAnswer]) -> Scores:
     """random: what uploading the same share would give if the pictures were drawn by lot, on average."""
-    edge, cloud = (_share([getattr(a, way) == a.truth for a in answers]) for way in ("edge", "cloud"))
-    upload = _share([a.was_uploaded for a in answers])
-    joint = _share([a.final == a.truth for a in answers])
+    edge, cloud = (_compute_share([getattr(a, way) == a.truth for a in answers]) for way in ("edge", "cloud"))
+    upload = _compute_share([a.was_uploaded for a in answers])
+    joint = _compute_share([a.final == a.truth for a in answers])
     edge_ms, joint_ms = [a.edge_ms for a in answers], [a.ms for a in answers]
     cloud_ms = [a.cloud_ms for a in answers if a.cloud_ms is not None]
     fallbacks = sum(a.was_fallback for a in answers)
     return Scores(
-        ScoreRow("edge only", edge, 0.0, *_p50_p95(edge_ms)),
-        ScoreRow("cloud only", cloud, 1.0, *_p50_p95(cloud_ms)),
-        ScoreRow("joint", joint, upload, *_p50_p95(joint_ms), fallbacks),
+        ScoreRow("edge only", edge, 0.0, *_compute_percentiles(edge_ms)),
+        ScoreRow("cloud only", cloud, 1.0, *_compute_percentiles(cloud_ms)),
+        ScoreRow("joint", joint, upload, *_compute_percentiles(joint_ms), fallbacks),
         ScoreRow("random, as many", edge + upload * (cloud - edge), upload),
     )
 
@@ -83,9 +83,9 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
 
 
-def _p50_p95(values: Sequence[float]) -> tuple[float | None, float | None]:
+def _compute_percentiles(values: Sequence[float]) -> tuple[float | None, float | None]:
     return (percentile(values, 0.5), percentile(values, 0.95)) if values else (None, None)
 
 
-def _share(flags: Sequence[bool]) -> float:
+def _compute_share(flags: Sequence[bool]) -> float:
     return sum(flags) / len(flags)

@@ -26,7 +26,7 @@ from app.joint_inference.cli.demo.scores import ScoreRow, Scores, scores_of
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.kit.cli.command import Exit
-from app.standalone.demonstration import CONSOLE, Say, shown_until_ended
+from app.standalone.demonstration import CONSOLE, Say, run_until_ended
 
 NAMESPACE, NAME = "default", "digits"
 SMALL_MODEL, BIG_MODEL = "digits-small", "digits-big"
@@ -39,10 +39,10 @@ DEADLINE_MS = 5000
 
 def demonstrate(*, port: int, is_once: bool, is_kept: bool) -> Exit:
     """Raises CannotStart, and what the API says is wrong."""
-    return shown_until_ended(partial(_demonstrated, port=port, is_once=is_once, is_kept=is_kept), is_once=is_once)
+    return run_until_ended(partial(_demonstrate, port=port, is_once=is_once, is_kept=is_kept), is_once=is_once)
 
 
-def _demonstrated(say: Say, *, port: int, is_once: bool, is_kept: bool) -> Exit:
+def _demonstrate(say: Say, *, port: int, is_once: bool, is_kept: bool) -> Exit:
     say(f"Drawing {TRAINED_ON} digits and training a small and a big classifier on them.")
     drawn, held_out = draw_digits(TRAINED_ON, seed=1), draw_digits(HELD_OUT, seed=4)
     small, big = train(drawn, SMALL, seed=0), train(drawn, BIG, seed=0)
@@ -51,7 +51,7 @@ def _demonstrated(say: Say, *, port: int, is_once: bool, is_kept: bool) -> Exit:
         if is_kept:
             say(f"Data and logs lie in {deployment.folder}.")
         try:
-            code = _played(deployment, say, (small, big), held_out)
+            code = _play(deployment, say, (small, big), held_out)
             if not is_once:
                 say(f"Look at it: {deployment.url}/ui/services/{NAMESPACE}/{NAME}   Ctrl-C ends everything.")
                 threading.Event().wait()
@@ -60,7 +60,7 @@ def _demonstrated(say: Say, *, port: int, is_once: bool, is_kept: bool) -> Exit:
             deployment.end(NAMESPACE, NAME)
 
 
-def _played(deployment: DemoDeployment, say: Say, models: tuple[list[Layer], list[Layer]], held_out: Digits) -> Exit:
+def _play(deployment: DemoDeployment, say: Say, models: tuple[list[Layer], list[Layer]], held_out: Digits) -> Exit:
     small, big = models
     address = start(deployment, small, big, say)
     say(f"Sending {HELD_OUT} other digits to the edge worker at {address}.")
@@ -151,7 +151,12 @@ def table(scores: Scores) -> Table:
         column.justify = "right"
     for row in scores.rows:
         made.add_row(
-            row.way, f"{row.accuracy:.1%}", f"{row.upload:.0%}", _ms(row.p50_ms), _ms(row.p95_ms), _count(scores, row)
+            row.way,
+            f"{row.accuracy:.1%}",
+            f"{row.upload:.0%}",
+            _format_ms(row.p50_ms),
+            _format_ms(row.p95_ms),
+            _count(scores, row),
         )
     return made
 
@@ -169,5 +174,5 @@ def _count(scores: Scores, row: ScoreRow) -> str:
     return str(row.fallbacks) if row is scores.joint else ""
 
 
-def _ms(value: float | None) -> str:
+def _format_ms(value: float | None) -> str:
     return "" if value is None else f"{value:.1f} ms"

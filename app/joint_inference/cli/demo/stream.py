@@ -39,16 +39,16 @@ def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Ite
                 data={"id": f"digit-{number}"},
             )
             took_ms = (time.perf_counter() - began) * 1000
-            yield _answer(reply.raise_for_status().json(), int(truth), int(cloud[number]), took_ms)
+            yield _read_answer(reply.raise_for_status().json(), int(truth), int(cloud[number]), took_ms)
 
 
-def _answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) -> StreamAnswer:
+def _read_answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) -> StreamAnswer:
     source = Source(reply["source"])
     return StreamAnswer(
         truth=truth,
-        edge=_label(reply["edge"]),
+        edge=_get_label(reply["edge"]),
         cloud=cloud,
-        final=_label(reply["final"]),
+        final=_get_label(reply["final"]),
         was_uploaded=source is Source.CLOUD,
         was_fallback=source is Source.EDGE_FALLBACK,
         ms=took_ms,
@@ -57,5 +57,5 @@ def _answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) -> St
     )
 
 
-def _label(prediction: dict[str, Any]) -> int:
+def _get_label(prediction: dict[str, Any]) -> int:
     return int(np.argmax(prediction["probabilities"]))

@@ -79,7 +79,7 @@ def write_reasons(
     fresh = []
     changed: dict[WaitingCode, list[tuple[str, WaitingReason]]] = defaultdict(list)
     for entry in queue:
-        reason = _stored_reason(reasons.get(entry.task_id))
+        reason = _simplify_reason(reasons.get(entry.task_id))
         if reason is None:
             continue
         if entry.state is State.QUEUED:
@@ -104,7 +104,7 @@ def write_reason_for_all(
 
 
 def _begin_to_wait(context: SchedulerContext, fresh: Iterable[tuple[str, WaitingReason]], tick: TickContext) -> None:
-    for batch in _batches(fresh):
+    for batch in _split_into_batches(fresh):
         tick.watch()
         with context.database.write() as conn:
             for task_id, reason in batch:
@@ -122,13 +122,13 @@ def _note(context: SchedulerContext, reasons: Iterable[tuple[str, WaitingReason]
         else:
             alike.append((reason, [task_id]))
     for reason, task_ids in alike:
-        for batch in _batches(task_ids):
+        for batch in _split_into_batches(task_ids):
             tick.watch()
             with context.database.write() as conn:
                 store.note_waiting(conn, batch, reason)
 
 
-def _stored_reason(reason: WaitingReason | None) -> WaitingReason | None:
+def _simplify_reason(reason: WaitingReason | None) -> WaitingReason | None:
     return WaitingReason(WaitingCode.BEHIND) if reason is not None and reason.code is WaitingCode.BEHIND else reason
 
 
@@ -139,7 +139,7 @@ def _is_noted(reason: WaitingReason, noted: WaitingReason | None) -> bool:
     return reason.facts.items() <= noted.facts.items()
 
 
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+def _split_into_batches(items: Iterable[T]) -> Iterator[list[T]]:
     rest = iter(items)
     while batch := list(islice(rest, BATCH)):
         yield batch
@@ -191,8 +191,8 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
         RayUnreachable: It is unknown whether Ray has it.
     """
     try:
-        submission = _prepared(context, task, attempt)
-        payload = _payload(submission)
+        submission = _prepare(context, task, attempt)
+        payload = _digest_payload(submission)
         if task.demand.resources and task.demand.claims_by_group:
             put_program(context.homes.options.root, data_folder(f"ops/samples/{PLACEMENT_FOLDER}"), f"{PLACEMENT}.py")
         context.homes.files.create(task.user)  # users of only the API may have no home yet
@@ -205,7 +205,7 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
         tick.watch()
         if not _is_unchanged(context, task):
             return Allocation(task, attempt)
-        attempt = _noted(context, attempt, payload)
+        attempt = _record_payload(context, attempt, payload)
         context.gateway.submit(submission)
     except ModelmillError as error:
         if error.can_retry:  # Ray, the database or the homes are unreachable, which does not concern the task
@@ -213,10 +213,10 @@ def launch(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
         is_refused = isinstance(error, RayRefused)
         summary = f"Ray refused it: {error.message}" if is_refused else error.message
         return settle(context, task, attempt, Failure(FailureKind.USER_ERROR, summary), tick)
-    return _accepted(context, task, attempt, tick)
+    return _accept(context, task, attempt, tick)
 
 
-def _prepared(context: SchedulerContext, task: Task, attempt: Attempt) -> Submission:
+def _prepare(context: SchedulerContext, task: Task, attempt: Attempt) -> Submission:
     """Checks again: since the submission, files may have disappeared and links may have appeared."""
     spec, _ = read_spec(task.spec_text.encode())
     try:
@@ -249,7 +249,7 @@ def _require_storage(context: SchedulerContext) -> None:
         raise HomeUnavailable("The data homes are not there now.", hint="See that their storage is mounted.")
 
 
-def _noted(context: SchedulerContext, attempt: Attempt, payload: str) -> Attempt:
+def _record_payload(context: SchedulerContext, attempt: Attempt, payload: str) -> Attempt:
     """From here on Ray may have received it."""
     if attempt.submit_payload == payload:
         return attempt
@@ -264,7 +264,7 @@ def _is_unchanged(context: SchedulerContext, task: Task) -> bool:
     return current is not None and current.version == task.version
 
 
-def _accepted(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
+def _accept(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickContext) -> Allocation | None:
     with context.database.write() as conn:
         accepted = store.apply(conn, task, Event.ACCEPT, tick.at)
         current = accepted or store.get_task(conn, task.task_id)
@@ -277,6 +277,6 @@ def _accepted(context: SchedulerContext, task: Task, attempt: Attempt, tick: Tic
     return Allocation(current, attempt)
 
 
-def _payload(submission: Submission) -> str:
+def _digest_payload(submission: Submission) -> str:
     fields: dict[str, Any] = asdict(submission) | {"secrets": dict.fromkeys(submission.secrets, BLOT.decode())}
     return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"

@@ -33,7 +33,7 @@ def write_files(files: HomeFiles, user: str, folder: str, contents: Mapping[str,
         folder: by name, below the user's jobs.
         contents: name → what the file is to hold.
     """
-    with opened_folder(files, user, folder) as folder_fd:
+    with open_folder(files, user, folder) as folder_fd:
         for name, data in contents.items():
             with new_file(folder_fd, name) as fd:
                 write_all(fd, data)
@@ -64,12 +64,12 @@ class LogCopies:
             The size of the copy in bytes.
         """
         tail = tail[: last_end(tail)][-self._most_bytes :]
-        with opened_folder(self._files, user, folder) as folder_fd:
+        with open_folder(self._files, user, folder) as folder_fd:
             with old_file(folder_fd, LOG, os.O_RDWR | os.O_APPEND) as fd:
                 if fd is not None:
-                    new = continued(_end(fd, len(tail)), tail)
+                    new = find_continuation(_end(fd, len(tail)), tail)
                     write_all(fd, GAP + tail if new is None else new)
-                    return self._shortened(folder_fd, fd)
+                    return self._shorten(folder_fd, fd)
             if not tail:
                 return 0
             with new_file(folder_fd, LOG) as fd:
@@ -86,17 +86,17 @@ class LogCopies:
             tail_file: _TailFile | None = None
             for chunk in chunks:
                 if tail_file is None:
-                    folder_fd = stack.enter_context(opened_folder(self._files, user, folder))
+                    folder_fd = stack.enter_context(open_folder(self._files, user, folder))
                     tail_file = _TailFile(stack.enter_context(new_file(folder_fd, LOG)), self._most_bytes)
                 tail_file.add(chunk)
             return None if tail_file is None else tail_file.finish()
 
     def end(self, user: str, folder: str, size_bytes: int) -> bytes:
         """The last bytes of the copy; b"" if there is none."""
-        with opened_folder(self._files, user, folder) as folder_fd, old_file(folder_fd, LOG, os.O_RDONLY) as fd:
+        with open_folder(self._files, user, folder) as folder_fd, old_file(folder_fd, LOG, os.O_RDONLY) as fd:
             return b"" if fd is None else _end(fd, size_bytes)
 
-    def _shortened(self, folder_fd: int, fd: int) -> int:
+    def _shorten(self, folder_fd: int, fd: int) -> int:
         """Half of it goes at once, so that this is seldom."""
         size_bytes = os.fstat(fd).st_size
         if size_bytes <= self._most_bytes:
@@ -138,7 +138,7 @@ class _TailFile:
         os.ftruncate(self._fd, self._size)
 
 
-def continued(stored: bytes, tail: bytes) -> bytes | None:
+def find_continuation(stored: bytes, tail: bytes) -> bytes | None:
     """What of the tail comes after what is stored, where both are of one log. None: something between is missing.
 
     stored: the end of what is stored, as long as the tail at least, if there is so much.
@@ -176,7 +176,7 @@ def _end(fd: int, size_bytes: int) -> bytes:
 
 
 @contextmanager
-def opened_folder(files: HomeFiles, user: str, folder: str) -> Iterator[int]:
+def open_folder(files: HomeFiles, user: str, folder: str) -> Iterator[int]:
     """A descriptor of the folder, made if it is missing, to open names in. What the disk says in the block and here
     becomes an error of homes."""
     with files.opened(user) as home, disk_errors(folder):

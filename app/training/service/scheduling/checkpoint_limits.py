@@ -37,12 +37,14 @@ def prune(
     path = checkpoint_folder(context.homes, task)
     if spec.keep_best is None or path is None:
         return
-    for step in _superfluous(context, reader, task, spec, path)[: None if has_ended else MOST_AT_ONCE]:
+    for step in _find_superfluous(context, reader, task, spec, path)[: None if has_ended else MOST_AT_ONCE]:
         tick.watch()
         _delete(context, task, f"{path}/global_step_{step}", step, tick)
 
 
-def _superfluous(context: SchedulerContext, reader: CurveReader, task: Task, spec: TaskSpec, path: str) -> list[int]:
+def _find_superfluous(
+    context: SchedulerContext, reader: CurveReader, task: Task, spec: TaskSpec, path: str
+) -> list[int]:
     last, best = spec.keep_checkpoints or 1, spec.keep_best or 1
     steps = steps_in(context.homes, task.user, path)
     complete = complete_step(context.homes, task.user, path) if len(steps) > last else None

@@ -68,8 +68,8 @@ def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, ti
         logger.warning("The log of an ended job is not to be had; what was copied of it stays: %s", error.message)
         log_bytes, problem = None, error.message
     has_succeeded = job.status is RayStatus.SUCCEEDED
-    failure = None if has_succeeded else _failure(context, task, attempt, job)
-    remark = _shortfall(context, task, attempt, job) if has_succeeded else ""
+    failure = None if has_succeeded else _describe_failure(context, task, attempt, job)
+    remark = _describe_shortfall(context, task, attempt, job) if has_succeeded else ""
     left = settle(context, task, attempt, failure, tick, log_bytes=log_bytes, remark=remark)
     if left is None and problem:
         with context.database.write() as conn:
@@ -116,7 +116,7 @@ def settle(
     """
     ended_at = attempt.ended_at or tick.at
     context.homes.folders.ended(task.user, attempt.folder, from_text(ended_at))
-    outcome = _outcome(context, task, attempt, failure, tick, remark)
+    outcome = _build_outcome(context, task, attempt, failure, tick, remark)
     if task.folder is not None and outcome.event is not Event.RETRY:
         context.homes.folders.ended(task.user, task.folder, from_text(ended_at))
     values: dict[str, Any] = {
@@ -131,7 +131,7 @@ def settle(
     if failure is not None:
         values |= {"failure_kind": failure.kind, "message": failure.summary}
     with context.database.write() as conn:
-        changed = _applied(conn, task, outcome, tick)
+        changed = _apply_outcome(conn, task, outcome, tick)
         if changed is None:  # its user cancels or releases it at this moment: the next tick sees both
             return Allocation(task, attempt)
         store.change_attempt(conn, attempt, **values)
@@ -144,7 +144,7 @@ def settle(
     return None
 
 
-def _applied(conn: Connection, task: Task, outcome: Outcome, tick: TickContext) -> Task | None:
+def _apply_outcome(conn: Connection, task: Task, outcome: Outcome, tick: TickContext) -> Task | None:
     if outcome.event is not None:
         return store.apply(conn, task, outcome.event, tick.at, detail=outcome.detail, **outcome.fields)
     changed = store.change(conn, task, tick.at, **outcome.fields)
@@ -153,7 +153,7 @@ def _applied(conn: Connection, task: Task, outcome: Outcome, tick: TickContext) 
     return changed
 
 
-def _outcome(
+def _build_outcome(
     context: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, tick: TickContext, remark: str
 ) -> Outcome:
     detail: dict[str, Any] = {"attempt_no": attempt.attempt_no}
@@ -204,10 +204,10 @@ def _was_quick(attempt: Attempt, tick: TickContext) -> bool:
     return from_text(attempt.ended_at or tick.at) - from_text(attempt.created_at) < QUICK
 
 
-def _failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
+def _describe_failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
     if attempt.failure_kind is not None and not _is_canceled(task):  # why we stopped it
         return Failure(attempt.failure_kind, attempt.message)
-    tail = _tail(context, task, attempt, job).decode("utf-8", "replace")
+    tail = _read_tail(context, task, attempt, job).decode("utf-8", "replace")
     return classify(
         job.status,
         job.error_type,
@@ -219,11 +219,11 @@ def _failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJo
     )
 
 
-def _shortfall(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> str:
+def _describe_shortfall(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> str:
     if task.workload is not Workload.SFT:
         return ""
     total = read_spec(task.spec_text.encode())[0].total_training_steps
-    return shortfall(_tail(context, task, attempt, job).decode("utf-8", "replace"), total)
+    return shortfall(_read_tail(context, task, attempt, job).decode("utf-8", "replace"), total)
 
 
 def _is_canceled(task: Task) -> bool:
@@ -238,7 +238,7 @@ def _summary_of_released(attempt: Attempt, tick: TickContext) -> str:
     return f"It was let go before Ray said that it had ended; it ended at {ended_at} as {attempt.ray_status}."
 
 
-def _tail(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> bytes:
+def _read_tail(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> bytes:
     """Of the copy, which is complete by now; of Ray's log if there is no copy, because it could not be written."""
     tail = b""
     try:
@@ -256,7 +256,7 @@ def _keep_log(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJ
     """Its size; None: there is none, or something is in its place. Raises Unavailable: Ray or the disk does not
     answer, or has no room."""
     try:
-        return context.copies.replace(task.user, attempt.folder, _watched(context.gateway.log(job), tick))
+        return context.copies.replace(task.user, attempt.folder, _watch_chunks(context.gateway.log(job), tick))
     except Unavailable:
         raise
     except ModelmillError as error:
@@ -264,7 +264,7 @@ def _keep_log(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJ
         return None
 
 
-def _watched(chunks: Iterator[bytes], tick: TickContext) -> Iterator[bytes]:
+def _watch_chunks(chunks: Iterator[bytes], tick: TickContext) -> Iterator[bytes]:
     for chunk in chunks:
         tick.watch()
         yield chunk

@@ -91,7 +91,7 @@ class FollowedCluster:
             self.problem = error
             self._answering_since = None
             if self.away_since is None:
-                view = self._seen()
+                view = self._get_view()
                 self.away_since = (view.unreachable_since if view else None) or self.tick.at
                 logger.warning("Ray%s does not answer, and tasks stay as they are: %s", self._called, error.message)
 
@@ -115,7 +115,7 @@ class FollowedCluster:
         """
         if self.problem is not None:
             sentence = " ".join(part for part in (self.problem.message, self.problem.hint) if part)
-            before = self._seen() or view
+            before = self._get_view() or view
             view = replace(
                 before, seen_at=view.seen_at, queued=view.queued, unreachable_since=self.away_since, problem=sentence
             )
@@ -124,7 +124,7 @@ class FollowedCluster:
             if self.away_since is not None:
                 logger.info("Ray%s answers again; it did not since %s.", self._called, self.away_since)
                 self.away_since = None
-            holders = tuple(map(_holder, self.allocations))
+            holders = tuple(map(_make_holder, self.allocations))
             remark = self.context.gateway.remark()
             if remark and remark != self._remark:
                 logger.warning("%s", remark)
@@ -139,7 +139,7 @@ class FollowedCluster:
         for allocation in self.allocations:
             self.tick.watch()
             try:
-                with isolated(allocation.task.task_id):
+                with isolate(allocation.task.task_id):
                     copy_log(self.context, allocation, self.tick)
             except RayUnreachable as error:
                 logger.warning("The logs of running tasks are copied later: %s", error.message)
@@ -158,7 +158,7 @@ class FollowedCluster:
             logger.info("The use of nodes is not known: %s", error.message)
         for allocation in self.allocations:
             self.tick.watch()
-            with isolated(allocation.task.task_id):
+            with isolate(allocation.task.task_id):
                 write_use(self.context, allocation, self.nodes, self._uses, self.tick)
 
     def close(self) -> None:
@@ -176,14 +176,14 @@ class FollowedCluster:
             probe.result()
             return
         self._probe = probe
-        view = self._seen()
+        view = self._get_view()
         raise RayUnreachable(view.problem if view and view.problem else "Ray does not answer.")
 
     def _follow(self) -> Iterator[Allocation]:
         for allocation in self.allocations:
             self.tick.watch()
             current: Allocation | None = allocation
-            with isolated(allocation.task.task_id):
+            with isolate(allocation.task.task_id):
                 current = follow(self.context, allocation.task, allocation.attempt, self.tick)
             if current is not None:
                 yield current
@@ -191,25 +191,25 @@ class FollowedCluster:
     def _judge(self, groups: Sequence[PlacementGroup]) -> Iterator[Allocation]:
         for allocation in self.allocations:
             claiming = with_claim(allocation, groups)
-            with isolated(allocation.task.task_id):
+            with isolate(allocation.task.task_id):
                 claiming = judge_run(self.context, judge_wait(self.context, claiming, groups, self.tick), self.tick)
                 claiming = judge_preemption(self.context, claiming, self.tick)
             yield claiming
 
     def _begin_of_answers(self, now: datetime) -> datetime:
         """Whether this scheduler, or the one before it, has last found Ray silent."""
-        view = self._seen()
+        view = self._get_view()
         is_silent = self.away_since is not None or (view is not None and view.unreachable_since is not None)
         return now if is_silent else EVER
 
-    def _seen(self) -> ClusterView | None:
+    def _get_view(self) -> ClusterView | None:
         try:
             return self._picture.get(self.name)
         except redis.RedisError:
             return None
 
 
-def _holder(allocation: Allocation) -> Holder:
+def _make_holder(allocation: Allocation) -> Holder:
     task = allocation.task
     gpus, cpus = task.demand.gpus, task.demand.cpus
     return Holder(
@@ -218,7 +218,7 @@ def _holder(allocation: Allocation) -> Holder:
 
 
 @contextmanager
-def isolated(task_id: str) -> Iterator[None]:
+def isolate(task_id: str) -> Iterator[None]:
     """A failure of one task does not affect the others. Failures that affect all propagate: Ray, the database, the end
     of this turn."""
     with logs.context(task_id=task_id):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from app.training.model import Node
 from app.training.model.learning_curve import NODES_FILE
 from app.training.model.node_use import NodeUse, use_metrics
-from app.training.service.scheduling.attempt_files import new_file, old_file, opened_folder, write_all
+from app.training.service.scheduling.attempt_files import new_file, old_file, open_folder, write_all
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 
 EVERY_S = 15.0
@@ -31,7 +31,7 @@ def write_use(
     """
     claim, driver = allocation.claim, allocation.attempt.driver_node_id
     held = {*claim.gpus, *claim.cpus, *([driver] if driver else [])}
-    names = _names([node for node in nodes if node.node_id in held and node.node_id in uses])
+    names = _name_nodes([node for node in nodes if node.node_id in held and node.node_id in uses])
     if not allocation.is_running or not names:
         return
     at = round(tick.now.timestamp(), 3)
@@ -39,7 +39,7 @@ def write_use(
     _append(context, allocation, json.dumps(row).encode() + b"\n")
 
 
-def _names(nodes: Sequence[Node]) -> dict[str, str]:
+def _name_nodes(nodes: Sequence[Node]) -> dict[str, str]:
     """By id: the address, of several with one address with a part of the id."""
     addresses = [node.address for node in nodes]
     return {
@@ -52,7 +52,7 @@ def _names(nodes: Sequence[Node]) -> dict[str, str]:
 
 def _append(context: SchedulerContext, allocation: Allocation, line: bytes) -> None:
     files, user, folder = context.homes.files, allocation.task.user, allocation.attempt.folder
-    with opened_folder(files, user, folder) as folder_fd:
+    with open_folder(files, user, folder) as folder_fd:
         with old_file(folder_fd, NODES_FILE, os.O_WRONLY | os.O_APPEND) as fd:
             if fd is not None:
                 if os.fstat(fd).st_size < MOST_BYTES:

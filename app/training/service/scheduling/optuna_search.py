@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from app.training.model.sweep import EarlyStop, Interval, Point, Values, drawn, size_of
+from app.training.model.sweep import EarlyStop, Interval, Point, Values, draw_points, size_of
 
 STARTUP = 5
 """So many random tasks come first."""
@@ -46,7 +46,9 @@ class Report:
     value: float
 
 
-def proposed(vary: Mapping[str, Values], trials: Sequence[Trial], *, seed: int, is_lower_better: bool) -> Point | None:
+def propose_point(
+    vary: Mapping[str, Values], trials: Sequence[Trial], *, seed: int, is_lower_better: bool
+) -> Point | None:
     """The values of the next task, by a tree-structured Parzen estimator.
 
     Args:
@@ -62,20 +64,20 @@ def proposed(vary: Mapping[str, Values], trials: Sequence[Trial], *, seed: int, 
     known = [trial.point for trial in trials]
     if len(known) >= size_of(vary):
         return None
-    optuna = _optuna()
+    optuna = _load_optuna()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant_liar is experimental
         sampler = optuna.samplers.TPESampler(seed=seed + len(trials), constant_liar=True, n_startup_trials=STARTUP)
     study = optuna.create_study(sampler=sampler, direction="minimize" if is_lower_better else "maximize")
-    distributions = {field: _distribution(optuna, values) for field, values in vary.items()}
+    distributions = {field: _make_distribution(optuna, values) for field, values in vary.items()}
     for trial in trials:
         study.add_trial(_trial_of(optuna, trial, vary, distributions))
     for _ in range(TRIES):
         params = study.ask(distributions).params
-        point = {field: _value(values, params[field]) for field, values in vary.items()}
+        point = {field: _from_param(values, params[field]) for field, values in vary.items()}
         if point not in known:
             return point
-    return next((point for point in drawn(vary, len(known) + 1, seed) if point not in known), None)
+    return next((point for point in draw_points(vary, len(known) + 1, seed) if point not in known), None)
 
 
 def goes_on(reports: Sequence[Report], rule: EarlyStop, *, is_lower_better: bool) -> bool:
@@ -87,7 +89,7 @@ def goes_on(reports: Sequence[Report], rule: EarlyStop, *, is_lower_better: bool
     Raises:
         SearcherMissing: Optuna is not installed.
     """
-    optuna = _optuna()
+    optuna = _load_optuna()
     pruner = optuna.pruners.SuccessiveHalvingPruner(rule.min_steps, rule.reduction_factor)
     study = optuna.create_study(
         sampler=optuna.samplers.RandomSampler(),
@@ -103,7 +105,7 @@ def goes_on(reports: Sequence[Report], rule: EarlyStop, *, is_lower_better: bool
     return does_go_on
 
 
-def _optuna() -> Any:
+def _load_optuna() -> Any:
     try:
         import optuna
     except ImportError:
@@ -112,7 +114,7 @@ def _optuna() -> Any:
     return optuna
 
 
-def _distribution(optuna: Any, values: Values) -> Any:
+def _make_distribution(optuna: Any, values: Values) -> Any:
     """Of a list the places, because its values may be anything."""
     kinds = optuna.distributions
     if not isinstance(values, Interval):
@@ -131,13 +133,13 @@ def _trial_of(optuna: Any, trial: Trial, vary: Mapping[str, Values], distributio
         facts = {"state": states.PRUNED, "intermediate_values": {trial.stopped_at: trial.value}}
     elif trial.has_ended:
         facts = {"state": states.COMPLETE, "value": trial.value}
-    params = {field: _param(values, trial.point[field]) for field, values in vary.items()}
+    params = {field: _to_param(values, trial.point[field]) for field, values in vary.items()}
     return optuna.trial.create_trial(params=params, distributions=dict(distributions), **facts)
 
 
-def _param(values: Values, value: JsonValue) -> Any:
+def _to_param(values: Values, value: JsonValue) -> Any:
     return value if isinstance(values, Interval) else list(values).index(value)
 
 
-def _value(values: Values, param: Any) -> JsonValue:
+def _from_param(values: Values, param: Any) -> JsonValue:
     return values.rounded(param) if isinstance(values, Interval) else values[param]

@@ -12,7 +12,7 @@ from app.kit.errors import ModelmillError
 from app.training import store
 from app.training.model import FailureKind, Task
 from app.training.service.checkpoints import LATEST_FILE, checkpoint_folder
-from app.training.service.folders import opened_file
+from app.training.service.folders import open_file
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
 from app.training.service.scheduling.ray_sync import stop
 
@@ -61,6 +61,6 @@ def last_written_at(context: SchedulerContext, task: Task) -> datetime | None:
     path = checkpoint_folder(context.homes, task)
     with suppress(ModelmillError):
         if path is not None:
-            with opened_file(context.homes, task.user, f"{path}/{LATEST_FILE}") as fd:
+            with open_file(context.homes, task.user, f"{path}/{LATEST_FILE}") as fd:
                 return datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
     return None

@@ -24,7 +24,7 @@ from app.training import store
 from app.training.gateway import PlacementGroup, RayJob, RayStatus
 from app.training.model import Attempt, Claim, Event, FailureKind, State, Task
 from app.training.model.learning_curve import METRICS_FILE
-from app.training.service.folders import opened_file
+from app.training.service.folders import open_file
 from app.training.service.scheduling.admission import launch
 from app.training.service.scheduling.completion import TAIL_LINES, end, end_unknown
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
@@ -57,7 +57,7 @@ def follow(context: SchedulerContext, task: Task, attempt: Attempt, tick: TickCo
             return Allocation(task, attempt)
         return end_unknown(context, task, attempt, tick)
     was_submitting = task.state is State.SUBMITTING
-    task, attempt = _noted(context, task, attempt, job, tick)
+    task, attempt = _record(context, task, attempt, job, tick)
     if was_submitting:
         logger.info("Ray had attempt %d already; it is followed from here on.", attempt.attempt_no)
     if job.status.is_terminal:
@@ -76,11 +76,11 @@ def _may_arrive(task: Task, attempt: Attempt, tick: TickContext) -> bool:
     return is_on_its_way and tick.elapsed(since) < timedelta(seconds=ARRIVAL_S)
 
 
-def _noted(
+def _record(
     context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext
 ) -> tuple[Task, Attempt]:
-    changes = _changes(attempt, job, tick.now)
-    events = _transitions(task.state, job.status)
+    changes = _collect_changes(attempt, job, tick.now)
+    events = _list_events(task.state, job.status)
     if not changes and not events:
         return task, attempt
     with context.database.write() as conn:
@@ -101,7 +101,7 @@ def _apply_all(conn: Connection, task: Task, events: list[Event], tick: TickCont
     return task
 
 
-def _transitions(state: State, status: RayStatus) -> list[Event]:
+def _list_events(state: State, status: RayStatus) -> list[Event]:
     events = []
     if state is State.SUBMITTING:
         events.append(Event.ACCEPT)
@@ -110,21 +110,21 @@ def _transitions(state: State, status: RayStatus) -> list[Event]:
     return events
 
 
-def _changes(attempt: Attempt, job: RayJob, now: datetime) -> dict[str, Any]:
+def _collect_changes(attempt: Attempt, job: RayJob, now: datetime) -> dict[str, Any]:
     """The changes. Its end is never in the future, whatever the clock of Ray's head shows."""
     reported: dict[str, Any] = {
         "ray_status": job.status.value,
         "ray_job_id": job.ray_job_id or attempt.ray_job_id,
         "driver_node_id": job.driver_node_id or attempt.driver_node_id,
         "exit_code": job.exit_code,
-        "started_at": _time(job.started_ms) or attempt.started_at,
+        "started_at": _format_time(job.started_ms) or attempt.started_at,
     }
     if job.status.is_terminal and attempt.ended_at is None:
-        reported["ended_at"] = min(_time(job.ended_ms) or to_text(now), to_text(now))
+        reported["ended_at"] = min(_format_time(job.ended_ms) or to_text(now), to_text(now))
     return {name: value for name, value in reported.items() if value != getattr(attempt, name)}
 
 
-def _time(unix_ms: int | None) -> str | None:
+def _format_time(unix_ms: int | None) -> str | None:
     return to_text(datetime.fromtimestamp(unix_ms / 1000, UTC)) if unix_ms else None
 
 
@@ -168,7 +168,7 @@ def judge_wait(
     since = attempt.placement_pending_since
     if is_waiting != (since is not None):
         with context.database.write() as conn:
-            began = {"placement_pending_since": tick.at} if is_waiting else _placed(tick)
+            began = {"placement_pending_since": tick.at} if is_waiting else _record_placement(tick)
             changed = store.change_attempt(conn, attempt, **began)
         return replace(allocation, attempt=changed)
     max_wait_s = task.max_wait_s or MAX_WAIT_S
@@ -178,7 +178,7 @@ def judge_wait(
     return stop(context, allocation, FailureKind.INSUFFICIENT_RESOURCES, message)
 
 
-def _placed(tick: TickContext) -> dict[str, Any]:
+def _record_placement(tick: TickContext) -> dict[str, Any]:
     """It was silent while it waited."""
     return {"placement_pending_since": None, "output_at": tick.at}
 
@@ -257,7 +257,7 @@ def last_told_at(homes: Homes, user: str, attempt: Attempt) -> datetime | None:
     """When an attempt last reported metrics; None: never."""
     path = homes.options.logical(user, f"{JOBS}/{attempt.folder}/{METRICS_FILE}")
     try:
-        with opened_file(homes, user, path) as fd:
+        with open_file(homes, user, path) as fd:
             return datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
     except ModelmillError:
         return None

@@ -33,18 +33,18 @@ class Secrets:
         Args:
             names: of secrets, by environment variable.
         """
-        return {variable: self._value(name) for variable, name in names.items()}
+        return {variable: self._read_value(name) for variable, name in names.items()}
 
     def blot(self, data: bytes) -> bytes:
         """Without any value that was ever resolved here, or that is in the folder now."""
-        for value in sorted(self._seen | self._current(), key=len, reverse=True):
+        for value in sorted(self._seen | self._read_current(), key=len, reverse=True):
             data = data.replace(value, BLOT)
         return data
 
     def blotted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """The same of a stream, also where a value lies across two of its chunks."""
         kept = b""
-        longest = max((len(value) for value in self._seen | self._current()), default=0)
+        longest = max((len(value) for value in self._seen | self._read_current()), default=0)
         for chunk in chunks:
             kept = self.blot(kept + chunk)
             ready = len(kept) - max(0, longest - 1)
@@ -54,7 +54,7 @@ class Secrets:
         if kept:
             yield kept
 
-    def _value(self, name: str) -> str:
+    def _read_value(self, name: str) -> str:
         if self._folder is None:
             raise SecretUnusable(
                 f"The secret {name} cannot be read: this installation has none.",
@@ -69,20 +69,20 @@ class Secrets:
         if not LEAST_BYTES <= len(data) <= MOST_BYTES or "\0" in text:
             problem = f"a secret has {LEAST_BYTES} to {MOST_BYTES} bytes, and no NUL"
             raise SecretUnusable(f"The secret {name} cannot be used: {problem}.", hint="Ask the operator.")
-        self._seen |= _parts(data)
+        self._seen |= _split_lines(data)
         return text
 
-    def _current(self) -> set[bytes]:
+    def _read_current(self) -> set[bytes]:
         if self._folder is None:
             return set()
         try:
             files = [path for path in self._folder.iterdir() if path.is_file()]
-            return {part for path in files for part in _parts(path.read_bytes()[:MOST_BYTES].rstrip(b"\r\n"))}
+            return {part for path in files for part in _split_lines(path.read_bytes()[:MOST_BYTES].rstrip(b"\r\n"))}
         except OSError:
             return set()
 
 
-def _parts(data: bytes) -> set[bytes]:
+def _split_lines(data: bytes) -> set[bytes]:
     """A secret of several lines comes line by line into a log."""
     return {part for part in (data, *data.splitlines()) if len(part) >= LEAST_BYTES}
 
@@ -98,11 +98,11 @@ class DiscreetGateway:
         try:
             self._gateway.submit(submission)
         except RayRefused as error:
-            raise RayRefused(self._text(error.message)) from None
+            raise RayRefused(self._mask_text(error.message)) from None
 
     def job(self, submission_id: str) -> RayJob | None:
         job = self._gateway.job(submission_id)
-        return replace(job, message=self._text(job.message)) if job is not None and job.message else job
+        return replace(job, message=self._mask_text(job.message)) if job is not None and job.message else job
 
     def stop(self, submission_id: str) -> None:
         self._gateway.stop(submission_id)
@@ -128,5 +128,5 @@ class DiscreetGateway:
     def close(self) -> None:
         self._gateway.close()
 
-    def _text(self, text: str) -> str:
+    def _mask_text(self, text: str) -> str:
         return self._secrets.blot(text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")

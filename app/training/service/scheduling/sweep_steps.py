@@ -23,7 +23,7 @@ from app.training.model.sweep import Point, RungValue, Search, new_rungs
 from app.training.service.curves import CurveReader
 from app.training.service.folders import folders_of
 from app.training.service.scheduling.context import SchedulerContext, TickContext
-from app.training.service.scheduling.optuna_search import Report, SearcherMissing, Trial, goes_on, proposed
+from app.training.service.scheduling.optuna_search import Report, SearcherMissing, Trial, goes_on, propose_point
 from app.training.service.scheduling.rung_watch import WatchedTask
 from app.training.service.submission import SweepChanged, TaskSubmission
 from app.training.service.views import TaskView
@@ -81,9 +81,9 @@ class Progress:
 
     @property
     def trials(self) -> list[Trial]:
-        return [self._trial(task) for task in self.tasks]
+        return [self._make_trial(task) for task in self.tasks]
 
-    def _trial(self, task: Task) -> Trial:
+    def _make_trial(self, task: Task) -> Trial:
         point, stopped_at = dict(task.sweep_point), self.stopped.get(task.task_id)
         if stopped_at is None and task.state is not State.SUCCEEDED:
             return Trial(point, task.is_terminal)
@@ -150,14 +150,16 @@ def follow_sweep(
     return progress
 
 
-def watched_tasks(context: SchedulerContext, progress: Progress) -> dict[str, WatchedTask]:
+def collect_watched_tasks(context: SchedulerContext, progress: Progress) -> dict[str, WatchedTask]:
     """Of a sweep with early stop the running tasks that may come to a comparison, by id."""
     rule = progress.document.early_stop
     if rule is None or progress.sweep.remark:
         return {}
     running = (task for task in progress.tasks if task.state is State.RUNNING and task.task_id not in progress.stopped)
     return {
-        task.task_id: WatchedTask(_view(context, task), rule, progress.sweep.metric, progress.passed(task.task_id))
+        task.task_id: WatchedTask(
+            _build_view(context, task), rule, progress.sweep.metric, progress.passed(task.task_id)
+        )
         for task in running
     }
 
@@ -168,7 +170,7 @@ def _look_at(
     rule = progress.document.early_stop
     if rule is None and not task.is_terminal:
         return progress
-    curves = _curves(context, reader, task)
+    curves = _read_curves(context, reader, task)
     metric = progress.sweep.metric or usual_metric(curves) or ""
     curve = curves.get(metric, Curve())
     if rule is not None:
@@ -179,11 +181,11 @@ def _look_at(
     return _measure(context, progress, task, metric, curve, tick) if task.is_terminal else progress
 
 
-def _curves(context: SchedulerContext, reader: CurveReader, task: Task) -> Mapping[str, Curve]:
-    return reader.read(_view(context, task)).curves
+def _read_curves(context: SchedulerContext, reader: CurveReader, task: Task) -> Mapping[str, Curve]:
+    return reader.read(_build_view(context, task)).curves
 
 
-def _view(context: SchedulerContext, task: Task) -> TaskView:
+def _build_view(context: SchedulerContext, task: Task) -> TaskView:
     with context.database.read() as conn:
         attempts = store.attempts_of(conn, task.task_id)
     return TaskView(task, attempts, folders=folders_of(context.homes, task.user, attempts))
@@ -235,7 +237,7 @@ def _measure(
 
 def _add(submission: TaskSubmission, context: SchedulerContext, progress: Progress, tick: TickContext) -> None:
     try:
-        points = _next_points(progress)
+        points = _choose_next_points(progress)
         if points:
             submission.extend(progress.sweep, progress.document, points, len(progress.tasks), tick.now)
             logger.info("The sweep %s has %d more tasks.", progress.sweep.sweep_id, len(points))
@@ -258,7 +260,7 @@ def _add(submission: TaskSubmission, context: SchedulerContext, progress: Progre
         _refuse(context, progress, NOT_ADDED.format(problem=error.message))
 
 
-def _next_points(progress: Progress) -> list[Point]:
+def _choose_next_points(progress: Progress) -> list[Point]:
     document, tasks = progress.document, progress.tasks
     if document.spec.search is not Search.OPTUNA:
         return document.points[len(tasks) : len(tasks) + progress.room]
@@ -266,7 +268,7 @@ def _next_points(progress: Progress) -> list[Point]:
         return []
     trials, points = progress.trials, []
     for _ in range(progress.room):
-        point = proposed(
+        point = propose_point(
             document.spec.values,
             trials,
             seed=document.spec.seed,

@@ -21,17 +21,17 @@ from app.training.model.clock_steps import LEAST, ClockSteps
 from app.training.model.clusters import ANY, ClusterState, decide_on_clusters
 from app.training.model.gang import AdmissionRules, Decision, Queued
 from app.training.model.preemption import Preemptible
-from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, decayed_use, in_order
+from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, compute_decayed_use, in_order
 from app.training.service.cluster import ClusterPicture, ClusterView, FirstInLine
 from app.training.service.curves import CurveReader
 from app.training.service.options import TrainingOptions
 from app.training.service.scheduling.admission import as_queued, begin, read_queue, write_reason_for_all, write_reasons
 from app.training.service.scheduling.checkpoint_limits import prune
 from app.training.service.scheduling.context import Allocation, SchedulerContext
-from app.training.service.scheduling.followed_cluster import FollowedCluster, isolated
+from app.training.service.scheduling.followed_cluster import FollowedCluster, isolate
 from app.training.service.scheduling.preemption_steps import ask_to_give_way
 from app.training.service.scheduling.rung_watch import RungWatch, WatchedTask
-from app.training.service.scheduling.sweep_steps import follow_sweep, read_progress, watched_tasks
+from app.training.service.scheduling.sweep_steps import collect_watched_tasks, follow_sweep, read_progress
 from app.training.service.submission import TaskSubmission
 from app.training.spec.environments import EnvironmentSpec
 from app.training.store import QueueEntry
@@ -85,11 +85,11 @@ class Scheduler:
         self._follow_sweeps()
         queue = read_queue(self.context)
         environments = self.context.environments.by_name() if queue else {}
-        places = {entry.task_id: self._places(entry, environments) for entry in queue}
+        places = {entry.task_id: self._list_places(entry, environments) for entry in queue}
         decisions = self._admit(queue, places, environments)
         self._explain_silence(queue, places)
         for cluster in self.clusters:
-            cluster.show(self._view(cluster, queue, places, decisions.get(cluster.name, Decision())))
+            cluster.show(self._build_view(cluster, queue, places, decisions.get(cluster.name, Decision())))
         answering = [cluster for cluster in self.clusters if not cluster.is_away]
         for cluster in answering:
             cluster.copy_logs()
@@ -113,10 +113,10 @@ class Scheduler:
         watched: dict[str, WatchedTask] = {}
         for progress in read_progress(self.context):
             tick.watch()
-            with isolated(progress.sweep.sweep_id):
+            with isolate(progress.sweep.sweep_id):
                 followed = follow_sweep(self.context, self._submission, self._curves, progress, tick)
                 stopped |= followed.stopped.keys() - progress.stopped.keys()
-                watched |= watched_tasks(self.context, followed)
+                watched |= collect_watched_tasks(self.context, followed)
         for cluster in self.clusters:
             cluster.stop(stopped)
         self._rungs.watch(watched)
@@ -124,7 +124,7 @@ class Scheduler:
     def _read_active(self) -> Mapping[str, list[tuple[Task, Attempt]]]:
         """By cluster."""
         with self.context.database.read() as conn:
-            tasks = store.active(conn) + store.released(conn)
+            tasks = store.active(conn) + store.list_released(conn)
             attempts = store.latest_attempts(conn, [task.task_id for task in tasks])
         by_cluster: dict[str, list[tuple[Task, Attempt]]] = defaultdict(list)
         for task in tasks:
@@ -132,7 +132,7 @@ class Scheduler:
             by_cluster[attempt.cluster].append((task, attempt))
         return by_cluster
 
-    def _places(self, entry: QueueEntry, environments: Mapping[str, EnvironmentSpec]) -> Collection[str]:
+    def _list_places(self, entry: QueueEntry, environments: Mapping[str, EnvironmentSpec]) -> Collection[str]:
         """The clusters on which a task may start, as records name them."""
         if entry.cluster != ANY:
             return (entry.cluster,)
@@ -158,7 +158,7 @@ class Scheduler:
         enabled = self.context.enabled_of({entry.user for entry in queue})
         latest = to_text(tick.now + timedelta(seconds=self.context.options.retry_interval_s) + LEAST)
         entries = [as_queued(entry, latest) for entry in queue if entry.user in enabled]
-        entries = in_order(entries, self.context.options.queue, self._shares(tick.now))
+        entries = in_order(entries, self.context.options.queue, self._compute_shares(tick.now))
         limits = {name: one.max_gpus for name, one in environments.items() if one.max_gpus is not None}
         most = self.context.options.max_running_tasks
         decisions = decide_on_clusters(
@@ -177,7 +177,7 @@ class Scheduler:
     def _state(
         self, cluster: FollowedCluster, everywhere: Sequence[Allocation], limits: Mapping[str, int]
     ) -> ClusterState:
-        rules = _rules(self.context.options, cluster.allocations, everywhere, limits)
+        rules = _build_rules(self.context.options, cluster.allocations, everywhere, limits)
         return ClusterState([allocation.held for allocation in cluster.allocations], cluster.nodes, rules)
 
     @staticmethod
@@ -185,7 +185,7 @@ class Scheduler:
         with cluster.ray_call():
             for task_id in decision.admitted:
                 cluster.tick.watch()
-                with isolated(task_id):
+                with isolate(task_id):
                     allocation = begin(cluster.context, task_id, cluster.tick, decision.passed.get(task_id, 0))
                     cluster.allocations += [allocation] if allocation is not None else []
 
@@ -223,7 +223,7 @@ class Scheduler:
                 self.context, entries, WaitingReason(WaitingCode.RAY, {"since": at}), self.clusters[0].tick
             )
 
-    def _view(
+    def _build_view(
         self,
         cluster: FollowedCluster,
         queue: Sequence[QueueEntry],
@@ -239,10 +239,10 @@ class Scheduler:
             cluster.tick.at,
             queued=waiting,
             order=() if is_in_order else tuple(decision.reasons)[:SHOWN_ORDER],
-            first=_first(theirs[first], decision.reasons[first]) if first is not None else None,
+            first=_describe_first(theirs[first], decision.reasons[first]) if first is not None else None,
         )
 
-    def _shares(self, now: datetime) -> Shares | None:
+    def _compute_shares(self, now: datetime) -> Shares | None:
         """The past use by user, computed once a minute; None if nobody needs it."""
         options = self.context.options
         if options.queue is not QueuePolicy.FAIR:
@@ -251,7 +251,7 @@ class Scheduler:
             since = to_text(now - timedelta(seconds=USE_HALF_LIVES * HALF_LIFE_S))
             with self.context.database.read() as conn:
                 uses = store.uses_since(conn, since, to_text(now))
-            self._use = now, Shares(decayed_use(uses, now), options.weights)
+            self._use = now, Shares(compute_decayed_use(uses, now), options.weights)
         return self._use[1]
 
     def _prune_checkpoints(self, cluster: FollowedCluster, followed: Sequence[Task]) -> None:
@@ -259,16 +259,16 @@ class Scheduler:
         active = {allocation.task.task_id for allocation in cluster.allocations}
         for task in followed:
             cluster.tick.watch()
-            with isolated(task.task_id):
+            with isolate(task.task_id):
                 prune(cluster.context, self._curves, task, cluster.tick, has_ended=task.task_id not in active)
 
 
-def _first(entry: QueueEntry, reason: WaitingReason) -> FirstInLine:
+def _describe_first(entry: QueueEntry, reason: WaitingReason) -> FirstInLine:
     promise = {name: reason.facts.get(name) for name in ("starts_by", "after_user", "after_task")}
     return FirstInLine(entry.task_id, entry.user, entry.demand.gpus, **promise, cpus=entry.demand.cpus)
 
 
-def _rules(
+def _build_rules(
     options: TrainingOptions,
     allocations: Sequence[Allocation],
     everywhere: Sequence[Allocation],

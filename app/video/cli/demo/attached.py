@@ -11,7 +11,7 @@ from pathlib import Path
 from app.kit.cli.command import CannotStart, Exit
 from app.kit.errors import ModelmillError
 from app.standalone.demonstration import Say, remove_models_and_nodes, until_ended
-from app.standalone.nodes import attached_nodes
+from app.standalone.nodes import run_attached_nodes
 from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import CLOUD, EDGE, node_parts, videos_of
 from app.video.cli.demo.show import CLIP, await_edge, make_sample
@@ -48,7 +48,7 @@ def _demonstrate(url: str, say: Say) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="modelmill-video-")))
         client = stack.enter_context(VideoClient(url))
         say("Starting a node at the edge, which has the clip, and one in the cloud.")
-        stack.enter_context(attached_nodes(node_parts(url, folder, videos, prefix=PREFIX), folder, say))
+        stack.enter_context(run_attached_nodes(node_parts(url, folder, videos, prefix=PREFIX), folder, say))
         say(f"Stages: {', '.join(add_stages(url, sample, say, SAMPLE))}.")
         if not await_edge(url, PREFIX):
             raise CannotStart(f"the node {PREFIX}{EDGE} does not come", hint="The log of the demonstration says why.")
@@ -71,10 +71,10 @@ def require_free_stages(url: str) -> None:
 
 
 def _is_ours(stage: dict[str, object]) -> bool:
-    return all(str(name) in SAMPLE.decoders for names in _lists(stage["models"]) for name in names)
+    return all(str(name) in SAMPLE.decoders for names in _group_models(stage["models"]) for name in names)
 
 
-def _lists(models: object) -> list[list[str]]:
+def _group_models(models: object) -> list[list[str]]:
     return [names if isinstance(names, list) else [names] for names in models] if isinstance(models, list) else []
 
 

@@ -47,7 +47,7 @@ def broker_in(folder: Path) -> Broker | None:
 
 
 @contextmanager
-def received(broker: Broker) -> Iterator[queue.Queue[Json]]:
+def receive_messages(broker: Broker) -> Iterator[queue.Queue[Json]]:
     """What comes on its topic until the block ends: `data` of each CloudEvent. Waits for the broker at first.
 
     Raises:

@@ -103,7 +103,7 @@ def add_stages(url: str, folder: Path, say: Say, kit: ModelKit) -> list[str]:
         BadInput: There is no such folder.
         ApiError: The API refused a stage.
     """
-    models = set(_imported(url, files_in(folder, kit), kit.decoders, say))
+    models = set(_import_models(url, files_in(folder, kit), kit.decoders, say))
     stages = []
     with VideoClient(url) as video:
         for recipe in kit.recipes:
@@ -117,7 +117,7 @@ def add_stages(url: str, folder: Path, say: Say, kit: ModelKit) -> list[str]:
     return stages
 
 
-def _imported(url: str, files: Mapping[str, Path], decoders: Mapping[str, str], say: Say) -> Iterator[str]:
+def _import_models(url: str, files: Mapping[str, Path], decoders: Mapping[str, str], say: Say) -> Iterator[str]:
     """Names of the models that are registered then; one that was registered before stays as it is."""
     with ModelsClient(url) as models:
         present = {str(model["name"]) for model in models.models(limit=1000)}

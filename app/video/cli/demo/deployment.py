@@ -146,13 +146,13 @@ def videos_of(texts: Sequence[str]) -> list[tuple[str, str]]:
         BadInput: There is no such file, or no video in the folder.
         SourceUnusable: PyAV is not installed.
     """
-    videos = [entry for text in texts for entry in _videos(text)]
+    videos = [entry for text in texts for entry in _parse_videos(text)]
     for _, source in videos:
         open_video_source(source)
     return videos
 
 
-def _videos(text: str) -> list[tuple[str, str]]:
+def _parse_videos(text: str) -> list[tuple[str, str]]:
     folder = Path(text).expanduser()
     if folder.is_dir():
         videos = [video_of(str(file)) for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]

@@ -78,14 +78,14 @@ async def _serve(
     relays: list[tuple[Relay, socket.socket]], begun: Future[asyncio.AbstractEventLoop], stop: asyncio.Event
 ) -> None:
     """Serves until `stop`; the end of the loop cancels the connections that are open then."""
-    servers = [await asyncio.start_server(_handler(relay.target), sock=listening) for relay, listening in relays]
+    servers = [await asyncio.start_server(_make_handler(relay.target), sock=listening) for relay, listening in relays]
     begun.set_result(asyncio.get_running_loop())
     await stop.wait()
     for server in servers:
         server.close()
 
 
-def _handler(target: tuple[str, int]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+def _make_handler(target: tuple[str, int]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await _relay(target, reader, writer)

@@ -18,10 +18,10 @@ from typing import Any
 from app.kit.cli.command import Exit
 from app.kit.errors import BadInput
 from app.kit.network.addresses import without_credentials
-from app.results.rule_commands import followed_events
+from app.results.rule_commands import follow_events
 from app.standalone.camera import require_camera
-from app.standalone.demonstration import Say, shown_until_ended
-from app.video.cli.demo.broker import TOPIC, Broker, broker_in, received
+from app.standalone.demonstration import Say, run_until_ended
+from app.video.cli.demo.broker import TOPIC, Broker, broker_in, receive_messages
 from app.video.cli.demo.catalogue import SAMPLE, USUAL, ModelKit, add_stages, files_in
 from app.video.cli.demo.deployment import EDGE, Videos, running_nodes, videos_of
 from app.video.cli.demo.show import CLIP, await_edge, face_dag, make_sample
@@ -64,7 +64,7 @@ class DemoScene:
     restart_policy: str
 
 
-def drawn_scene(data: Path | None, stack: ExitStack) -> DemoScene:
+def draw_scene(data: Path | None, stack: ExitStack) -> DemoScene:
     sample = make_sample(data, stack, has_walker=True)
     return DemoScene(videos_of([f"drawn heads={sample / CLIP}"]), sample, SAMPLE, RULES, "eos")
 
@@ -120,13 +120,13 @@ def demonstrate(
                     "Drawing a clip: four heads that turn and nod, and somebody who walks past. "
                     "Making models that find them."
                 )
-                scene = drawn_scene(data, stack)
-            return _walked_through(say, stack, scene, port=port, is_once=is_once, opens=opens, data=data)
+                scene = draw_scene(data, stack)
+            return _run_walkthrough(say, stack, scene, port=port, is_once=is_once, opens=opens, data=data)
 
-    return shown_until_ended(demonstrated, is_once=is_once)
+    return run_until_ended(demonstrated, is_once=is_once)
 
 
-def _walked_through(
+def _run_walkthrough(
     say: Say, stack: ExitStack, scene: DemoScene, *, port: int, is_once: bool, opens: bool, data: Path | None
 ) -> Exit:
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="modelmill-broker-")))
@@ -139,7 +139,7 @@ def _walked_through(
     )
     stages = add_stages(deployment.url, scene.models, say, scene.kit)
     say(f"Stages: {', '.join(stages)}.")
-    messages = stack.enter_context(received(broker)) if broker else None
+    messages = stack.enter_context(receive_messages(broker)) if broker else None
     await_edge(deployment.url)
     client = stack.enter_context(VideoClient(deployment.url))
     uid = submit(client, broker, scene=scene, dag=dag_of(stages))
@@ -149,10 +149,10 @@ def _walked_through(
     say(f"Look at it: {page}   Its rules and events: {page}/rules   Ctrl-C ends everything.")
     if opens and not is_once and has_display():
         webbrowser.open(page)
-    events = followed_events(client, path_of(uid)) if messages is None else arrived(messages)
+    events = follow_events(client, path_of(uid)) if messages is None else iterate_arrivals(messages)
     names = {rule["name"] for rule in scene.rules["rules"]}
-    if not _shown(say, events, names, PATIENCE_S if is_once else None):
-        say(f"Not every rule has made an event in {PATIENCE_S:.0f} s. {_state(client.job(uid))}")
+    if not _await_events(say, events, names, PATIENCE_S if is_once else None):
+        say(f"Not every rule has made an event in {PATIENCE_S:.0f} s. {_read_state(client.job(uid))}")
         return Exit.FAILED
     return Exit.OK
 
@@ -197,7 +197,7 @@ def submit(
     return uid
 
 
-def arrived(messages: queue.Queue[Json]) -> Iterator[list[Json]]:
+def iterate_arrivals(messages: queue.Queue[Json]) -> Iterator[list[Json]]:
     """Without an end: what came, or nothing after a pause in which nothing came."""
     while True:
         try:
@@ -211,7 +211,7 @@ def has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _shown(say: Say, events: Iterator[list[Json]], rules: set[str], patience_s: float | None) -> bool:
+def _await_events(say: Say, events: Iterator[list[Json]], rules: set[str], patience_s: float | None) -> bool:
     """Until each of these rules has made an event, within that time; None: without an end."""
     counts, began = Counter[str](), time.monotonic()
     for some in events:
@@ -236,5 +236,5 @@ def _where_to(broker: Broker | None) -> str:
     )
 
 
-def _state(job: Json) -> str:
+def _read_state(job: Json) -> str:
     return f"The job: {job['state']}, frame {job['n_loop']}. {' '.join(job['flags'])} {job['reason']}".strip()

@@ -8,7 +8,7 @@ from typing import Any
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.feedback import observed_delay_s, predicted_delay_s
+from app.video.scheduling.feedback import measure_delay_s, predict_delay_s
 from app.video.scheduling.placement import CLOUD_FIRST, Place, last_places, last_plan, place_for, stages_of
 from app.video.scheduling.source_limits import ROUNDING_FPS, sizes_within
 
@@ -51,17 +51,17 @@ def aimd(
     state = {} if state is None else state
     last = last_places(state)
     places = {stage: place_for(resource_info, stage, CLOUD_FIRST, last=last.get(stage)) for stage in stages_of(dag)}
-    loads, hi = _loads(generator_output), user_constraint["delay"][1]
-    index = _index(state, loads)
+    loads, hi = _list_loads(generator_output), user_constraint["delay"][1]
+    index = _find_index(state, loads)
     if index is None:
-        index = _first(loads, dag, places, resource_info, hi, state)
+        index = _choose_first(loads, dag, places, resource_info, hi, state)
     else:
-        index = _next(index, len(loads), observed_delay_s(dag, last_plan_res), hi, state)
+        index = _choose_next(index, len(loads), measure_delay_s(dag, last_plan_res), hi, state)
     state["index"] = index
-    return _conf(loads[index]).to_json(), places
+    return _make_conf(loads[index]).to_json(), places
 
 
-def _loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
+def _list_loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
     """The loads that the source can give; at least the lowest."""
     source = generator_output or {}
     fps, sizes = source.get("fps") or 0.0, sizes_within(source.get("height") or 0)
@@ -69,23 +69,26 @@ def _loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
     return possible or [LOADS[0]]
 
 
-def _index(state: Mapping[str, Any], loads: list[tuple[str, float]]) -> int | None:
+def _find_index(state: Mapping[str, Any], loads: list[tuple[str, float]]) -> int | None:
     """The step in force; for a plan that another policy made, the one below it."""
     plan = last_plan(state)
     if plan is None:
         return None
     conf = VideoConf(plan["video_conf"]["resolution"], float(plan["video_conf"]["fps"]))
-    if (index := state.get("index")) is not None and index < len(loads) and _conf(loads[index]) == conf:
+    if (index := state.get("index")) is not None and index < len(loads) and _make_conf(loads[index]) == conf:
         return int(index)
-    return max((at for at, load in enumerate(loads) if _work(load) <= _work((conf.resolution, conf.fps))), default=0)
+    return max(
+        (at for at, load in enumerate(loads) if _compute_work(load) <= _compute_work((conf.resolution, conf.fps))),
+        default=0,
+    )
 
 
-def _work(load: tuple[str, float]) -> float:
+def _compute_work(load: tuple[str, float]) -> float:
     width, height = RESOLUTIONS[load[0]]
     return width * height * load[1]
 
 
-def _first(
+def _choose_first(
     loads: list[tuple[str, float]],
     dag: DagInfo,
     places: Mapping[str, Place],
@@ -94,16 +97,16 @@ def _first(
     state: dict[str, Any],
 ) -> int:
     """480p, 24 a second; where the profile knows that this is too slow, the most work below it that is not."""
-    index = max((at for at, load in enumerate(loads) if _work(load) <= _work(FIRST)), default=0)
-    delay = predicted_delay_s(dag, _conf(loads[index]), places, resource_info, state)
+    index = max((at for at, load in enumerate(loads) if _compute_work(load) <= _compute_work(FIRST)), default=0)
+    delay = predict_delay_s(dag, _make_conf(loads[index]), places, resource_info, state)
     while delay is not None and delay > hi and index > 0:
         index -= 1
-        delay = predicted_delay_s(dag, _conf(loads[index]), places, resource_info, state)
+        delay = predict_delay_s(dag, _make_conf(loads[index]), places, resource_info, state)
     state["reason"] = "The first plan." if delay is None else f"The first plan: {delay:.3f} s foreseen."
     return index
 
 
-def _next(index: int, steps: int, delay: float | None, hi: float, state: dict[str, Any]) -> int:
+def _choose_next(index: int, steps: int, delay: float | None, hi: float, state: dict[str, Any]) -> int:
     if delay is None:
         state["reason"] = "Nothing has been measured since the last plan."
         return index
@@ -119,5 +122,5 @@ def _next(index: int, steps: int, delay: float | None, hi: float, state: dict[st
     return index
 
 
-def _conf(load: tuple[str, float]) -> VideoConf:
+def _make_conf(load: tuple[str, float]) -> VideoConf:
     return VideoConf(*load)

@@ -26,7 +26,7 @@ def edge_only(
     Arguments as of `contract.Policy`.
     """
     reason = "All stages run at the host or at an edge."
-    return _all_at(HERE_FIRST, ("host", "edge"), reason, dag, resource_info, state)
+    return _place_all(HERE_FIRST, ("host", "edge"), reason, dag, resource_info, state)
 
 
 def cloud_only(
@@ -43,10 +43,10 @@ def cloud_only(
 
     Arguments as of `contract.Policy`.
     """
-    return _all_at(CLOUD_FIRST, ("cloud",), "All stages run in the cloud.", dag, resource_info, state)
+    return _place_all(CLOUD_FIRST, ("cloud",), "All stages run in the cloud.", dag, resource_info, state)
 
 
-def _all_at(
+def _place_all(
     roles: Sequence[str],
     own: Sequence[str],
     reason: str,

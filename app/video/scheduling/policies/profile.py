@@ -9,7 +9,7 @@ from typing import Any
 
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
-from app.video.model.report import PlanResult, taken_fps
+from app.video.model.report import PlanResult, measure_taken_fps
 from app.video.scheduling.backoffs import Backoffs
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
 from app.video.scheduling.lateness import Lateness, lateness_of, takes_computing
@@ -24,9 +24,9 @@ from app.video.scheduling.search import (
     assess,
     best_of,
     candidates,
+    compute_wanted_fps,
     is_away,
     places_key,
-    wanted_fps,
 )
 
 PATIENCE = 2 * PERIODS
@@ -97,25 +97,27 @@ class _Call:
         """A link has become slower since the last call."""
 
     def answer(self) -> Answer:
-        last = self._last()
+        last = self._find_last()
         lateness = self._look(last) if last else Lateness()
-        self.predictor = self._predictor_with(self.resources)  # knows what the results have taught
+        self.predictor = self._make_predictor(self.resources)  # knows what the results have taught
         self.backoffs.forgive_overloads({info["node"]: others_of(info) for info in self.reported.values()})
-        current = assess(self.predictor.predict(*last), self._goal(), margin=1.0) if last else None
+        current = assess(self.predictor.predict(*last), self._make_goal(), margin=1.0) if last else None
         host_stood_in = self._bar_unreachable(last)
         is_new_goal = self.history.note_goal(self.hi, self.floor)
-        urgent = self._urgent(is_new_goal=is_new_goal, can_stay=current is not None, host_stood_in=host_stood_in)
+        urgent = self._explain_urgency(
+            is_new_goal=is_new_goal, can_stay=current is not None, host_stood_in=host_stood_in
+        )
         if current is None or urgent:
-            return self._take(self._best() if last else self._first(), current, urgent)
-        if (why := self._why_elsewhere(current, lateness)) and (answer := self._elsewhere(current, why)):
+            return self._take(self._find_best() if last else self._plan_first(), current, urgent)
+        if (why := self._explain_elsewhere(current, lateness)) and (answer := self._plan_elsewhere(current, why)):
             return answer
         is_explained = current.sends and not current.fits and (lateness.is_late or self.has_fallen)
         patience = PERIODS if current.sends or lateness.is_many else PATIENCE
         if is_explained or (lateness.is_severe and not self.history.is_settling) or self.history.late >= patience:
-            return self._after_late(current)
-        return self._steady(current, lateness)
+            return self._plan_after_late(current)
+        return self._plan_steadily(current, lateness)
 
-    def _urgent(self, *, is_new_goal: bool, can_stay: bool, host_stood_in: bool) -> str:
+    def _explain_urgency(self, *, is_new_goal: bool, can_stay: bool, host_stood_in: bool) -> str:
         """Why the plan is changed whatever its results are; empty where they decide."""
         if not can_stay:
             return "a node of the last plan has gone" if self.state.get("last_plan") else "the first plan"
@@ -133,13 +135,13 @@ class _Call:
             self.backoffs.bar_node(name)
         return bool(away)
 
-    def _goal(self) -> SearchGoal:
-        return SearchGoal(self.hi, self.floor, wanted_fps(self.generator), self.memory.figures["tail"])
+    def _make_goal(self) -> SearchGoal:
+        return SearchGoal(self.hi, self.floor, compute_wanted_fps(self.generator), self.memory.figures["tail"])
 
-    def _predictor_with(self, resources: ResourceInfo) -> Predictor:
+    def _make_predictor(self, resources: ResourceInfo) -> Predictor:
         return Predictor(self.dag, resources, ProfileModel(self.memory.profile(self.rows)), self.memory.corrections)
 
-    def _last(self) -> _PlanInForce | None:
+    def _find_last(self) -> _PlanInForce | None:
         """The plan in force, if it can go on: its nodes are online and serve its stages. With their present roles."""
         plan = self.state.get("last_plan")
         if not plan:
@@ -173,7 +175,7 @@ class _Call:
         return lateness
 
     def _learn(self, last: _PlanInForce, result: PlanResult, lateness: Lateness) -> None:
-        predictor = self._predictor_with(self.resources)
+        predictor = self._make_predictor(self.resources)
         outcome = PlanOutcome(
             self.dag,
             self.reported,
@@ -187,20 +189,22 @@ class _Call:
             self.backoffs.note_slow_link(node, self.memory.links[node]["was"])
             self.has_fallen = True
         self.resources = self.memory.picture(self.reported)
-        predictor = self._predictor_with(self.resources)
+        predictor = self._make_predictor(self.resources)
         again, capacity = predictor.predict(*last), predictor.capacity(*last)
         if self.history.is_sudden or self.memory.learn_rate(result, again, capacity, is_severe=lateness.is_severe):
             return
         self.memory.learn_tail(result, self.memory.learn_delay(result, again, is_late=lateness.is_late))
 
-    def _best(self, resources: ResourceInfo | None = None, *, barred: frozenset[str] | None = None) -> PlanCandidate:
+    def _find_best(
+        self, resources: ResourceInfo | None = None, *, barred: frozenset[str] | None = None
+    ) -> PlanCandidate:
         """The best plan that is not barred.
 
         Args:
             resources: None: as they are.
             barred: names of nodes that must not be used; None: as barred by what was measured.
         """
-        predictor, goal = self._predictor_with(resources) if resources else self.predictor, self._goal()
+        predictor, goal = self._make_predictor(resources) if resources else self.predictor, self._make_goal()
         nodes = self.backoffs.barred_nodes if barred is None else barred
 
         def is_too_much(candidate: PlanCandidate) -> bool:
@@ -212,24 +216,24 @@ class _Call:
             return best_of(plans)
         raise BadPlan("No node that is online serves the stages.", hint="Look at the nodes' page.")
 
-    def _first(self) -> PlanCandidate:
+    def _plan_first(self) -> PlanCandidate:
         """The first plan, which sends nothing over a link that was never measured unless it must."""
         others = [info for info in self.resources.values() if info["role"] != HOST]
         unmeasured = {info["node"] for info in others if info["up_mbps"] is None}
-        careful = self._best(barred=self.backoffs.barred_nodes | unmeasured)
-        return careful if not unmeasured or (careful.fits and careful.is_good) else self._best()
+        careful = self._find_best(barred=self.backoffs.barred_nodes | unmeasured)
+        return careful if not unmeasured or (careful.fits and careful.is_good) else self._find_best()
 
-    def _after_late(self, current: PlanCandidate) -> Answer:
+    def _plan_after_late(self, current: PlanCandidate) -> Answer:
         """Changes at once to a plan that is predicted to be in time; where there is none, only to a much quicker
         one."""
         self._bar_overload(current)
-        best = self._best()
+        best = self._find_best()
         if best.key == current.key:
             return self._keep(current, "it is late, but nothing better is known")
         current_s, best_s = current.prediction.delay_s, best.prediction.delay_s
         if not best.fits and best_s > QUICKER * current_s and best.prediction.fps < FASTER * current.prediction.fps:
             return self._keep(current, "it is late, but nothing would be much quicker")
-        return self._take(best, current, self._why_late())
+        return self._take(best, current, self._explain_late())
 
     def _bar_overload(self, current: PlanCandidate) -> None:
         """Bars the models of a late plan at its nodes, with the load that they managed, unless its frames are late
@@ -237,7 +241,7 @@ class _Call:
         if self.result is None or (current.sends and (self.has_fallen or not takes_computing(self.result))):
             return
         conf, mapping = current.conf, current.prediction.flow_mapping
-        managed = min(1.0, (taken_fps(self.result) or conf.processed_fps) / conf.processed_fps)
+        managed = min(1.0, (measure_taken_fps(self.result) or conf.processed_fps) / conf.processed_fps)
         used = [node_of(place, self.resources) for place in mapping.values()]
         self.backoffs.overload(
             places_key(mapping),
@@ -245,7 +249,7 @@ class _Call:
             {info["node"]: others_of(info) for info in used},
         )
 
-    def _why_late(self) -> str:
+    def _explain_late(self) -> str:
         p95 = self.result.get("e2e_p95", 0.0) if self.result else 0.0
         fallen = [
             f", the link to {node} gives {self.memory.links[node]['mbps']:.1f} Mbit/s after {link['was']:.1f}"
@@ -254,9 +258,9 @@ class _Call:
         ]
         return f"p95 was {p95:.2f} s" + "".join(fallen)
 
-    def _steady(self, current: PlanCandidate, lateness: Lateness) -> Answer:
+    def _plan_steadily(self, current: PlanCandidate, lateness: Lateness) -> Answer:
         self.backoffs.forgive_links(self.memory.links)
-        best = self._best()
+        best = self._find_best()
         if lateness.is_news and not lateness.is_late and not current.sends:
             current = replace(current, in_time=True, keeps_up=True)
         is_better = best.key != current.key and self._is_clearly_better(best, current)
@@ -270,7 +274,7 @@ class _Call:
             current, "it is late, but not for long yet" if lateness.is_late else "nothing is clearly better"
         )
 
-    def _why_elsewhere(self, current: PlanCandidate, lateness: Lateness) -> str:
+    def _explain_elsewhere(self, current: PlanCandidate, lateness: Lateness) -> str:
         """Why other nodes should be used: nobody predicts what makes frames late then. Empty: they need not."""
         if self.backoffs.late_s > OFTEN_LATE_S:
             return f"frames were late at {len(self.backoffs.moments)} moments of a minute"
@@ -279,11 +283,11 @@ class _Call:
             return "frames were late, and others use the node"
         return ""
 
-    def _elsewhere(self, current: PlanCandidate, why: str) -> Answer | None:
+    def _plan_elsewhere(self, current: PlanCandidate, why: str) -> Answer | None:
         """A plan without the nodes that were late, if one is about as good."""
         places = current.prediction.flow_mapping.values()
         late = {str(place["node"]) for place in places if (place["node_role"] != HOST) == current.sends}
-        best = self._best(barred=self.backoffs.barred_nodes | late)
+        best = self._find_best(barred=self.backoffs.barred_nodes | late)
         is_as_good = best.is_good >= current.is_good and best.prediction.quality >= current.prediction.quality - BETTER
         if late & set(best.nodes.split("+")) or not best.fits or not is_as_good:
             return None
@@ -318,7 +322,7 @@ class _Call:
             risen: ResourceInfo = {
                 key: {**info, "up_mbps": mbps} if info["node"] == node else info for key, info in self.resources.items()
             }
-            best = self._best(risen, barred=frozenset())
+            best = self._find_best(risen, barred=frozenset())
             gain = best.prediction.quality - current.prediction.quality
             if best.fits and best.sends and best.key != current.key and gain > BETTER:
                 return self._take(best, current, f"trying whether the link to {node} gives {mbps:.1f} Mbit/s")
@@ -330,14 +334,14 @@ class _Call:
         self.history.begin()
         if current and current.nodes != candidate.nodes:
             self.backoffs.moments.clear()
-        self.state["reason"] = f"{self._described(candidate.prediction)} ({why})."
-        return _answer(candidate.prediction)
+        self.state["reason"] = f"{self._describe(candidate.prediction)} ({why})."
+        return _make_answer(candidate.prediction)
 
     def _keep(self, current: PlanCandidate, why: str) -> Answer:
-        self.state["reason"] = f"Stays with {self._described(current.prediction)} ({why})."
-        return _answer(current.prediction)
+        self.state["reason"] = f"Stays with {self._describe(current.prediction)} ({why})."
+        return _make_answer(current.prediction)
 
-    def _described(self, prediction: Prediction) -> str:
+    def _describe(self, prediction: Prediction) -> str:
         conf = prediction.video_conf
         places = ", ".join(
             f"{stage} with model {place['model_id']} on {place.get('node') or place['node_ip']}"
@@ -350,5 +354,5 @@ class _Call:
         )
 
 
-def _answer(prediction: Prediction) -> Answer:
+def _make_answer(prediction: Prediction) -> Answer:
     return prediction.video_conf.to_json(), {stage: dict(place) for stage, place in prediction.flow_mapping.items()}

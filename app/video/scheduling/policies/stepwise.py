@@ -9,7 +9,7 @@ from typing import Any
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.feedback import fps_steps, observed_delay_s, predicted_delay_s
+from app.video.scheduling.feedback import fps_steps, measure_delay_s, predict_delay_s
 from app.video.scheduling.placement import (
     CLOUD_FIRST,
     HERE_FIRST,
@@ -93,18 +93,18 @@ def stepwise(
     Arguments as of `contract.Policy`.
     """
     state = {} if state is None else state
-    options = _options(dag, resource_info, generator_output)
-    step, hi = _step(state, options), user_constraint["delay"][1]
+    options = _make_options(dag, resource_info, generator_output)
+    step, hi = _find_step(state, options), user_constraint["delay"][1]
     if step is None:
-        step = _first(options, dag, resource_info, hi, state)
+        step = _choose_first(options, dag, resource_info, hi, state)
     else:
-        delay = observed_delay_s(dag, last_plan_res)
-        step = _next(step, options, delay, user_constraint["delay"], state)
+        delay = measure_delay_s(dag, last_plan_res)
+        step = _choose_next(step, options, delay, user_constraint["delay"], state)
     state["step"] = asdict(step)
-    return _conf(step).to_json(), _places(step, options, resource_info, state)
+    return _make_conf(step).to_json(), _choose_places(step, options, resource_info, state)
 
 
-def _options(dag: DagInfo, resource_info: ResourceInfo, generator_output: GeneratorInfo | None) -> _Options:
+def _make_options(dag: DagInfo, resource_info: ResourceInfo, generator_output: GeneratorInfo | None) -> _Options:
     stages, source = tuple(stages_of(dag)), generator_output or {}
     movable = 0
     while movable < len(stages) and is_served(resource_info, stages[-1 - movable], "cloud"):
@@ -113,7 +113,7 @@ def _options(dag: DagInfo, resource_info: ResourceInfo, generator_output: Genera
     return _Options(stages, tuple(fps_steps(source.get("fps"))), movable, largest)
 
 
-def _step(state: Mapping[str, Any], options: _Options) -> Step | None:
+def _find_step(state: Mapping[str, Any], options: _Options) -> Step | None:
     """The step in force; for a plan that another policy made, the nearest one."""
     plan, remembered = last_plan(state), state.get("step")
     if plan is None:
@@ -130,15 +130,17 @@ def _step(state: Mapping[str, Any], options: _Options) -> Step | None:
     return Step(SIZES.index(plan["video_conf"]["resolution"]), float(plan["video_conf"]["fps"]), moved)
 
 
-def _first(options: _Options, dag: DagInfo, resource_info: ResourceInfo, hi: float, state: dict[str, Any]) -> Step:
+def _choose_first(
+    options: _Options, dag: DagInfo, resource_info: ResourceInfo, hi: float, state: dict[str, Any]
+) -> Step:
     """480p, all here; where the profile knows that this is too slow, the first step down that is not."""
     conf = VideoConf()
     rates = [rate for rate in options.rates if rate <= conf.fps] or [options.rates[0]]
     step: Step | None = Step(min(SIZES.index(conf.resolution), options.largest), rates[-1], 0)
     state["reason"] = "The first plan."
     while step is not None:
-        last, places = step, _places(step, options, resource_info, state)
-        delay = predicted_delay_s(dag, _conf(step), places, resource_info, state)
+        last, places = step, _choose_places(step, options, resource_info, state)
+        delay = predict_delay_s(dag, _make_conf(step), places, resource_info, state)
         if delay is None or delay <= hi:
             if delay is not None:
                 state["reason"] = f"The first plan: {delay:.3f} s foreseen."
@@ -148,7 +150,7 @@ def _first(options: _Options, dag: DagInfo, resource_info: ResourceInfo, hi: flo
     return last
 
 
-def _next(
+def _choose_next(
     step: Step, options: _Options, delay: float | None, limits: tuple[float, float], state: dict[str, Any]
 ) -> Step:
     if delay is None:
@@ -178,11 +180,11 @@ def _take(next_step: Step | None, step: Step, summary: str, state: dict[str, Any
         state["patience"] = min(2 * state["hold"], MOST_PATIENCE)
     state["slow"] = state["fast"] = 0
     state["tried"] = is_up
-    state["reason"] = f"{summary}: too {direction}; {_difference(step, next_step)}."
+    state["reason"] = f"{summary}: too {direction}; {_describe_difference(step, next_step)}."
     return next_step
 
 
-def _difference(old: Step, new: Step) -> str:
+def _describe_difference(old: Step, new: Step) -> str:
     if old.size != new.size:
         return f"{SIZES[old.size]} → {SIZES[new.size]}"
     if old.fps != new.fps:
@@ -190,11 +192,13 @@ def _difference(old: Step, new: Step) -> str:
     return f"{new.moved} of the last stages in the cloud"
 
 
-def _conf(step: Step) -> VideoConf:
+def _make_conf(step: Step) -> VideoConf:
     return VideoConf(SIZES[step.size], step.fps)
 
 
-def _places(step: Step, options: _Options, resource_info: ResourceInfo, state: Mapping[str, Any]) -> dict[str, Place]:
+def _choose_places(
+    step: Step, options: _Options, resource_info: ResourceInfo, state: Mapping[str, Any]
+) -> dict[str, Place]:
     here, last = len(options.stages) - step.moved, last_places(state)
     return {
         stage: place_for(resource_info, stage, HERE_FIRST if index < here else CLOUD_FIRST, last=last.get(stage))

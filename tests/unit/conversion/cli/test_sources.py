@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.conversion.cli import sources
-from app.conversion.cli.sources import FetchFailed, fetched_key, is_source, stem_of
+from app.conversion.cli.sources import FetchFailed, fetch_key, is_source, stem_of
 
 
 class FakeClient:
@@ -56,12 +56,12 @@ def test_sources_are_told_from_files(model: str, is_fetched: bool, stem: str) ->
 def test_a_fetch_is_followed_to_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "LOOK_AGAIN_S", 0)
     display, client = Seen(), FakeClient(transfer("QUEUED"), transfer("RUNNING", 4), transfer("COMPLETED", 10))
-    assert fetched_key(client, "hf://o/m", display) == "uploads/u/model.onnx"  # type: ignore[arg-type]
+    assert fetch_key(client, "hf://o/m", display) == "uploads/u/model.onnx"  # type: ignore[arg-type]
     assert display.sizes == [(4, 10), (10, 10)]
 
 
 def test_a_fetch_that_failed_says_why_and_what_to_do() -> None:
     error = {"message": "There is no such repository.", "hint": "Name another."}
     with pytest.raises(FetchFailed, match="no such repository") as failed:
-        fetched_key(FakeClient(transfer("FAILED", error=error)), "hf://o/m", Seen())  # type: ignore[arg-type]
+        fetch_key(FakeClient(transfer("FAILED", error=error)), "hf://o/m", Seen())  # type: ignore[arg-type]
     assert failed.value.hint == "Name another."

@@ -6,7 +6,7 @@ import re
 from html import unescape
 from typing import Any
 
-from app.conversion.pages.quality import measured_context
+from app.conversion.pages.quality import build_quality_context
 from app.conversion.service import quality as service
 from app.conversion.service.quality import Reports
 from app.kit.web.templates import environment
@@ -22,7 +22,7 @@ TASK = {"kind": "box_f1", "float_agreement": 0.962, "n": 48}
 def section(bie: dict[str, Any]) -> str:
     """Its text, one space between words."""
     template = environment("en").get_template("conversion/_quality_labels.html")
-    text = template.render(**measured_context(Reports(ONNX, bie, NEF).quality("host")))
+    text = template.render(**build_quality_context(Reports(ONNX, bie, NEF).quality("host")))
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 

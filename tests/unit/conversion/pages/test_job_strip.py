@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.conversion.pages.quality import measured_context
+from app.conversion.pages.quality import build_quality_context
 from app.conversion.service.quality import Reports
 from app.kit.web.templates import environment
 from tests.harness.page_text import text_of
@@ -17,7 +17,11 @@ def strip(reports: Reports, toolchain: str) -> str:
     template = environment("en").from_string(
         '{% import "conversion/_numbers.html" as n with context %}{% include "conversion/_job_strip.html" %}'
     )
-    context: dict[str, Any] = {**measured_context(quality), "conversion_goal": quality.goal, "job": {"artifacts": {}}}
+    context: dict[str, Any] = {
+        **build_quality_context(quality),
+        "conversion_goal": quality.goal,
+        "job": {"artifacts": {}},
+    }
     return text_of(template.render(**context))
 
 

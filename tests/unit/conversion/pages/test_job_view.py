@@ -93,8 +93,8 @@ def test_what_has_not_run_waits_and_what_broke_is_told_from_what_was_cancelled()
 
 def test_waiting_is_what_no_stage_ran_in() -> None:
     record = replace(job(onnx=3, bie=10, nef=2), finished_at=MINUTE.format(0, 25))
-    assert job_view.waited_s(record) == 10.0
-    assert job_view.waited_s(job(onnx=3)) == 0.0
+    assert job_view.measure_wait_s(record) == 10.0
+    assert job_view.measure_wait_s(job(onnx=3)) == 0.0
 
 
 def test_outputs_that_one_operator_flatters_share_a_notice() -> None:

@@ -10,7 +10,7 @@ from app.kit.web.forms import SentFile
 
 def test_weights_go_with_the_model_whose_name_they_begin_with() -> None:
     names = ["a.onnx.data", "b.onnx", "a.onnx", "shared.bin", "c.zip"]
-    groups = new_submission.grouped_models([SentFile(name, Path(name)) for name in names])
+    groups = new_submission.group_models([SentFile(name, Path(name)) for name in names])
     assert [[file.name for file in group] for group in groups] == [
         ["b.onnx", "shared.bin"],
         ["a.onnx", "a.onnx.data"],
@@ -20,7 +20,7 @@ def test_weights_go_with_the_model_whose_name_they_begin_with() -> None:
 
 def test_the_files_of_one_model_stay_together_whatever_they_are_called() -> None:
     files = [SentFile(name, Path(name)) for name in ("weights.bin", "net.onnx")]
-    assert new_submission.grouped_models(files) == [files]
+    assert new_submission.group_models(files) == [files]
 
 
 def test_further_models_are_kept_as_lines() -> None:

@@ -32,48 +32,48 @@ def finding(code: str, **detail: Any) -> Finding:
 
 
 def test_what_is_recognized_is_offered_and_once_taken_says_so() -> None:
-    recognized = suggestions.recognized_model(recognition(), VALUES)
+    recognized = suggestions.describe_recognition(recognition(), VALUES)
     assert recognized and not recognized.likeliest.is_taken and recognized.others == ()
-    taken = suggestions.patched(VALUES, recognized.likeliest.value)
+    taken = suggestions.patch_values(VALUES, recognized.likeliest.value)
     assert new_form.preprocess_of(taken) == BGR
     assert taken["pre"] == "bytes_bgr"
-    again = suggestions.recognized_model(recognition(), taken)
+    again = suggestions.describe_recognition(recognition(), taken)
     assert again and again.likeliest.is_taken
 
 
 def test_where_it_is_not_sure_the_next_likely_are_offered_too() -> None:
-    recognized = suggestions.recognized_model(recognition(confidence=0.6), VALUES)
+    recognized = suggestions.describe_recognition(recognition(confidence=0.6), VALUES)
     assert recognized and [other.is_taken for other in recognized.others] == [True]
-    assert suggestions.recognized_model({**recognition(), "confidence": 0.0}, VALUES) is None
-    assert suggestions.recognized_model(None, VALUES) is None
+    assert suggestions.describe_recognition({**recognition(), "confidence": 0.0}, VALUES) is None
+    assert suggestions.describe_recognition(None, VALUES) is None
 
 
 def test_what_is_certain_is_selected_with_the_model_once() -> None:
     chosen = {**VALUES, "model_key": "first"}
-    with_first = suggestions.selected(chosen, recognition())
+    with_first = suggestions.select_preprocess(chosen, recognition())
     assert new_form.preprocess_of(with_first) == BGR
     assert with_first["pre_for"] == "first"
-    changed = new_form.settled({**with_first, "pre": "unit"})
-    assert suggestions.selected(changed, recognition()) == changed
+    changed = new_form.settle({**with_first, "pre": "unit"})
+    assert suggestions.select_preprocess(changed, recognition()) == changed
 
 
 @pytest.mark.parametrize("known", [None, recognition(confidence=0.6)])
 def test_what_is_not_certain_is_not_selected(known: dict[str, Any] | None) -> None:
     chosen = {**VALUES, "model_key": "first"}
-    assert suggestions.selected(chosen, known) == {**chosen, "pre_for": "first"}
-    assert suggestions.selected(VALUES, recognition()) == VALUES
+    assert suggestions.select_preprocess(chosen, known) == {**chosen, "pre_for": "first"}
+    assert suggestions.select_preprocess(VALUES, recognition()) == VALUES
 
 
 def test_another_model_replaces_what_was_selected_for_the_first() -> None:
-    replaced = {**suggestions.selected({**VALUES, "model_key": "first"}, recognition()), "model_key": "second"}
-    assert new_form.preprocess_of(suggestions.selected(replaced, None, recognition())) == Preprocess()
-    assert new_form.preprocess_of(suggestions.selected(replaced, recognition(), recognition())) == BGR
+    replaced = {**suggestions.select_preprocess({**VALUES, "model_key": "first"}, recognition()), "model_key": "second"}
+    assert new_form.preprocess_of(suggestions.select_preprocess(replaced, None, recognition())) == Preprocess()
+    assert new_form.preprocess_of(suggestions.select_preprocess(replaced, recognition(), recognition())) == BGR
 
 
 def test_a_preprocessing_of_one_s_own_stays_whichever_model_is_chosen() -> None:
-    own = new_form.settled({**VALUES, "pre": "signed", "model_key": "first"})
-    with_first = suggestions.selected(own, recognition())
-    again = suggestions.selected({**with_first, "model_key": "second"}, recognition(), recognition())
+    own = new_form.settle({**VALUES, "pre": "signed", "model_key": "first"})
+    with_first = suggestions.select_preprocess(own, recognition())
+    again = suggestions.select_preprocess({**with_first, "model_key": "second"}, recognition(), recognition())
     assert again == {**own, "model_key": "second", "pre_for": "second"}
 
 
@@ -92,7 +92,7 @@ def test_a_finding_has_a_button_where_fields_answer_it(
 ) -> None:
     suggestion = suggestions.of_finding(finding(code, **detail), recognition(), VALUES)
     assert suggestion and fields.items() <= suggestion.fields.items()
-    assert fields.items() <= suggestions.patched(VALUES, suggestion.value).items()
+    assert fields.items() <= suggestions.patch_values(VALUES, suggestion.value).items()
 
 
 def test_where_only_other_pictures_help_there_is_none() -> None:
@@ -102,4 +102,4 @@ def test_where_only_other_pictures_help_there_is_none() -> None:
 
 
 def test_what_is_nested_deeply_is_no_suggestion() -> None:
-    assert suggestions.patched(VALUES, "[" * 100_000) == VALUES
+    assert suggestions.patch_values(VALUES, "[" * 100_000) == VALUES

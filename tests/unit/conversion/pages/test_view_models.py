@@ -50,7 +50,9 @@ def test_outputs_come_first_and_inputs_last() -> None:
 
 
 def test_a_job_names_the_task_that_trained_its_model_if_one_did() -> None:
-    origins = [view_models.trained_by(replace(A_JOB, origin=origin)) for origin in ("", "task:mvp2-a", "camera:7")]
+    origins = [
+        view_models.find_training_task(replace(A_JOB, origin=origin)) for origin in ("", "task:mvp2-a", "camera:7")
+    ]
     assert origins == ["", "mvp2-a", ""]
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from app.conversion.options import HostQuantization, Options
-from app.conversion.service.reconversion import patched
+from app.conversion.service.reconversion import patch_options
 
 
 def test_a_change_is_merged_into_the_options_that_were_chosen() -> None:
     options = Options(quantization=HostQuantization(percentile=99.9, exclude_nodes=("a",)))
-    options_after = patched(options, {"quantization": {"method": "percentile", "exclude_nodes": ["b"]}})
+    options_after = patch_options(options, {"quantization": {"method": "percentile", "exclude_nodes": ["b"]}})
     assert options_after is not None
     assert (options_after.quantization.method, options_after.quantization.percentile) == ("percentile", 99.9)
     assert options_after.quantization.exclude_nodes == ("b",)
@@ -20,10 +20,10 @@ def test_a_change_is_merged_into_the_options_that_were_chosen() -> None:
 
 def test_null_takes_an_option_back_to_its_default() -> None:
     options = Options(quantization=HostQuantization(method="entropy"))
-    options_after = patched(options, {"quantization": {"method": None}})
+    options_after = patch_options(options, {"quantization": {"method": None}})
     assert options_after is not None and options_after.quantization.method == "minmax"
 
 
 @pytest.mark.parametrize("patch", [{"no_such_option": 1}, {"quantization": {"percentile": 3}}, {"quantization": 5}])
 def test_a_change_that_does_not_fit_is_refused(patch: dict[str, Any]) -> None:
-    assert patched(Options(), patch) is None
+    assert patch_options(Options(), patch) is None

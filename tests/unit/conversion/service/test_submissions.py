@@ -15,7 +15,7 @@ from app.conversion.errors import ToolchainUnserved
 from app.conversion.model import JobRecord
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service.submissions import Submission
-from app.conversion.toolchains.installed import installed
+from app.conversion.toolchains.installed import list_installed
 from app.kit.errors import BadInput
 from app.settings import Settings
 from tests.harness.api import png, small_model
@@ -71,11 +71,11 @@ def test_page_and_api_say_it_before_anything_is_uploaded_in_vain(settings: Setti
 
 def test_a_host_has_the_vendors_toolchain_only_where_its_interpreter_is(tmp_path: Path) -> None:
     python = tmp_path / "python"
-    assert installed((HOST, KNERON), kneron_python=python) == [HOST]
+    assert list_installed((HOST, KNERON), kneron_python=python) == [HOST]
     python.touch()
-    assert installed((HOST, KNERON), kneron_python=python) == [HOST]
+    assert list_installed((HOST, KNERON), kneron_python=python) == [HOST]
     python.chmod(0o755)
-    assert installed((HOST, KNERON), kneron_python=python) == [HOST, KNERON]
+    assert list_installed((HOST, KNERON), kneron_python=python) == [HOST, KNERON]
 
 
 def submit_while_written(

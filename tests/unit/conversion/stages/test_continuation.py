@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversion.stages.continuation import CONTINUED_MOST, continued
+from app.conversion.stages.continuation import CONTINUED_MOST, run_with_continuation
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageCrashed, StageFailed, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.runner import Finished, Limits
@@ -40,7 +40,7 @@ def test_a_process_that_dies_is_followed_by_another_within_the_same_time_and_the
     journal: Path, error: ModelmillError
 ) -> None:
     run, log = Dying(error), list[bytes]()
-    assert continued(run, LIMITS, journal, log.append) is DONE
+    assert run_with_continuation(run, LIMITS, journal, log.append) is DONE
     assert len(run.times) == 2 and run.times[1] < run.times[0] <= 60.0
     assert f"({error.message}); another goes on after 1 measurements".encode() in log[0]
 
@@ -53,7 +53,7 @@ def test_without_a_result_to_go_on_from_the_stage_fails_at_once(tmp_path: Path, 
     for path in (tmp_path / "missing", empty, link):
         run = Dying(StageCrashed("crashed: SIGSEGV"))
         with pytest.raises(StageCrashed):
-            continued(run, LIMITS, path, lambda _: None)
+            run_with_continuation(run, LIMITS, path, lambda _: None)
         assert len(run.times) == 1
 
 
@@ -61,12 +61,12 @@ def test_without_a_result_to_go_on_from_the_stage_fails_at_once(tmp_path: Path, 
 def test_a_stage_that_fails_or_has_no_time_left_is_not_tried_again(journal: Path, error: ModelmillError) -> None:
     run = Dying(error)
     with pytest.raises(type(error)):
-        continued(run, LIMITS, journal, lambda _: None)
+        run_with_continuation(run, LIMITS, journal, lambda _: None)
     assert len(run.times) == 1
 
 
 def test_a_process_that_dies_each_time_is_not_followed_for_ever(journal: Path) -> None:
     run = Dying(*[StageCrashed("crashed: SIGSEGV")] * 9)
     with pytest.raises(StageCrashed):
-        continued(run, LIMITS, journal, lambda _: None)
+        run_with_continuation(run, LIMITS, journal, lambda _: None)
     assert len(run.times) == CONTINUED_MOST + 1

@@ -123,7 +123,7 @@ def test_the_agent_is_reached_where_it_listens_if_that_is_an_address_for_others(
 @pytest.mark.parametrize("name", ["Edge", "-a", "a/b", "", "a" * 64])
 def test_a_name_that_is_none_of_a_node_is_refused(name: str) -> None:
     with pytest.raises(BadInput):
-        options.checked_name(name)
+        options.check_name(name)
 
 
 @pytest.mark.parametrize(
@@ -203,21 +203,21 @@ def test_figures_are_shares_and_sizes(tmp_path: Path) -> None:
 
 
 def test_cards_of_nvidia_are_named_as_their_driver_does(tmp_path: Path) -> None:
-    assert host_metrics._nvidia(tmp_path / "none") == ()
-    assert host_metrics._nvidia(tmp_path) == ("NVIDIA",)
+    assert host_metrics._list_nvidia(tmp_path / "none") == ()
+    assert host_metrics._list_nvidia(tmp_path) == ("NVIDIA",)
     for number, lines in enumerate(("Model: \t NVIDIA T4\nIRQ: 1\n", "IRQ: 2\n")):
         card = tmp_path / "gpus" / f"0000:0{number}"
         card.mkdir(parents=True)
         (card / "information").write_text(lines)
-    assert host_metrics._nvidia(tmp_path) == ("NVIDIA T4", "NVIDIA")
+    assert host_metrics._list_nvidia(tmp_path) == ("NVIDIA T4", "NVIDIA")
 
 
 def test_npus_of_kneron_are_named_by_the_vendors_package() -> None:
     look = (
         "import kp; from app.edge.agent import host_metrics\n"
         "kp.core.connected += [kp.DeviceDescriptor(1, 0x720), kp.DeviceDescriptor(2, 0x999)]\n"
-        "print(host_metrics._kneron())\n"
-        "del kp.core.scan_devices; print(host_metrics._kneron())"
+        "print(host_metrics._list_kneron())\n"
+        "del kp.core.scan_devices; print(host_metrics._list_kneron())"
     )
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY / 'tests' / 'standins'}:{REPOSITORY}"}
     output = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, env=environment)

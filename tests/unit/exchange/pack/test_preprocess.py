@@ -37,7 +37,7 @@ def prepared(folder: Path, case: str) -> tuple[dict[str, Any], Preprocessor]:
     shape, dtype, options = CASES[case]
     spec = contents._Spec("x", list(shape), dtype)
     chosen = contents.Options.model_validate({"preprocess": options})
-    contents._preprocessing(folder, [spec], chosen)
+    contents._write_preprocessing(folder, [spec], chosen)
     layout = input_layout(shape, (0, 0))
     return json.loads((folder / "preprocess.json").read_text()), Preprocessor(layout, dtype, read_preprocess(options))
 
@@ -50,7 +50,7 @@ def assert_alike(values: np.ndarray, expected: np.ndarray, case: str) -> None:
     """One level: versions of Pillow filter rows or columns first, and round in between."""
     assert (values.shape, values.dtype) == (expected.shape, expected.dtype)
     _, dtype, options = CASES[case]
-    level = contents._level(contents.Options.model_validate({"preprocess": options}), dtype)
+    level = contents._get_level(contents.Options.model_validate({"preprocess": options}), dtype)
     np.testing.assert_allclose(values.astype(np.float64), expected.astype(np.float64), rtol=0, atol=level)
     assert np.mean(values == expected) > 0.7
 

@@ -97,7 +97,7 @@ def test_a_job_that_begins_again_while_the_janitor_works_keeps_its_folder(
         homes.folders.begun("alice", "run-1", now=END + 3 * DAY)
         return 0
 
-    monkeypatch.setattr(retention, "_size", begin)
+    monkeypatch.setattr(retention, "_measure_size", begin)
     homes.clear(END + 3 * DAY)
     assert (home / "jobs" / "run-1").exists()
     assert homes.folders.times("alice")[0].ended_at is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.inference.decoders import FAMILIES, OutputSpec, family_of
-from app.inference.decoders.base import DecodedOutputs, suppressed
+from app.inference.decoders.base import DecodedOutputs, suppress_overlaps
 from app.inference.decoders.class_names import COCO
 from app.inference.decoders.classifier import probabilities
 from app.inference.decoders.ultraface import priors
@@ -134,9 +134,9 @@ def test_numbers_that_are_none_give_no_boxes() -> None:
 def test_of_two_boxes_of_a_class_that_overlap_the_weaker_one_goes() -> None:
     boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [1, 0, 11, 10], [20, 0, 30, 10]], np.float32)
     scores = np.array([0.8, 0.9, 0.7, 0.6], np.float32)
-    kept = suppressed(boxes, scores, np.array([0, 0, 1, 0]), 0.3)
+    kept = suppress_overlaps(boxes, scores, np.array([0, 0, 1, 0]), 0.3)
     assert kept.tolist() == [1, 2, 3]
-    assert suppressed(boxes, scores, np.array([0, 0, 0, 0]), 0.9).tolist() == [1, 0, 3]
+    assert suppress_overlaps(boxes, scores, np.array([0, 0, 0, 0]), 0.9).tolist() == [1, 0, 3]
 
 
 def test_boxes_are_compared_before_they_are_cut_at_the_border() -> None:
@@ -155,7 +155,7 @@ def test_suppression_agrees_with_the_plain_way_on_many_boxes() -> None:
     for index in np.argsort(-scores):
         if all(labels[index] != labels[other] or iou(boxes[index], boxes[other]) <= 0.4 for other in plain):
             plain.append(int(index))
-    assert suppressed(boxes, scores, labels, 0.4).tolist() == plain
+    assert suppress_overlaps(boxes, scores, labels, 0.4).tolist() == plain
 
 
 def iou(one: np.ndarray, other: np.ndarray) -> float:

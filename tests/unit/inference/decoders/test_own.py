@@ -14,7 +14,7 @@ from app.edge.video.stages.parameters import predictor_options
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.own import own_families
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.installed_decoders import check_installed, installed_decoders
+from app.inference.installed_decoders import check_installed, list_installed_decoders
 from app.inference.model_card import MODEL_CARD
 from app.inference.prediction import Decoder
 from app.joint_inference.hard_examples.base import BadParameter
@@ -74,7 +74,7 @@ def test_what_cannot_be_used_is_left_out_and_logged(caplog: pytest.LogCaptureFix
     told = " ".join(caplog.messages)
     for remark in ("misnamed", "is no subclass", "it has no preprocess", "Gone", "name is taken", "Not A Name"):
         assert remark in told
-    assert "others" not in installed_decoders()
+    assert "others" not in list_installed_decoders()
 
 
 @pytest.mark.usefixtures("installed")
@@ -98,7 +98,7 @@ def test_it_can_be_chosen_wherever_decoders_are() -> None:
 
 
 def test_one_that_is_not_installed_is_refused_with_those_that_are() -> None:
-    assert PLATES not in installed_decoders()
+    assert PLATES not in list_installed_decoders()
     with pytest.raises(BadStage, match="no decoder 'plates'") as caught:
         predictor_options({"decoder": "plates"}, 0.5)
     assert "yolox" in caught.value.hint

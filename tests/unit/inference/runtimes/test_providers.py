@@ -8,7 +8,7 @@ import pytest
 
 from app.edge.video.stages.detection import Detection
 from app.edge.video.stages.parameters import predictor_options
-from app.inference.installed_providers import installed_providers
+from app.inference.installed_providers import list_installed_providers
 from app.inference.model_card import Format
 from app.inference.prediction import Decoder, ExecutionProvider
 from app.inference.runtimes import INT8_ON_CPU
@@ -24,12 +24,12 @@ CUDA, CPU, AUTO = ExecutionProvider.CUDA, ExecutionProvider.CPU, ExecutionProvid
 
 def test_the_cpu_runs_what_nothing_else_can_and_it_is_said_if_another_was_chosen(tmp_path: Path) -> None:
     path = save(tmp_path, brightest_channel())
-    assert installed_providers()[-1] is CPU
-    if CUDA in installed_providers():
+    assert list_installed_providers()[-1] is CPU
+    if CUDA in list_installed_providers():
         pytest.skip("an onnxruntime with CUDA is installed here")
     by_itself, chosen = open_by(path, 1, AUTO), open_by(path, 1, CUDA)
     assert (chosen.provider, chosen.why) == (CPU, "the onnxruntime of this machine was built without CUDA")
-    assert (by_itself.provider, by_itself.why) == (installed_providers()[0], "")
+    assert (by_itself.provider, by_itself.why) == (list_installed_providers()[0], "")
 
 
 def test_a_model_in_int8_of_the_host_toolchain_stays_on_the_cpu(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.inference.sources.allow_list import SourceNotOffered, resolved
-from app.inference.sources.factory import shown
+from app.inference.sources.allow_list import SourceNotOffered, resolve_source
+from app.inference.sources.factory import hide_credentials
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("source", ["offered", "offered/cam/a.png", "offered/later", "offered/cam/../cam"])
 def test_a_folder_offers_itself_and_all_below_it(place: Path, source: str) -> None:
-    assert resolved(f"{place}/{source}", [f"{place}/offered"]) == str((place / source).resolve())
+    assert resolve_source(f"{place}/{source}", [f"{place}/offered"]) == str((place / source).resolve())
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_folder_offers_itself_and_all_below_it(place: Path, source: str) -> No
 )
 def test_whatever_else_is_refused_and_whether_it_is_there_is_not_said(place: Path, source: str) -> None:
     with pytest.raises(SourceNotOffered) as caught:
-        resolved(f"{place}/{source}", [f"{place}/offered"])
+        resolve_source(f"{place}/{source}", [f"{place}/offered"])
     assert caught.value.message == "This node does not offer this source."
     assert str(place) not in caught.value.message + caught.value.hint
 
@@ -38,7 +38,7 @@ def test_whatever_else_is_refused_and_whether_it_is_there_is_not_said(place: Pat
 def test_without_an_offer_nothing_can_be_opened(place: Path) -> None:
     for source in (f"{place}/offered/cam/a.png", "rtsp://10.0.0.1/cam", "/dev/video0", "a\0b"):
         with pytest.raises(SourceNotOffered):
-            resolved(source, [])
+            resolve_source(source, [])
 
 
 PATTERNS = ["rtsp://10.0.0.*/cam*", "https://cameras.example:8443/live/*", "/offered"]
@@ -56,7 +56,7 @@ PATTERNS = ["rtsp://10.0.0.*/cam*", "https://cameras.example:8443/live/*", "/off
     ],
 )
 def test_a_url_of_a_pattern_is_offered(url: str) -> None:
-    assert resolved(url, PATTERNS) == url
+    assert resolve_source(url, PATTERNS) == url
 
 
 @pytest.mark.parametrize(
@@ -81,26 +81,26 @@ def test_a_url_of_a_pattern_is_offered(url: str) -> None:
 )
 def test_any_other_url_is_refused(url: str) -> None:
     with pytest.raises(SourceNotOffered):
-        resolved(url, PATTERNS)
+        resolve_source(url, PATTERNS)
 
 
 def test_in_a_host_a_star_is_one_part_and_at_its_beginning_all_of_them() -> None:
     patterns = ["https://*.cameras.example:*/*", "rtsp://*/cam"]
     for url in ("https://a.b.cameras.example:81/x", "rtsp://anywhere.example:554/cam"):
-        assert resolved(url, patterns) == url
+        assert resolve_source(url, patterns) == url
     with pytest.raises(SourceNotOffered):
-        resolved("https://a.cameras.example.elsewhere.example:81/x", patterns)
+        resolve_source("https://a.cameras.example.elsewhere.example:81/x", patterns)
 
 
 def test_what_is_withheld_is_as_if_it_were_not_offered_also_where_a_wider_offer_covers_it(place: Path) -> None:
     whole, camera = f"{place}/offered", f"{place}/offered/cam"
-    assert resolved(f"{place}/offered/later", [whole], [camera]) == f"{place}/offered/later"
+    assert resolve_source(f"{place}/offered/later", [whole], [camera]) == f"{place}/offered/later"
     for source in (camera, f"{camera}/a.png", f"{place}/offered/later/../cam", whole):
         with pytest.raises(SourceNotOffered):
-            resolved(source, [whole], [camera])
-    assert resolved(f"{camera}/a.png", [camera], [whole]) == f"{camera}/a.png", "the nearest folder decides"
+            resolve_source(source, [whole], [camera])
+    assert resolve_source(f"{camera}/a.png", [camera], [whole]) == f"{camera}/a.png", "the nearest folder decides"
     with pytest.raises(SourceNotOffered):
-        resolved(f"{camera}/a.png", [camera], [camera])
+        resolve_source(f"{camera}/a.png", [camera], [camera])
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_what_is_withheld_is_as_if_it_were_not_offered_also_where_a_wider_offer_
 )
 def test_no_spelling_opens_a_withheld_camera_through_a_pattern(url: str) -> None:
     with pytest.raises(SourceNotOffered):
-        resolved(url, ["rtsp://10.0.0.*/*"], ["rtsp://10.0.0.7:554/cam1"])
-    assert resolved("rtsp://10.0.0.7/cam10", ["rtsp://10.0.0.*/*"], ["rtsp://10.0.0.7/cam1"])
+        resolve_source(url, ["rtsp://10.0.0.*/*"], ["rtsp://10.0.0.7:554/cam1"])
+    assert resolve_source("rtsp://10.0.0.7/cam10", ["rtsp://10.0.0.*/*"], ["rtsp://10.0.0.7/cam1"])
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_no_spelling_opens_a_withheld_camera_through_a_pattern(url: str) -> None
     ],
 )
 def test_a_password_is_not_told_wherever_it_stands(url: str) -> None:
-    assert "hunter2" not in shown(url) and "annie" not in shown(url)
+    assert "hunter2" not in hide_credentials(url) and "annie" not in hide_credentials(url)

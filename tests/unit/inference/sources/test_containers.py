@@ -9,7 +9,7 @@ import pytest
 
 from app.inference.errors import SourceUnusable
 from app.inference.sources import open_source
-from app.inference.sources.containers import declared_bytes, is_cut
+from app.inference.sources.containers import is_cut, read_declared_bytes
 from tests.unit.inference.sources.test_sources import film
 
 FORMS = [("a.mp4", "mpeg4"), ("a.mov", "mpeg4"), ("a.mkv", "libx264"), ("a.webm", "libvpx"), ("a.avi", "mpeg4")]
@@ -36,7 +36,7 @@ def begun(path: Path) -> Path:
 @pytest.mark.parametrize(("name", "codec"), FORMS)
 def test_a_whole_file_is_as_long_as_it_says(name: str, codec: str, tmp_path: Path) -> None:
     path = film(tmp_path / name, codec=codec)
-    assert declared_bytes(path) == path.stat().st_size
+    assert read_declared_bytes(path) == path.stat().st_size
     assert not is_cut(path)
     assert is_cut(cut(path))
 
@@ -52,8 +52,8 @@ def test_what_follows_the_last_box_is_passed_over(tmp_path: Path) -> None:
 def test_of_a_file_that_does_not_say_nothing_is_known(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(content)
-    assert declared_bytes(path) in (0, 8, 24)
-    assert declared_bytes(tmp_path / "nothing") == 0
+    assert read_declared_bytes(path) in (0, 8, 24)
+    assert read_declared_bytes(tmp_path / "nothing") == 0
 
 
 @pytest.mark.parametrize(("name", "codec"), [("a.mp4", "mpeg4"), ("a.mkv", "libx264"), ("a.avi", "mpeg4")])

@@ -20,7 +20,7 @@ def test_what_does_not_count_is_not_missing_either(tmp_path: Path) -> None:
     edge = opened(tmp_path, two_classes(), told, classes=("person",))
     cloud = opened(tmp_path / "a", two_classes(), told, classes=("person",))
     sample = CalibrationSample("1", plain(1, 2, 3, 32, 32), GroundTruth(boxes=(PERSON, CAR)))
-    answered = evaluation._answered(sample, edge, cloud)
+    answered = evaluation._predict_sample(sample, edge, cloud)
     assert answered is not None
     assert answered.truth.boxes == (PERSON,)
     measured = measure([answered])

@@ -30,7 +30,7 @@ from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, re
 from app.joint_inference.calibration.service import MOST_OPEN, Calibrations, calibrations_using
 from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep, best_within, pareto, sweep
 from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady, ServiceNotFound
-from app.joint_inference.hard_examples import known, make
+from app.joint_inference.hard_examples import load_algorithms, make
 from app.joint_inference.model.coco import CocoDataset
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service.collection import HardSampleCollection
@@ -40,7 +40,7 @@ from app.kit.objects.blobs import blob_key
 from app.model_registry.errors import ModelInUse
 from app.model_registry.model import ModelUse, Usage
 
-NAMES = list(known())
+NAMES = list(load_algorithms())
 USER = "alice"
 
 

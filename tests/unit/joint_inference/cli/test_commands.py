@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.cli import joint_operator
-from app.joint_inference.cli.services import parted
+from app.joint_inference.cli.services import split_full_name
 from app.kit.cli.command import Exit
 from app.kit.errors import BadRequest
 from tests.harness.joint.cli import typed
@@ -51,11 +51,11 @@ def test_what_holds_no_service_is_refused_before_anything_is_asked(monkeypatch, 
 @pytest.mark.parametrize("name", ["", "a/b/c", "a/"])
 def test_a_name_is_a_namespace_and_a_name(name):
     with pytest.raises(BadRequest):
-        parted(name)
+        split_full_name(name)
 
 
 def test_the_namespace_may_be_left_out():
-    assert (parted("helmet"), parted("shop/helmet")) == (("default", "helmet"), ("shop", "helmet"))
+    assert (split_full_name("helmet"), split_full_name("shop/helmet")) == (("default", "helmet"), ("shop", "helmet"))
 
 
 @pytest.mark.parametrize("where", [[], ["-A", "-n", "default"]])

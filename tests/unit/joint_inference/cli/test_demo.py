@@ -14,7 +14,7 @@ from app.joint_inference.cli.demo.deployment import node_parts
 from app.joint_inference.cli.demo.models import draw_digits
 from app.joint_inference.cli.demo.scores import StreamAnswer, scores_of
 from app.joint_inference.cli.services import demo
-from app.joint_inference.validation import validated
+from app.joint_inference.validation import validate
 from app.kit.errors import ModelmillError
 from app.standalone.demonstration_stack import clear_settings
 
@@ -78,7 +78,7 @@ def test_the_camera_is_a_video_of_the_edge_node_and_the_source_of_the_service(tm
     cloud, edge = node_parts("http://127.0.0.1:1", tmp_path, camera="/dev/video2")
     assert "--video" not in cloud.command
     assert edge.command[-2:] == ("--video", "camera=/dev/video2")
-    checked = validated(service())
+    checked = validate(service())
     assert checked["spec"]["edgeWorker"]["workerSpec"]["parameters"][0] == {"key": "source", "value": "video:0"}
 
 

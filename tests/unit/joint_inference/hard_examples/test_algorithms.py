@@ -16,7 +16,7 @@ from app.joint_inference.hard_examples import (
     BadParameter,
     UnknownAlgorithm,
     Verdict,
-    known,
+    load_algorithms,
     make,
     needs_prediction,
     registry,
@@ -230,13 +230,13 @@ def test_the_reserved_one_is_said_to_be_for_texts() -> None:
 
 
 def test_only_those_that_do_not_look_can_decide_before() -> None:
-    blind = {name for name in known() if not needs_prediction(make(name, {}))}
+    blind = {name for name in load_algorithms() if not needs_prediction(make(name, {}))}
     assert blind == {"Random", "CloudOnly", "EdgeOnly"}
-    assert {name for name, entry in known().items() if not entry.needs_prediction} == blind
+    assert {name for name, entry in load_algorithms().items() if not entry.needs_prediction} == blind
 
 
 def test_each_known_algorithm_describes_parameters_that_it_really_takes() -> None:
-    for name, entry in known().items():
+    for name, entry in load_algorithms().items():
         assert entry.description
         make(name, {parameter.key: parameter.default for parameter in entry.parameters})
         for parameter in entry.parameters:
@@ -270,22 +270,22 @@ def with_entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         EntryPoint("IBT", f"{__name__}:Own", registry.GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.GROUP else [])
-    known.cache_clear()
+    load_algorithms.cache_clear()
     yield
-    known.cache_clear()
+    load_algorithms.cache_clear()
 
 
 @pytest.mark.usefixtures("with_entry_points")
 def test_ones_own_algorithm_comes_by_an_entry_point() -> None:
     assert is_hard("Own", seen(0.9), least="2")
-    assert known()["Own"].description == "one's own"
-    assert known()["IBT"].algorithm is registry.BUNDLED["IBT"], "a bundled name is not taken over"
+    assert load_algorithms()["Own"].description == "one's own"
+    assert load_algorithms()["IBT"].algorithm is registry.BUNDLED["IBT"], "a bundled name is not taken over"
 
 
 @pytest.mark.usefixtures("with_entry_points")
 def test_one_that_does_not_load_is_said_and_harms_no_other() -> None:
-    assert "no.such" in known()["Gone"].origin
-    assert "ModuleNotFoundError" in known()["Gone"].problem
+    assert "no.such" in load_algorithms()["Gone"].origin
+    assert "ModuleNotFoundError" in load_algorithms()["Gone"].problem
     for name in ("Gone", "Three"):
         with pytest.raises(UnknownAlgorithm, match="cannot be loaded"):
             make(name, {})

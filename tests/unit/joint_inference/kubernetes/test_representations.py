@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from app.joint_inference.errors import InvalidResource, ServiceNotFound
 from app.joint_inference.kubernetes.documents import document
-from app.joint_inference.kubernetes.representations import found_at, human_duration, status_of, table_of
+from app.joint_inference.kubernetes.representations import human_duration, read_path, status_of, table_of
 from app.joint_inference.kubernetes.requests import fields_of, number_of, selector_of, wants_table, write_options
 from app.joint_inference.model.resource import Service
 from app.kit.errors import BadRequest
@@ -91,7 +91,7 @@ def test_a_row_carries_what_was_asked_for(include: str, text: str | None) -> Non
     ],
 )
 def test_a_path_finds_what_lies_there_or_nothing(path: str, expected: Any) -> None:
-    assert found_at({"a": [{"b": 1}, {"b": 2}], "c": {}, "d": "x"}, path) == expected
+    assert read_path({"a": [{"b": 1}, {"b": 2}], "c": {}, "d": "x"}, path) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.inference.model_card import Format, ModelCard
-from app.joint_inference.model.fleet import fleet_condition, placed_on, summed
+from app.joint_inference.model.fleet import fleet_condition, place_on, sum_infos
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.rollout import (
     Comparison,
@@ -42,7 +42,7 @@ BLIND = Condition(ConditionType.FAILED, Reason.SOURCE_UNAVAILABLE, "cam cannot b
 
 def test_each_node_has_the_service_with_its_own_name_and_labels() -> None:
     node = Node("cam1", Side.EDGE, "2026-11-27T12:00:00.000Z", labels={"site": "berlin", "floor": "2"})
-    placed = placed_on(SERVICE, node, {"inferenceNumber": 3})
+    placed = place_on(SERVICE, node, {"inferenceNumber": 3})
     edge = placed.specification.edge
     assert (edge.node, dict(edge.selector), placed.reported) == ("cam1", {}, {"inferenceNumber": 3})
     assert edge.parameters == {"source": "rtsp://cam1/2/$(OTHER)"}
@@ -84,13 +84,13 @@ def test_counts_are_added_up_and_shares_are_of_the_whole() -> None:
     one |= {"breaker": "closed", "startTime": "2026-11-27T12:00:00Z", "currentTime": "2026-11-27T12:10:00Z"}
     two = {"inferenceNumber": 10, "hardExampleNumber": 11, "uploadNumber": 1, "edgeMsP50": 4, "edgeMsP95": 9.0}
     two |= {"breaker": "open", "lastError": "refused", "startTime": "2026-11-27T11:00:00Z", "phase": "running"}
-    total = summed([one, two, {}])
+    total = sum_infos([one, two, {}])
     counted = ("inferenceNumber", "hardExampleNumber", "uploadCloudRatio", "cloudAnswerRatio", "fps", "nodeNumber")
     assert [total[key] for key in counted] == [100, 20, 0.2, 0.1, 4.0, 2]
     assert (total["edgeMsP50"], total["edgeMsP95"], total["cloudMsP50"]) == (3.0, 9.0, None)
     assert (total["breaker"], total["lastError"], total["phase"]) == ("open", "refused", "running")
     assert (total["startTime"], total["currentTime"]) == ("2026-11-27T11:00:00Z", "2026-11-27T12:10:00Z")
-    assert summed([{}, {}]) == {}
+    assert sum_infos([{}, {}]) == {}
 
 
 def test_what_is_told_of_a_fleet_and_its_roll_out_is_told_in_chinese_too() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.inference.model_card import Format, ModelCard
-from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, kept_model, key_of, plan_service
+from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, find_kept_model, key_of, plan_service
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.kit.clock import to_text
@@ -332,10 +332,10 @@ def test_a_model_that_is_no_longer_there_is_kept_and_the_service_says_so() -> No
     edge, cloud = node("edge0", worker(Role.EDGE)), node("cloud0", worker(Role.CLOUD))
     content = planned(edge, cloud).orders[Role.EDGE, "edge0"].to_json()
     order = Order(1, "edge0", key_of(SERVICE, Role.EDGE), "default", "gate", Operation.UPDATE, 2, content)
-    assert kept_model(SERVICE, order) == SMALL
-    assert kept_model(SERVICE, None) is None
-    assert kept_model(SERVICE, replace(order, generation=1)) is None, "it is of the service as it was"
-    assert kept_model(SERVICE, replace(order, operation=Operation.DELETE)) is None
+    assert find_kept_model(SERVICE, order) == SMALL
+    assert find_kept_model(SERVICE, None) is None
+    assert find_kept_model(SERVICE, replace(order, generation=1)) is None, "it is of the service as it was"
+    assert find_kept_model(SERVICE, replace(order, operation=Operation.DELETE)) is None
     plan = planned(edge, cloud, withdrawn=frozenset({Role.EDGE}))
     assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
     assert plan.condition.message.startswith("The model 'small' of the edge worker is no longer there for you")

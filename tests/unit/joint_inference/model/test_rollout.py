@@ -18,7 +18,7 @@ from app.joint_inference.model.rollout import (
     RolloutPolicy,
     RolloutState,
     acted,
-    advanced,
+    advance,
     policy_of,
     size_of,
 )
@@ -43,14 +43,14 @@ def nodes(*changed: str, seen: Comparison = WELL, model: ModelCard = TWO, **fiel
 
 def begun(**fields: Any) -> Rollout:
     """In its first wave, which began long enough ago."""
-    rollout = advanced(Rollout(ONE, ONE), POLICY, TWO, nodes(), NOW - timedelta(seconds=60))
+    rollout = advance(Rollout(ONE, ONE), POLICY, TWO, nodes(), NOW - timedelta(seconds=60))
     return replace(rollout, **fields)
 
 
 def test_what_a_service_begins_with_is_rolled_out_nowhere() -> None:
-    rollout = advanced(None, POLICY, ONE, nodes(), NOW)
+    rollout = advance(None, POLICY, ONE, nodes(), NOW)
     assert (rollout.state, rollout.model_of("a")) == (RolloutState.COMPLETE, ONE)
-    assert advanced(rollout, POLICY, ONE, nodes(), NOW) is rollout
+    assert advance(rollout, POLICY, ONE, nodes(), NOW) is rollout
 
 
 def test_another_model_comes_in_waves_and_is_compared_on_the_nodes_that_have_it() -> None:
@@ -58,12 +58,12 @@ def test_another_model_comes_in_waves_and_is_compared_on_the_nodes_that_have_it(
     assert (rollout.state, rollout.wave, rollout.nodes) == (RolloutState.PROGRESSING, 0, ("a",))
     assert (rollout.model_of("a"), rollout.compared_on("a")) == (TWO, ONE)
     assert (rollout.model_of("b"), rollout.compared_on("b")) == (ONE, None)
-    second = advanced(rollout, POLICY, TWO, nodes("a"), NOW)
+    second = advance(rollout, POLICY, TWO, nodes("a"), NOW)
     assert (second.wave, second.nodes, second.wave_at) == (1, ("a", "b"), to_text(NOW))
-    assert advanced(second, POLICY, TWO, nodes("a", "b"), NOW + timedelta(seconds=59)) == second, "it lasts a minute"
-    third = advanced(second, POLICY, TWO, nodes("a", "b"), NOW + timedelta(seconds=60))
+    assert advance(second, POLICY, TWO, nodes("a", "b"), NOW + timedelta(seconds=59)) == second, "it lasts a minute"
+    third = advance(second, POLICY, TWO, nodes("a", "b"), NOW + timedelta(seconds=60))
     assert (third.wave, third.nodes) == (2, NAMES)
-    last = advanced(third, POLICY, TWO, nodes(*NAMES), NOW + timedelta(seconds=120))
+    last = advance(third, POLICY, TWO, nodes(*NAMES), NOW + timedelta(seconds=120))
     assert (last.state, last.former, last.target, last.compared_on("a")) == (RolloutState.COMPLETE, TWO, TWO, None)
 
 
@@ -77,13 +77,13 @@ def test_another_model_comes_in_waves_and_is_compared_on_the_nodes_that_have_it(
     ids=["it runs the former model", "too few pictures", "it is away"],
 )
 def test_a_wave_waits_until_its_nodes_are_known_to_be_well(still: list[NodeHealth]) -> None:
-    assert advanced(begun(), POLICY, TWO, still, NOW) == begun()
+    assert advance(begun(), POLICY, TWO, still, NOW) == begun()
 
 
 def test_a_node_that_is_away_does_not_hold_up_the_others() -> None:
     rollout = begun(wave=1, nodes=("a", "b"))
     seen = [replace(node, is_online=node.node != "b") for node in nodes("a")]
-    assert advanced(rollout, POLICY, TWO, seen, NOW).wave == 2
+    assert advance(rollout, POLICY, TWO, seen, NOW).wave == 2
 
 
 @pytest.mark.parametrize(
@@ -96,40 +96,40 @@ def test_a_node_that_is_away_does_not_hold_up_the_others() -> None:
 )
 @pytest.mark.parametrize("state", [RolloutState.PROGRESSING, RolloutState.PAUSED])
 def test_a_node_that_is_not_well_takes_all_back(seen: Comparison, why: str, state: RolloutState) -> None:
-    rollout = advanced(begun(state=state), POLICY, TWO, nodes("a", seen=seen), NOW - timedelta(seconds=59))
+    rollout = advance(begun(state=state), POLICY, TWO, nodes("a", seen=seen), NOW - timedelta(seconds=59))
     assert rollout.state is RolloutState.ROLLED_BACK
     assert why in rollout.reason and rollout.reason.startswith("a: ")
     assert (rollout.model_of("a"), rollout.compared_on("a")) == (ONE, None)
-    assert advanced(rollout, POLICY, TWO, nodes(), NOW) == rollout, "and it stays so"
+    assert advance(rollout, POLICY, TWO, nodes(), NOW) == rollout, "and it stays so"
 
 
 def test_a_worker_that_ends_takes_all_back_but_not_one_that_never_had_the_new_model() -> None:
     ended = "the worker has ended with exit code 1: Crashed"
-    assert advanced(begun(), POLICY, TWO, nodes("a", failure=ended), NOW).reason == f"a: {ended}"
+    assert advance(begun(), POLICY, TWO, nodes("a", failure=ended), NOW).reason == f"a: {ended}"
     others = [replace(node, failure=ended if node.node == "d" else "") for node in nodes("a")]
-    assert advanced(begun(), POLICY, TWO, others, NOW).wave == 1
+    assert advance(begun(), POLICY, TWO, others, NOW).wave == 1
 
 
 def test_after_a_roll_back_a_third_model_is_rolled_out_from_the_first() -> None:
     back = begun(state=RolloutState.ROLLED_BACK, reason="a: no")
-    third = advanced(back, POLICY, THREE, nodes(), NOW)
+    third = advance(back, POLICY, THREE, nodes(), NOW)
     assert (third.state, third.former, third.target, third.nodes) == (RolloutState.PROGRESSING, ONE, THREE, ("a",))
-    assert advanced(back, POLICY, ONE, nodes(), NOW) == Rollout(ONE, ONE), "the tag was set back"
+    assert advance(back, POLICY, ONE, nodes(), NOW) == Rollout(ONE, ONE), "the tag was set back"
 
 
 def test_a_tag_that_moves_on_or_back_meanwhile_begins_anew_or_ends_it() -> None:
     rollout = begun(wave=1, nodes=("a", "b"))
-    third = advanced(rollout, POLICY, THREE, nodes("a", "b"), NOW)
+    third = advance(rollout, POLICY, THREE, nodes("a", "b"), NOW)
     assert (third.former, third.target, third.wave, third.nodes) == (ONE, THREE, 0, ("a",))
-    assert advanced(rollout, POLICY, ONE, nodes("a", "b"), NOW) == Rollout(ONE, ONE)
+    assert advance(rollout, POLICY, ONE, nodes("a", "b"), NOW) == Rollout(ONE, ONE)
 
 
 def test_nodes_that_are_connected_come_first_and_one_that_has_come_since_last() -> None:
     seen = [replace(node, is_online=node.node not in ("a", "b")) for node in nodes()]
-    assert advanced(Rollout(ONE, ONE), POLICY, TWO, seen, NOW).nodes == ("c",)
+    assert advance(Rollout(ONE, ONE), POLICY, TWO, seen, NOW).nodes == ("c",)
     third = begun(wave=2, nodes=NAMES)
     more = [*nodes(*NAMES), NodeHealth("e", True, ONE.sha256)]
-    extra = advanced(third, POLICY, TWO, more, NOW)
+    extra = advance(third, POLICY, TWO, more, NOW)
     assert (extra.state, extra.nodes) == (RolloutState.PROGRESSING, (*NAMES, "e"))
 
 
@@ -137,12 +137,12 @@ def test_what_a_user_may_do_with_it() -> None:
     rollout = begun()
     paused = acted(rollout, RolloutAction.PAUSE)
     assert paused is not None and paused.state is RolloutState.PAUSED
-    assert advanced(paused, POLICY, TWO, nodes("a"), NOW) == paused, "no further wave"
+    assert advance(paused, POLICY, TWO, nodes("a"), NOW) == paused, "no further wave"
     assert acted(paused, RolloutAction.RESUME) == rollout
     back = acted(rollout, RolloutAction.ROLL_BACK)
     assert back is not None and back.model_of("a") == ONE
     again = acted(back, RolloutAction.RETRY)
-    assert again is not None and advanced(again, POLICY, TWO, nodes(), NOW).nodes == ("a",)
+    assert again is not None and advance(again, POLICY, TWO, nodes(), NOW).nodes == ("a",)
     assert acted(rollout, RolloutAction.PROMOTE) == Rollout(TWO, TWO)
     assert [acted(Rollout(ONE, ONE), action) for action in RolloutAction] == [None] * len(RolloutAction)
     assert acted(rollout, RolloutAction.RESUME) is None and acted(back, RolloutAction.PAUSE) is None

@@ -10,7 +10,7 @@ import pytest
 
 from app.kit.network import public_hosts
 from app.kit.network.addresses import read_networks
-from app.kit.network.public_hosts import AddressRefused, BadUrl, check_url, is_public, pinned
+from app.kit.network.public_hosts import AddressRefused, BadUrl, check_url, is_public, pin_host
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_judged(monk
         return [(2, 1, 6, "", ("10.0.0.7", port)), (2, 1, 6, "", ("93.184.215.14", port))]
 
     monkeypatch.setattr(public_hosts.anyio, "getaddrinfo", resolve)
-    url, headers, extensions = anyio.run(pinned, "https://hooks.example.org:8443/a?b=c", ())
+    url, headers, extensions = anyio.run(pin_host, "https://hooks.example.org:8443/a?b=c", ())
     assert url == "https://93.184.215.14:8443/a?b=c"
     assert headers == {"Host": "hooks.example.org:8443"}
     assert extensions == {"sni_hostname": "hooks.example.org"}
@@ -81,4 +81,4 @@ def test_a_name_with_private_addresses_alone_is_refused(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(public_hosts.anyio, "getaddrinfo", resolve)
     with pytest.raises(AddressRefused):
-        anyio.run(pinned, "https://inside.example.org/", ())
+        anyio.run(pin_host, "https://inside.example.org/", ())

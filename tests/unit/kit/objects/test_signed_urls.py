@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kit.objects.signed_urls import BadSignature, UrlExpired, sign, signed_url, verify
+from app.kit.objects.signed_urls import BadSignature, UrlExpired, sign, sign_url, verify
 
 SECRET = "a secret of the installation"
 
@@ -61,6 +61,6 @@ def test_a_forged_url_does_not_learn_that_it_expired() -> None:
 
 def test_without_a_secret_nothing_is_signed_or_accepted() -> None:
     with pytest.raises(ValueError, match="secret"):
-        signed_url("http://mill", "", "GET", "a", 1000)
+        sign_url("http://mill", "", "GET", "a", 1000)
     with pytest.raises(ValueError, match="secret"):
         verify("", "GET", "a", 1000, sign("", "GET", "a", 1000), 0)

@@ -150,10 +150,10 @@ def test_uvicorn_writes_no_line_of_its_own_for_a_request() -> None:
 
 def test_without_a_terminal_auto_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.isatty", lambda descriptor: descriptor == 2)
-    assert logs.chosen("auto") == "console"
+    assert logs.choose_format("auto") == "console"
     monkeypatch.setattr("os.isatty", lambda descriptor: False)
-    assert logs.chosen("auto") == "json"
-    assert logs.chosen("console") == "console"
+    assert logs.choose_format("auto") == "json"
+    assert logs.choose_format("console") == "console"
 
 
 @pytest.mark.parametrize(("level", "seen"), [("info", False), ("debug", True)])

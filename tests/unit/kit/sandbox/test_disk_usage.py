@@ -33,11 +33,11 @@ def test_the_allowance_follows_the_inputs_and_the_free_space(
 
 def test_all_levels_count_as_they_occupy_the_disk(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    before = disk_usage.stored(str(tmp_path))
+    before = disk_usage.measure_stored(str(tmp_path))
     (tmp_path / "a" / "b" / "file").write_bytes(bytes(1 << 20))
     os.truncate(tmp_path / "a" / "b" / "file", 1 << 40)  # without blocks behind its first MiB
     (tmp_path / "a" / "link").symlink_to("/")
-    assert 1 << 20 <= disk_usage.stored(str(tmp_path)) - before <= 2 << 20
+    assert 1 << 20 <= disk_usage.measure_stored(str(tmp_path)) - before <= 2 << 20
 
 
 def test_a_folder_too_deep_to_be_read_does_not_hide_what_is_in_it(
@@ -47,11 +47,11 @@ def test_a_folder_too_deep_to_be_read_does_not_hide_what_is_in_it(
     for _ in range(20):
         os.mkdir("x" * 250)  # noqa: PTH102
         os.chdir("x" * 250)
-    assert disk_usage.stored(str(tmp_path)) == disk_usage.UNMEASURABLE
+    assert disk_usage.measure_stored(str(tmp_path)) == disk_usage.UNMEASURABLE
 
 
 def test_a_folder_that_is_gone_is_empty(tmp_path: Path) -> None:
-    assert disk_usage.stored(str(tmp_path / "gone")) == 0
+    assert disk_usage.measure_stored(str(tmp_path / "gone")) == 0
 
 
 def test_a_removed_file_counts_once_while_it_is_open(tmp_path: Path) -> None:

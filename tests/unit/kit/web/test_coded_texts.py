@@ -17,7 +17,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web.coded_texts import CONTEXT
 from app.kit.web.languages import CHINESE, catalogue, translations
 from app.kit.web.templates import environment
-from app.kit.web.written_texts import forms_of, translated
+from app.kit.web.written_texts import forms_of, match_translation
 
 NOT_FINITE = JobError("bie", "tensor 'y' holds NaN for sample 'a'", "STAGE_NOT_FINITE", "Submit the job again.")
 NAMED = {"tensor": "y", "sample": "<a>", "kind": "NaN"}
@@ -105,7 +105,7 @@ def test_what_errors_advise_is_translated_also_with_facts() -> None:
     known, forms = catalogue(CHINESE), forms_of(CHINESE)
     texts = {hint for hint in hints() if hint}
     assert len(texts) > 300
-    assert {text for text in texts if not known.get(text) and translated(forms, text) is None} == set()
+    assert {text for text in texts if not known.get(text) and match_translation(forms, text) is None} == set()
 
 
 def test_advice_with_facts_is_translated_by_its_form() -> None:
@@ -113,5 +113,5 @@ def test_advice_with_facts_is_translated_by_its_form() -> None:
 
 
 def test_only_a_list_of_names_is_taken_for_one() -> None:
-    assert translated(forms_of(CHINESE), "There are face_detection, motion.") == "現有 face_detection, motion。"
-    assert translated(forms_of(CHINESE), "There are no pictures in it.") is None
+    assert match_translation(forms_of(CHINESE), "There are face_detection, motion.") == "現有 face_detection, motion。"
+    assert match_translation(forms_of(CHINESE), "There are no pictures in it.") is None

@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from app.kit.web.public_address import reached_host, reached_link, reached_url
+from app.kit.web.public_address import find_reached_host, find_reached_url, rewrite_link
 
 EVERYWHERE = "http://0.0.0.0:8080"
 
@@ -32,21 +32,21 @@ def request_of(host: str, *, scheme: str = "http", public_url: str | None = None
 )
 def test_what_is_shown_leads_to_where_the_reader_came(host: str, name: str) -> None:
     request = request_of(host, scheme="https")
-    assert (reached_url(request), reached_host(request)) == (f"https://{host}", name)
+    assert (find_reached_url(request), find_reached_host(request)) == (f"https://{host}", name)
     link = f"{EVERYWHERE}/objects/jobs/a?signature=b"
-    assert reached_link(request, link) == f"https://{host}/objects/jobs/a?signature=b"
+    assert rewrite_link(request, link) == f"https://{host}/objects/jobs/a?signature=b"
 
 
 def test_a_public_url_goes_before_what_the_reader_used() -> None:
     request = request_of("10.0.0.7:8080", public_url="https://mill.example")
-    assert (reached_url(request), reached_host(request)) == ("https://mill.example", "mill.example")
-    assert reached_link(request, "https://mill.example/objects/a") == "https://mill.example/objects/a"
+    assert (find_reached_url(request), find_reached_host(request)) == ("https://mill.example", "mill.example")
+    assert rewrite_link(request, "https://mill.example/objects/a") == "https://mill.example/objects/a"
 
 
 @pytest.mark.parametrize("host", ["", "a b", "x;reboot", "$(reboot)", "a:123456", "a/b", "m\u00fcll", "a@b"])
 def test_a_host_that_is_none_is_not_shown_again(host: str) -> None:
-    assert reached_url(request_of(host)) == EVERYWHERE
+    assert find_reached_url(request_of(host)) == EVERYWHERE
 
 
 def test_a_link_to_another_server_stays_as_it_is() -> None:
-    assert reached_link(request_of("mill.lan"), "http://s3.lan:9000/objects/a") == "http://s3.lan:9000/objects/a"
+    assert rewrite_link(request_of("mill.lan"), "http://s3.lan:9000/objects/a") == "http://s3.lan:9000/objects/a"

@@ -16,7 +16,7 @@ from jinja2.ext import extract_from_ast
 
 from app.kit.web import filters
 from app.kit.web.common_pages import see_other
-from app.kit.web.languages import LOCALES, NAMES, catalogue, locale_of, preferred, translations
+from app.kit.web.languages import LOCALES, NAMES, catalogue, choose_language, locale_of, translations
 from app.kit.web.static import FOLDER as STATIC
 from app.kit.web.static import static_url
 from app.kit.web.templates import FOLDER, environment, icon
@@ -197,7 +197,7 @@ def test_the_url_of_a_file_changes_with_its_content(tmp_path: Path, monkeypatch:
     ],
 )
 def test_the_browser_chooses_the_language(header: str, language: str) -> None:
-    assert preferred(header) == language
+    assert choose_language(header) == language
 
 
 def test_both_languages_say_times_in_their_own_way() -> None:

@@ -77,4 +77,4 @@ def test_answers_say_how_an_upload_stands() -> None:
     answer = tus.headers(offset=5, length=9, expires=datetime(2026, 11, 24, 1, 2, 3, tzinfo=UTC))
     assert answer["Upload-Offset"] == "5" and answer["Upload-Length"] == "9"
     assert answer["Upload-Expires"] == "Tue, 24 Nov 2026 01:02:03 GMT"
-    assert answer["Tus-Resumable"] == tus.described(10)["Tus-Version"] == "1.0.0"
+    assert answer["Tus-Resumable"] == tus.describe_capabilities(10)["Tus-Version"] == "1.0.0"

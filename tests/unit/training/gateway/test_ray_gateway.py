@@ -62,7 +62,7 @@ def test_a_duplicate_is_told_from_a_refusal_and_from_another_ones_duplicate():
 
 
 def test_of_a_traceback_the_last_line_is_told():
-    assert ray_translation.refused(RuntimeError(ALREADY)).message.endswith("Please use a different submission_id.")
+    assert ray_translation.make_refusal(RuntimeError(ALREADY)).message.endswith("Please use a different submission_id.")
     assert "Traceback" not in ray_translation.unreachable("there", RuntimeError(ALREADY)).message
 
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from app.training.model.learning_curve import Curve, LearningCurves, best_of, joined, smoothed, thinned_places
+from app.training.model.learning_curve import Curve, LearningCurves, best_of, join_curves, smoothed, thin_places
 
 
 def curves_of(*rows: object) -> LearningCurves:
@@ -67,7 +67,7 @@ def test_time_comes_from_the_row_or_from_what_the_steps_took() -> None:
 def test_a_later_attempt_takes_the_place_of_the_steps_that_it_did_again() -> None:
     first = curves_of(*({"step": step, "loss": 10 - step} for step in range(1, 6)))
     second = curves_of({"step": 4, "loss": 0.4}, {"step": 5, "loss": 0.5}, {"step": 6, "loss": 0.6})
-    whole = joined([first, second])
+    whole = join_curves([first, second])
     assert points(whole["loss"]) == [(1, 9), (2, 8), (3, 7), (4, 0.4), (5, 0.5), (6, 0.6)]
 
 
@@ -75,7 +75,7 @@ def test_a_curve_that_grows_while_it_is_read_has_whole_points_and_what_was_read_
     read = curves_of({"step": 1, "loss": 0.5})
     growing = read.curves["loss"]
     growing.steps.append(2.0)  # another thread is between the three
-    whole = joined([read])["loss"]
+    whole = join_curves([read])["loss"]
     assert points(whole) == [(1, 0.5)]
     growing.values.append(0.25)
     growing.times_s.append(math.nan)
@@ -85,7 +85,7 @@ def test_a_curve_that_grows_while_it_is_read_has_whole_points_and_what_was_read_
 def test_the_time_of_a_later_attempt_goes_on() -> None:
     first = curves_of({"step": 1, "time": 0, "loss": 1}, {"step": 2, "time": 10, "loss": 1})
     second = curves_of({"step": 3, "time": 500, "loss": 1}, {"step": 4, "time": 510, "loss": 1})
-    assert list(joined([first, second])["loss"].times_s) == [0, 10, 10, 20]
+    assert list(join_curves([first, second])["loss"].times_s) == [0, 10, 10, 20]
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_a_smoothed_curve_begins_where_the_curve_does_and_keeps_what_is_level() 
 def test_a_long_curve_keeps_its_peaks_and_its_end() -> None:
     values = [0.0] * 10_000
     values[1234], values[7777], values[-1] = 50.0, -50.0, 3.0
-    places = thinned_places(values, 100)
+    places = thin_places(values, 100)
     assert len(places) <= 100
     assert {1234, 7777, 9999} <= set(places)
     assert places == sorted(set(places))
 
 
 def test_a_short_curve_is_kept_whole() -> None:
-    assert thinned_places([3.0, 2.0, 1.0], 3) == [0, 1, 2]
+    assert thin_places([3.0, 2.0, 1.0], 3) == [0, 1, 2]

@@ -8,7 +8,7 @@ import pytest
 
 from app.training.model import Demand, Priority
 from app.training.model.gang import Queued
-from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, Use, decayed_use, in_order
+from app.training.model.queue_order import HALF_LIFE_S, QueuePolicy, Shares, Use, compute_decayed_use, in_order
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -69,8 +69,8 @@ def test_use_fades_by_half_in_each_half_life() -> None:
     hour = timedelta(hours=1)
     old = NOW - timedelta(seconds=HALF_LIFE_S)
     uses = [Use("alice", 8, NOW - hour, NOW), Use("bob", 8, old - hour, old)]
-    assert decayed_use(uses, NOW) == pytest.approx({"alice": 8 * 3600, "bob": 4 * 3600})
+    assert compute_decayed_use(uses, NOW) == pytest.approx({"alice": 8 * 3600, "bob": 4 * 3600})
 
 
 def test_a_use_whose_clock_ran_backwards_counts_nothing() -> None:
-    assert decayed_use([Use("alice", 8, NOW, NOW - timedelta(hours=1))], NOW) == {"alice": 0.0}
+    assert compute_decayed_use([Use("alice", 8, NOW, NOW - timedelta(hours=1))], NOW) == {"alice": 0.0}

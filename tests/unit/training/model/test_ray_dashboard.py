@@ -8,11 +8,11 @@ import pytest
 
 from app.training.model.ray_dashboard import (
     REDACTED,
+    choose_request,
     driver_log_lines,
-    forwarded,
     job_of,
     own_answer,
-    redacted,
+    redact,
     static_type,
 )
 
@@ -62,7 +62,7 @@ JOB = job_of("t--a01", DOCUMENT, ["HF_TOKEN"])
     ],
 )
 def test_what_is_not_of_this_job_does_not_pass(path: str) -> None:
-    assert static_type(path) is None and own_answer(path, JOB) is None and forwarded(path, {}, JOB) is None
+    assert static_type(path) is None and own_answer(path, JOB) is None and choose_request(path, {}, JOB) is None
 
 
 def test_the_list_of_jobs_is_this_one_without_its_secrets() -> None:
@@ -84,7 +84,7 @@ def test_environments_in_any_form_keep_no_values() -> None:
         "serialized_runtime_env": "{}",
         "tasks": [{"runtime_env_info": {"serialized_runtime_env": '{"env_vars": {}}'}}, {"error_message": SECRET}],
     }
-    assert redacted(given, JOB.secrets) == {
+    assert redact(given, JOB.secrets) == {
         "runtimeEnv": REDACTED,
         "serialized_runtime_env": REDACTED,
         "tasks": [{"runtime_env_info": {}}, {"error_message": REDACTED}],
@@ -93,21 +93,21 @@ def test_environments_in_any_form_keep_no_values() -> None:
 
 def test_rows_and_actors_of_other_jobs_are_left_out() -> None:
     rows = [{"job_id": OURS, "name": "a"}, {"job_id": THEIRS, "name": "b"}]
-    request = forwarded("api/v0/tasks", {"filter_keys": "job_id", "filter_values": THEIRS}, JOB)
+    request = choose_request("api/v0/tasks", {"filter_keys": "job_id", "filter_values": THEIRS}, JOB)
     assert request is not None and ("filter_values", THEIRS) not in request.query
     part = request.part({"data": {"result": {"total": 2, "result": rows}}}, JOB)
     assert part["data"]["result"]["result"] == rows[:1] and part["data"]["result"]["total"] == 1
     actors: dict[str, Any] = {"a1": {"jobId": OURS, "gpus": [{"uuid": "g", "processesPids": [{"pid": 7}]}]}}
-    every = forwarded("logical/actors", {}, JOB)
+    every = choose_request("logical/actors", {}, JOB)
     assert every is not None
     kept = every.part({"data": {"actors": {**actors, "b2": {"jobId": THEIRS}}}}, JOB)
     assert kept["data"]["actors"] == {"a1": {"jobId": OURS, "gpus": [{"uuid": "g"}]}}
-    one = forwarded("logical/actors/" + "b2" * 16, {}, JOB)
+    one = choose_request("logical/actors/" + "b2" * 16, {}, JOB)
     assert one is not None and one.part({"data": {"detail": {"jobId": THEIRS}}}, JOB) is None
 
 
 def test_nodes_tell_nothing_of_what_runs_on_them() -> None:
-    request = forwarded("nodes", {"view": "details"}, JOB)
+    request = choose_request("nodes", {"view": "details"}, JOB)
     assert request is not None and request.query == (("view", "summary"),)
     node = {"hostname": "n", "cmdline": ["ray"], "workers": [{"cmdline": ["bob"]}], "raylet": {"nodeId": "a", "x": 1}}
     [kept] = request.part({"data": {"summary": [node]}}, JOB)["data"]["summary"]
@@ -116,7 +116,7 @@ def test_nodes_tell_nothing_of_what_runs_on_them() -> None:
 
 def test_one_task_is_named_by_its_number_alone() -> None:
     for value, count in (("a" * 48, 2), ("x' or 1", 1)):
-        request = forwarded("api/v0/tasks", {"filter_keys": "task_id", "filter_values": value}, JOB)
+        request = choose_request("api/v0/tasks", {"filter_keys": "task_id", "filter_values": value}, JOB)
         assert request is not None
         assert [name for name, _ in request.query].count("filter_keys") == count
 
@@ -131,5 +131,5 @@ def test_the_log_is_the_jobs_own() -> None:
 
 def test_a_job_that_has_not_joined_the_cluster_has_nothing_more() -> None:
     job = job_of("t--a01", {"submission_id": "t--a01", "job_id": None}, [])
-    assert forwarded("api/v0/tasks", {}, job) is None and forwarded("logical/actors", {}, job) is None
+    assert choose_request("api/v0/tasks", {}, job) is None and choose_request("logical/actors", {}, job) is None
     assert own_answer("api/jobs/", job) == [job.document]

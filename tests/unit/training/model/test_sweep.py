@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from app.training.model.sweep import Interval, drawn, grid, label_of, size_of
+from app.training.model.sweep import Interval, draw_points, grid, label_of, size_of
 
 
 def test_a_grid_has_every_combination_once() -> None:
@@ -16,19 +16,19 @@ def test_a_grid_has_every_combination_once() -> None:
 
 def test_points_are_drawn_the_same_for_the_same_seed_and_none_twice() -> None:
     vary = {"a": Interval(1e-6, 1e-2, is_log=True), "b": [1, 2]}
-    points = drawn(vary, 20, seed=1)
-    assert points == drawn(vary, 20, seed=1) != drawn(vary, 20, seed=2)
+    points = draw_points(vary, 20, seed=1)
+    assert points == draw_points(vary, 20, seed=1) != draw_points(vary, 20, seed=2)
     assert len({tuple(point.items()) for point in points}) == 20 and math.isinf(size_of(vary))
     assert all(1e-6 <= point["a"] <= 1e-2 for point in points)  # type: ignore[operator]
 
 
 def test_orders_of_magnitude_are_as_likely_as_each_other() -> None:
-    points = drawn({"a": Interval(1e-6, 1, is_log=True)}, 300, seed=3)
+    points = draw_points({"a": Interval(1e-6, 1, is_log=True)}, 300, seed=3)
     assert 100 < sum(point["a"] < 1e-3 for point in points) < 200  # type: ignore[operator]
 
 
 def test_of_few_values_no_more_are_drawn_than_there_are() -> None:
-    assert sorted(point["a"] for point in drawn({"a": [1, 2, 3]}, 10, seed=0)) == [1, 2, 3]  # type: ignore[type-var]
+    assert sorted(point["a"] for point in draw_points({"a": [1, 2, 3]}, 10, seed=0)) == [1, 2, 3]  # type: ignore[type-var]
 
 
 def test_a_point_is_named_by_the_last_parts_of_its_fields() -> None:

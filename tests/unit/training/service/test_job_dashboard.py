@@ -106,12 +106,12 @@ def test_an_answer_of_many_rows_is_read_beside_the_loop_that_serves_everybody(mo
         kind = "jobs" if "jobs" in handler.path else "tasks"
         answered(handler, 200, json.dumps(documents[kind]).encode())
 
-    for name in ("read_json", "redacted", "_encoded"):
+    for name in ("read_json", "redact", "_encode"):
         monkeypatch.setattr(job_dashboard, name, noted(name))
     with served(answering) as address:
         answer = data(opened(address), "api/v0/tasks")
     assert len(answer["data"]["result"]["result"]) == 5000
-    assert set(threads) == {"read_json", "redacted", "_encoded"}
+    assert set(threads) == {"read_json", "redact", "_encode"}
     assert threading.main_thread() not in threads.values()
 
 

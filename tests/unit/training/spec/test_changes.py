@@ -6,7 +6,7 @@ import pytest
 
 from app.training.errors import BadSpec, UnreadableSpec
 from app.training.spec import TaskSpec, read_spec
-from app.training.spec.changes import changed, differences
+from app.training.spec.changes import apply_changes, differences
 
 SFT = "workload: sft\nmodel_id: a/b\ntrain_file: /private/common/d\nn_gpus_per_node: 1\n"
 FULL = f"{SFT}overrides: {{optim.lr: 1e-5, data.shuffle: true}}\nconvert: {{images: pictures}}\n"
@@ -35,14 +35,14 @@ def test_each_field_that_differs_is_named_with_its_value_in_every_task() -> None
 
 def test_values_are_changed_added_and_taken_out() -> None:
     changes = {"total_epochs": 3, "overrides.optim.lr": 0.1, "overrides.data.shuffle": None, "convert.images": None}
-    spec = changed(read(FULL), {**changes, "convert": None})
+    spec = apply_changes(read(FULL), {**changes, "convert": None})
     assert told(FULL, spec) == {
         "total_epochs": [None, 3],
         "overrides.optim.lr": [1e-5, 0.1],
         "overrides.data.shuffle": [True, None],
         "convert.images": ["pictures", None],
     }
-    assert "overrides" not in changed(read(SFT), {"overrides.optim.lr": None})
+    assert "overrides" not in apply_changes(read(SFT), {"overrides.optim.lr": None})
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_values_are_changed_added_and_taken_out() -> None:
 )
 def test_what_is_no_task_any_more_is_said_by_who_reads_it(changes: dict[str, object]) -> None:
     with pytest.raises(BadSpec):
-        read(changed(read(FULL), changes))  # type: ignore[arg-type]
+        read(apply_changes(read(FULL), changes))  # type: ignore[arg-type]
 
 
 def test_a_value_that_is_nested_too_deep_is_refused() -> None:
@@ -58,4 +58,4 @@ def test_a_value_that_is_nested_too_deep_is_refused() -> None:
     for _ in range(900):
         deep = [deep]
     with pytest.raises(UnreadableSpec, match="nested"):
-        read(changed(read(FULL), {"overrides.a.b": deep}))  # type: ignore[dict-item]
+        read(apply_changes(read(FULL), {"overrides.a.b": deep}))  # type: ignore[dict-item]

@@ -21,7 +21,7 @@ from app.training.spec.environments import EnvironmentSpec
 from app.training.spec.overrides import OURS
 from app.training.workloads import demand_of, submission_of
 from app.training.workloads.programs import ALGORITHMS, PROGRAMS
-from app.training.workloads.submissions import argument, written
+from app.training.workloads.submissions import argument, write_value
 from tests.harness.training.hydra import parsed
 from tests.harness.training.texts import NASTY
 
@@ -312,7 +312,7 @@ def test_no_text_of_a_task_becomes_another_setting(workload: Workload, text: str
     ],
 )
 def test_a_value_keeps_its_kind(value: Any, text: str) -> None:
-    assert written(value) == text
+    assert write_value(value) == text
     value_kept = parsed(f"data.x={text}")[1]
     assert (value_kept, type(value_kept)) == (value, type(value))
 

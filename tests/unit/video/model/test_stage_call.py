@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from PIL import Image
 
 from app.kit.errors import BadRequest, TooLarge
-from app.video.model.stage_call import JPEG, KEPT, MAX_BODY_BYTES, PNG, RAW, Call, Encoded, packed, unpacked
+from app.video.model.stage_call import JPEG, KEPT, MAX_BODY_BYTES, PNG, RAW, Call, Encoded, pack_call, unpack_call
 
 CODE = "__import__('os').system('touch /tmp/was-evaluated')"
 
@@ -26,7 +26,7 @@ def picture(kind: str = "JPEG") -> bytes:
 
 
 def of_json(body: Any, **headers: str) -> Call:
-    return unpacked("s", json.dumps(body).encode(), {"Content-Type": "application/json", **headers}, {})
+    return unpack_call("s", json.dumps(body).encode(), {"Content-Type": "application/json", **headers}, {})
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def of_json(body: Any, **headers: str) -> Call:
     ],
 )
 def test_a_call_comes_back_as_it_went(call: Call) -> None:
-    assert unpacked("s", *packed(call)) == call
+    assert unpack_call("s", *pack_call(call)) == call
 
 
 @given(data=some.binary(max_size=3000), fields=some.dictionaries(some.text(max_size=8), some.integers(), max_size=3))
 def test_any_bytes_come_back(data: bytes, fields: dict[str, int]) -> None:
     fields.pop("model_id", None)
     call = Call("s", 0, fields, {"image": (Encoded(data),)})
-    assert unpacked("s", *packed(call)) == call
+    assert unpack_call("s", *pack_call(call)) == call
 
 
 def test_json_brings_pictures_in_base64() -> None:
@@ -68,7 +68,7 @@ def test_a_form_of_curl_is_understood() -> None:
         b'--b\r\nContent-Disposition: form-data; name="bbox"\r\n\r\n[[1,2,3,4]]\r\n'
         b'--b\r\nContent-Disposition: form-data; name="model_id"\r\n\r\n2\r\n--b--\r\n'
     )
-    call = unpacked("s", body, {"content-type": "multipart/form-data; boundary=b"}, {"want": " prob , bbox"})
+    call = unpack_call("s", body, {"content-type": "multipart/form-data; boundary=b"}, {"want": " prob , bbox"})
     assert (call.model_id, call.fields) == (2, {"bbox": [[1, 2, 3, 4]]})
     assert call.pictures == {"image": (Encoded(b"JPEG", JPEG),)}
     assert call.want == {"prob", "bbox"}
@@ -97,7 +97,7 @@ def test_what_is_no_picture_is_refused(image: Any, message: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"1", b"\xff\xfe", b"[" * 100_000, CODE.encode()])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest, match="JSON object"):
-        unpacked("s", body, {}, {})
+        unpack_call("s", body, {}, {})
 
 
 @pytest.mark.parametrize("model_id", [3, -1, True, "0", None, 1.5, [0], {}])
@@ -121,14 +121,14 @@ def test_a_model_id_is_one_of_three(model_id: Any) -> None:
 )
 def test_a_damaged_form_is_refused(content_type: str, body: bytes, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
-        unpacked("s", body, {"content-type": content_type}, {})
+        unpack_call("s", body, {"content-type": content_type}, {})
 
 
 def test_a_form_of_thousands_of_parts_is_refused() -> None:
     with pytest.raises(BadRequest, match="no valid multipart"):
-        unpacked("s", *packed(Call("s", pictures={"clip": (Encoded(b"a"),) * 1000})))
+        unpack_call("s", *pack_call(Call("s", pictures={"clip": (Encoded(b"a"),) * 1000})))
 
 
 def test_a_body_has_a_limit() -> None:
     with pytest.raises(TooLarge):
-        unpacked("s", bytes(MAX_BODY_BYTES + 1), {}, {})
+        unpack_call("s", bytes(MAX_BODY_BYTES + 1), {}, {})

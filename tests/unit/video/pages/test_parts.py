@@ -14,7 +14,7 @@ from app.video.model.dag_inputs import dag_of, order_stages, wire_inputs
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import StageKind
 from app.video.pages import dag_layout, job, view_models
-from app.video.pages.new_form import edited, example_of, fields_of
+from app.video.pages.new_form import edit_stages, example_of, fields_of
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import DecisionRecord, SeriesPoint
 from tests.harness.video.records import BEGAN, dag, plan, plan_result
@@ -44,9 +44,9 @@ def test_stages_are_put_into_an_order_that_can_be_wired() -> None:
 
 def test_rows_are_added_moved_and_taken_out() -> None:
     rows = ("a", "b")
-    assert edited(rows, "add:c") == ("a", "b", "c") and edited(rows, "add:a") == rows
-    assert edited(rows, "down:a") == ("b", "a") and edited(rows, "up:a") == rows
-    assert edited(rows, "remove:a") == ("b",) and edited(rows, "remove:x") == rows
+    assert edit_stages(rows, "add:c") == ("a", "b", "c") and edit_stages(rows, "add:a") == rows
+    assert edit_stages(rows, "down:a") == ("b", "a") and edit_stages(rows, "up:a") == rows
+    assert edit_stages(rows, "remove:a") == ("b",) and edit_stages(rows, "remove:x") == rows
 
 
 def test_fields_of_what_a_form_cannot_say_are_none() -> None:

@@ -9,7 +9,7 @@ import pytest
 from app.video.errors import BadPlan
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
 from app.video.scheduling.contract import ResourceInfo
-from app.video.scheduling.plan_validation import validated_plan
+from app.video.scheduling.plan_validation import validate_plan
 from tests.harness.video.scheduling_cases import CLOUD, EDGE, HOST, STAGES, a_dag_info, a_node, an_answer, nodes
 
 CONF = {"resolution": "480p", "fps": 24}
@@ -17,7 +17,7 @@ THREE = nodes(HOST, CLOUD, EDGE)
 
 
 def judge(flow_mapping: object, resource_info: ResourceInfo = THREE, conf: object = CONF) -> Plan:
-    return validated_plan(conf, flow_mapping, dag=a_dag_info(), resource_info=resource_info, policy="p")
+    return validate_plan(conf, flow_mapping, dag=a_dag_info(), resource_info=resource_info, policy="p")
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ def test_a_conf_that_cannot_be_is_refused() -> None:
 )
 def test_no_plan_has_more_than_the_source_gives(source: dict[str, float] | None, fps: float, resolution: str) -> None:
     """Whoever made it: policies of others, the simple ones of the product, and users."""
-    plan = validated_plan(CONF, an_answer(), dag=a_dag_info(), resource_info=THREE, source=source)
+    plan = validate_plan(CONF, an_answer(), dag=a_dag_info(), resource_info=THREE, source=source)
     assert (plan.video_conf.fps, plan.video_conf.resolution) == (fps, resolution)

@@ -75,7 +75,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _forget() -> None:
-    for cached in (registry.others, registry._loaded, registry._described):
+    for cached in (registry.others, registry._load, registry._describe):
         cached.cache_clear()
 
 

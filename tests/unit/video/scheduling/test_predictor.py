@@ -19,7 +19,7 @@ from app.video.scheduling.predictor import (
     predict_cuts,
     splits,
 )
-from app.video.scheduling.profile_model import ENCODE_S, GUESSED_S, JPEG_BYTES, ProfileModel, quality_kept
+from app.video.scheduling.profile_model import ENCODE_S, GUESSED_S, JPEG_BYTES, ProfileModel, compute_kept_quality
 from tests.harness.video.simulated_job import DAG, fixed_plan, node, profile, resources, service_s
 
 HERE = {"face_detection": "edge0", "face_alignment": "edge0"}
@@ -228,8 +228,8 @@ def test_times_that_were_not_measured_are_guessed_from_the_nearest_that_were() -
 def test_quality_is_the_worst_stage_s_and_less_with_fewer_frames() -> None:
     rows = [_row("face_detection", 0.1, quality=0.9), _row("face_alignment", 0.1, quality=0.8)]
     assert _predicted(HERE, profile=rows).quality == pytest.approx(0.8)
-    assert quality_kept(0, 0) == 1.0
-    assert quality_kept(1, 0) == pytest.approx(0.989)
-    assert quality_kept(4, 0) == pytest.approx(0.961)
-    assert quality_kept(4, 0) < quality_kept(0, 4) < 1.0
-    assert quality_kept(9, 0) > quality_kept(120, 120) > 0
+    assert compute_kept_quality(0, 0) == 1.0
+    assert compute_kept_quality(1, 0) == pytest.approx(0.989)
+    assert compute_kept_quality(4, 0) == pytest.approx(0.961)
+    assert compute_kept_quality(4, 0) < compute_kept_quality(0, 4) < 1.0
+    assert compute_kept_quality(9, 0) > compute_kept_quality(120, 120) > 0

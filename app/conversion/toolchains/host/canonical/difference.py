@@ -30,36 +30,36 @@ def read_onnx(path: Path) -> Network:
     facts |= {f"opset {opset.domain or 'ai.onnx'}": str(opset.version) for opset in model.opset_import}
     facts["IR version"] = str(model.ir_version)
     for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
-        facts |= {f"{kind} {value.name}": _bytes_digest(value.type) for value in values}
-    return Network(_graph(model.graph), facts)
+        facts |= {f"{kind} {value.name}": _digest_bytes(value.type) for value in values}
+    return Network(_normalize_graph(model.graph), facts)
 
 
-def _graph(graph: Any) -> Graph:
-    constants = {tensor.name: _tensor(tensor) for tensor in graph.initializer}
-    constants |= {sparse.values.name: _bytes_digest(sparse) for sparse in graph.sparse_initializer}
+def _normalize_graph(graph: Any) -> Graph:
+    constants = {tensor.name: _digest_tensor(tensor) for tensor in graph.initializer}
+    constants |= {sparse.values.name: _digest_bytes(sparse) for sparse in graph.sparse_initializer}
     return Graph(
         tuple(value.name for value in graph.input if value.name not in constants),
         tuple(value.name for value in graph.output),
         constants,
-        tuple(_node(node) for node in graph.node),
+        tuple(_normalize_node(node) for node in graph.node),
     )
 
 
-def _node(node: Any) -> Node:
+def _normalize_node(node: Any) -> Node:
     import onnx
 
     attributes: dict[str, str | Graph] = {}
     for one in node.attribute:
         if one.type == onnx.AttributeProto.GRAPH:
-            attributes[one.name] = _graph(one.g)
+            attributes[one.name] = _normalize_graph(one.g)
         elif one.type == onnx.AttributeProto.TENSOR:
-            attributes[one.name] = _tensor(one.t)
+            attributes[one.name] = _digest_tensor(one.t)
         else:
-            attributes[one.name] = _bytes_digest(one)
+            attributes[one.name] = _digest_bytes(one)
     return Node(f"{node.domain or 'ai.onnx'}.{node.op_type}", attributes, tuple(node.input), tuple(node.output))
 
 
-def _tensor(tensor: Any) -> str:
+def _digest_tensor(tensor: Any) -> str:
     """Returns a digest of a tensor's numbers: a file may store them raw or one by one."""
     from onnx import numpy_helper
 
@@ -69,7 +69,7 @@ def _tensor(tensor: Any) -> str:
     return hashlib.sha256(head + content).hexdigest()
 
 
-def _bytes_digest(message: Any) -> str:
+def _digest_bytes(message: Any) -> str:
     return hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
 
 
@@ -112,25 +112,25 @@ def _of_facts(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 def _of_graphs(first: Network, second: Network) -> list[str]:
     differences = []
     for what, before, after in (
-        ("operator", _operators(first.graph), _operators(second.graph)),
+        ("operator", _count_operators(first.graph), _count_operators(second.graph)),
         ("output", Counter(first.graph.outputs), Counter(second.graph.outputs)),
     ):
         counts = [
             f"{name} ({before[name]} → {after[name]})" for name in sorted(before | after) if before[name] != after[name]
         ]
         if counts:
-            differences.append(f"{what}s differ in number: {_some(counts)}")
-    names = _changed_constants(first.graph, second.graph)
+            differences.append(f"{what}s differ in number: {_join_some(counts)}")
+    names = _find_changed_constants(first.graph, second.graph)
     if names:
-        differences.append(f"{len(names)} constants have other values: {_some(names)}")
+        differences.append(f"{len(names)} constants have other values: {_join_some(names)}")
     return differences
 
 
-def _operators(graph: Graph) -> Counter[str]:
+def _count_operators(graph: Graph) -> Counter[str]:
     return Counter(node.operator for node in graph.nodes)
 
 
-def _changed_constants(first: Graph, second: Graph) -> list[str]:
+def _find_changed_constants(first: Graph, second: Graph) -> list[str]:
     """Compares constants by content: a constant that was only renamed has not changed."""
     left = Counter(second.constants.values())
     names = []
@@ -142,5 +142,5 @@ def _changed_constants(first: Graph, second: Graph) -> list[str]:
     return names
 
 
-def _some(names: list[str]) -> str:
+def _join_some(names: list[str]) -> str:
     return ", ".join(names[:NAMED_AT_MOST]) + (", …" if len(names) > NAMED_AT_MOST else "")

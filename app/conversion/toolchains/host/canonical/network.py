@@ -43,18 +43,18 @@ def output_digests(graph: Graph) -> dict[str, str]:
     Raises:
         NotComparable: A node reads a value that nothing produces.
     """
-    values = _values(graph, {name: _digest("input", name) for name in graph.inputs})
-    return {name: _value(values, name) for name in graph.outputs}
+    values = _map_values(graph, {name: _compute_digest("input", name) for name in graph.inputs})
+    return {name: _get_value(values, name) for name in graph.outputs}
 
 
-def _values(graph: Graph, known: Mapping[str, str]) -> dict[str, str]:
+def _map_values(graph: Graph, known: Mapping[str, str]) -> dict[str, str]:
     values = {**known, **graph.constants, "": "absent"}
     waiting = list(graph.nodes)
     while waiting:
         later = []
         for node in waiting:
-            if _reads(node) <= values.keys():
-                values |= _made_by(node, values)
+            if _list_reads(node) <= values.keys():
+                values |= _map_outputs(node, values)
             else:
                 later.append(node)
         if len(later) == len(waiting):
@@ -63,40 +63,41 @@ def _values(graph: Graph, known: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _made_by(node: Node, values: Mapping[str, str]) -> dict[str, str]:
+def _map_outputs(node: Node, values: Mapping[str, str]) -> dict[str, str]:
     attributes = {
-        name: value if isinstance(value, str) else _subgraph(value, values) for name, value in node.attributes.items()
+        name: value if isinstance(value, str) else _digest_subgraph(value, values)
+        for name, value in node.attributes.items()
     }
-    whole = _digest(node.operator, attributes, [values[name] for name in node.inputs])
-    return {name: _digest(whole, place) for place, name in enumerate(node.outputs) if name}
+    whole = _compute_digest(node.operator, attributes, [values[name] for name in node.inputs])
+    return {name: _compute_digest(whole, place) for place, name in enumerate(node.outputs) if name}
 
 
-def _subgraph(graph: Graph, outer: Mapping[str, str]) -> str:
+def _digest_subgraph(graph: Graph, outer: Mapping[str, str]) -> str:
     """Its inputs are identified by position, since their names have no meaning outside."""
-    own = {name: _digest("place", place) for place, name in enumerate(graph.inputs)}
-    values = _values(graph, {**outer, **own})
-    return _digest([_value(values, name) for name in graph.outputs])
+    own = {name: _compute_digest("place", place) for place, name in enumerate(graph.inputs)}
+    values = _map_values(graph, {**outer, **own})
+    return _compute_digest([_get_value(values, name) for name in graph.outputs])
 
 
-def _reads(node: Node) -> set[str]:
+def _list_reads(node: Node) -> set[str]:
     """Returns what a node reads, including the outer values that its subgraphs read."""
     return {
         *node.inputs,
-        *(name for value in node.attributes.values() if isinstance(value, Graph) for name in _outer(value)),
+        *(name for value in node.attributes.values() if isinstance(value, Graph) for name in _list_outer(value)),
     }
 
 
-def _outer(graph: Graph) -> set[str]:
+def _list_outer(graph: Graph) -> set[str]:
     own = {*graph.inputs, *graph.constants, *(name for node in graph.nodes for name in node.outputs)}
-    return {name for node in graph.nodes for name in _reads(node)}.union(graph.outputs) - own - {""}
+    return {name for node in graph.nodes for name in _list_reads(node)}.union(graph.outputs) - own - {""}
 
 
-def _value(values: Mapping[str, str], name: str) -> str:
+def _get_value(values: Mapping[str, str], name: str) -> str:
     try:
         return values[name]
     except KeyError:
         raise NotComparable(f"nobody makes the output {name!r}") from None
 
 
-def _digest(*parts: object) -> str:
+def _compute_digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -28,7 +28,7 @@ def holds(goal: Goal, score: Score, margin_db: float = 0.0) -> bool:
             the usual margin.
     """
     if goal.kind == "snr" and goal.threshold is not None:
-        is_sure = assured_db(score) >= goal.threshold + margin_db
+        is_sure = compute_assured_db(score) >= goal.threshold + margin_db
         return is_sure and score.min_db >= FLOOR_DB
     if goal.kind == "drop" and goal.threshold is not None:
         return score.drop_percent is not None and score.drop_percent <= loss_most(goal.threshold, margin_db)
@@ -40,7 +40,7 @@ def loss_most(threshold: float, margin_db: float) -> float:
     return threshold * float(10.0 ** (-max(0.0, margin_db - MARGIN_DB) / 10.0))
 
 
-def assured_db(score: Score) -> float:
+def compute_assured_db(score: Score) -> float:
     """Returns the lower end of the mean's confidence interval, within a limit below the mean; for one picture its
     value."""
     low, _ = interval_of(score.values)
@@ -49,5 +49,5 @@ def assured_db(score: Score) -> float:
 
 def level_db(one: TriedCandidate) -> float:
     """Returns the highest goal that the candidate reaches, ignoring its lowest picture."""
-    given = assured_db(one.score) - MARGIN_DB
+    given = compute_assured_db(one.score) - MARGIN_DB
     return given if one.altered_db is None else min(given, one.altered_db + ALTERED_SLACK_DB)

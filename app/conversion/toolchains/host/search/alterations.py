@@ -33,10 +33,10 @@ def altered(arrays: Mapping[str, Array], alteration: str) -> dict[str, Array] | 
     """
     if not any(_is_picture(array) for array in arrays.values()):
         return None
-    return {name: _altered(array, ALTERATIONS[alteration]) for name, array in arrays.items()}
+    return {name: _alter(array, ALTERATIONS[alteration]) for name, array in arrays.items()}
 
 
-def _altered(array: Array, alter: Callable[[Array, tuple[int, int]], Array]) -> Array:
+def _alter(array: Array, alter: Callable[[Array, tuple[int, int]], Array]) -> Array:
     sides = sides_of(array)
     if sides is None:
         return array
@@ -64,7 +64,7 @@ def _is_picture(array: Array) -> bool:
     return all(len(np.unique(row[:: max(1, row.size // VALUES)])) <= LEVELS for row in rows)
 
 
-def _nearer(array: Array, sides: tuple[int, int]) -> Array:
+def _enlarge(array: Array, sides: tuple[int, int]) -> Array:
     """Enlarges the middle by the nearest pixel."""
     for side in sides:
         size = array.shape[side]
@@ -73,7 +73,7 @@ def _nearer(array: Array, sides: tuple[int, int]) -> Array:
     return array
 
 
-def _darker(array: Array, sides: tuple[int, int]) -> Array:
+def _darken(array: Array, sides: tuple[int, int]) -> Array:
     """Moves values towards the darkest value of each channel, in steps of the picture: a picture that was taken darker
     also has only values of 8 bits, which an input in 8 bits represents exactly."""
     channels = np.moveaxis(array, sides, (2, 3)).reshape(-1, array.shape[sides[0]], array.shape[sides[1]])
@@ -92,4 +92,4 @@ def _step_of(values: Array) -> float:
     return step if span >= LEVELS_MIN * step else span / (LEVELS - 1)
 
 
-ALTERATIONS: Mapping[str, Callable[[Array, tuple[int, int]], Array]] = {"nearer": _nearer, "darker": _darker}
+ALTERATIONS: Mapping[str, Callable[[Array, tuple[int, int]], Array]] = {"nearer": _enlarge, "darker": _darken}

@@ -53,7 +53,7 @@ class Basis:
         """Returns ranges by activation. Those in 16 bits include the extremes, since they have levels to spare."""
         methods = {**dict(choice.methods), **dict.fromkeys(choice.wide, WIDE_METHOD)}
         return {
-            activation.name: self._range(activation, methods.get(activation.name, choice.method), tuple(parts))
+            activation.name: self._choose_range(activation, methods.get(activation.name, choice.method), tuple(parts))
             for activation in self.template.activations
         }
 
@@ -64,16 +64,16 @@ class Basis:
         most = self.statistics.of(tensor, parts).channel_most
         return most if isinstance(most, np.ndarray) else None
 
-    def _range(self, activation: Activation, method: str, parts: tuple[int, ...]) -> Range:
+    def _choose_range(self, activation: Activation, method: str, parts: tuple[int, ...]) -> Range:
         key = (activation.name, method, parts)
         if key not in self._ranges:
             known = [tensor for tensor in activation.tensors if tensor in self.statistics.parts]
-            ranges = [range_of(self._statistics(tensor, method, parts), method) for tensor in known]
+            ranges = [range_of(self._collect_statistics(tensor, method, parts), method) for tensor in known]
             ranges += [self.template.limits_of(name) for name, _ in activation.constants]
             self._ranges[key] = min((r[0] for r in ranges), default=0.0), max((r[1] for r in ranges), default=0.0)
         return self._ranges[key]
 
-    def _statistics(self, tensor: str, method: str, parts: tuple[int, ...]) -> PartStatistics:
+    def _collect_statistics(self, tensor: str, method: str, parts: tuple[int, ...]) -> PartStatistics:
         """Returns statistics that include altered pictures, except for min-max, which a plain conversion uses."""
         return self.statistics.of(tensor, parts, with_altered=method != "minmax")
 

@@ -37,7 +37,7 @@ class Shift:
     by_weights: Array
 
 
-def measured_shifts(
+def measure_shifts(
     template: Template, ranges: Mapping[str, Range], pictures: Sequence[SampleArrays], threads: int
 ) -> list[Shift]:
     """Measures the shift of each convolution with a bias.
@@ -51,7 +51,7 @@ def measured_shifts(
     biases = [bias for bias in template.biases if bias.layer in layers]
     if not biases or not pictures:
         return []
-    session = open_session(_side_by_side(template, ranges, biases).SerializeToString(), 1)
+    session = open_session(_build_versions(template, ranges, biases).SerializeToString(), 1)
     names = [f"{bias.layer}{ending}" for bias in biases for ending in (EXACT, WEIGHTS, ROUNDED)]
 
     def means(picture: SampleArrays) -> list[Array]:
@@ -83,7 +83,7 @@ def corrections(shifts: Sequence[Shift], not_rounded: frozenset[str]) -> dict[st
     return added
 
 
-def _side_by_side(template: Template, ranges: Mapping[str, Range], biases: Sequence[Bias]) -> Any:
+def _build_versions(template: Template, ranges: Mapping[str, Range], biases: Sequence[Bias]) -> Any:
     """Returns the float model with two more versions of each layer: with rounded weights, and with rounded input as
     well. Its outputs are the means of their channels."""
     import onnx
@@ -100,7 +100,7 @@ def _side_by_side(template: Template, ranges: Mapping[str, Range], biases: Seque
         node = nodes[bias.layer]
         source, constant = node.input[0], node.input[1]
         if bias.activation in ranges and source not in inputs:
-            inputs[source] = _rounded(graph, source, ranges[bias.activation])
+            inputs[source] = _add_rounding(graph, source, ranges[bias.activation])
         if constant in weights:
             constant = f"{bias.layer}{ROUNDED}_values"
             values = template.dequantized(weights[node.input[1]])
@@ -118,7 +118,7 @@ def _side_by_side(template: Template, ranges: Mapping[str, Range], biases: Seque
     return model
 
 
-def _rounded(graph: Any, tensor: str, limits: Range) -> str:
+def _add_rounding(graph: Any, tensor: str, limits: Range) -> str:
     """Returns the name of the tensor after rounding to 8 bits."""
     from onnx import helper, numpy_helper
 

@@ -19,7 +19,7 @@ def boundaries(template: Template, share: float = SHARE_MOST) -> Iterator[frozen
     Args:
         share: of all activations and weights, at most.
     """
-    depths = _depths(template)
+    depths = _measure_depths(template)
     layers = {node.name: node for node in template.float_model.graph.node}
     made = {name: node for node in layers.values() for name in node.output}
     most = share * (len(template.activations) + len(template.weights))
@@ -38,7 +38,7 @@ def boundaries(template: Template, share: float = SHARE_MOST) -> Iterator[frozen
             before = tensors
 
 
-def _depths(template: Template) -> dict[str, int]:
+def _measure_depths(template: Template) -> dict[str, int]:
     """Returns the largest number of weighted layers on a path from each node to an output, by its name, itself
     included."""
     after: dict[str, int] = {}

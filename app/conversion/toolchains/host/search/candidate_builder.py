@@ -11,13 +11,13 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array, SampleArrays, Samples
 from app.conversion.toolchains.host.quantization_plan import without_tensors
 from app.conversion.toolchains.host.search.basis import Basis
-from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measured_shifts
+from app.conversion.toolchains.host.search.bias_correction import Shift, corrections, measure_shifts
 from app.conversion.toolchains.host.search.candidates import Choice, Rewrite, Rewrites
 from app.conversion.toolchains.host.search.channel_noise import rows_of
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.outlier_channels import split_channels
 from app.conversion.toolchains.host.search.ranges import range_of
-from app.conversion.toolchains.host.search.smooth_quant import smoothed
+from app.conversion.toolchains.host.search.smooth_quant import smooth
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.statistics import collect
 from app.conversion.toolchains.host.search.template import Template
@@ -26,7 +26,7 @@ from app.kit.sandbox.errors import StageFailed
 
 Parts = tuple[int, ...]
 Examples = Callable[[Sequence[int]], Sequence[SampleArrays]]
-REWRITES = {"smoothing": smoothed, "channel_splitting": split_channels}
+REWRITES = {"smoothing": smooth, "channel_splitting": split_channels}
 
 
 class CandidateBuilder:
@@ -54,7 +54,7 @@ class CandidateBuilder:
         """
         if rewrites not in self._bases:
             before = self._bases[rewrites[:-1]]
-            self._bases[rewrites] = before and self._rewritten(before, rewrites[-1], samples, step)
+            self._bases[rewrites] = before and self._calibrate_rewrite(before, rewrites[-1], samples, step)
         return self._bases[rewrites] is not None
 
     def changed(self, rewrites: Rewrites) -> frozenset[str]:
@@ -62,7 +62,7 @@ class CandidateBuilder:
         basis = self._bases[rewrites]
         return basis.changed if basis is not None else frozenset()
 
-    def _rewritten(
+    def _calibrate_rewrite(
         self, before: Basis, kind: Rewrite, samples: Samples, step: Callable[[int, int], None]
     ) -> Basis | None:
         """Calibrates again what a rewrite changes; None if it changes nothing."""
@@ -142,5 +142,5 @@ class CandidateBuilder:
         if (choice, parts) not in self._shifts:
             basis, pictures = self.basis(choice, parts), self._examples(parts)
             ranges = basis.ranges(choice, parts)
-            self._shifts[choice, parts] = measured_shifts(basis.template, ranges, pictures, self._threads)
+            self._shifts[choice, parts] = measure_shifts(basis.template, ranges, pictures, self._threads)
         return self._shifts[choice, parts]

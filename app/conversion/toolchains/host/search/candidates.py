@@ -85,9 +85,9 @@ class Choice:
         text += ", weights rounded by second order" * self.is_rounded
         text += ", biases corrected" * self.is_corrected
         if self.tail:
-            text += f", {_counted(len(self.tail), 'tensor')} of the last layers in float"
+            text += f", {_format_count(len(self.tail), 'tensor')} of the last layers in float"
         if self.wide or self.wide_weights:
-            parts = [_counted(len(self.wide), "activation"), _counted(len(self.wide_weights), "weight")]
+            parts = [_format_count(len(self.wide), "activation"), _format_count(len(self.wide_weights), "weight")]
             text += f", {' and '.join(filter(None, parts))} in {self.wide_kind}"
         return text
 
@@ -211,10 +211,10 @@ class Trail:
 
     def to_json(self) -> list[dict[str, Any]]:
         taken = self.best
-        return [one.to_json(_verdict(one, taken)) for one in self.candidates]
+        return [one.to_json(_choose_verdict(one, taken)) for one in self.candidates]
 
 
-def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
+def _choose_verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
     if one is taken:
         return "taken"
     if one.misses_unseen:
@@ -225,6 +225,6 @@ def _verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
     return "dearer" if one.choice.tensors_16 > taken.choice.tensors_16 else "worse"
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     """Returns the count with its noun; empty for none."""
     return f"{count} {noun}{'s' * (count > 1)}" if count else ""

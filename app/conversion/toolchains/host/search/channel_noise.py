@@ -38,11 +38,11 @@ def rows_of(
         for picture in pictures:
             values = run(session, picture.arrays, inner) if session is not None else {}
             for name in group:
-                rows[name].append(_positions(values.get(name, picture.arrays.get(name)), tensors[name]))
+                rows[name].append(_list_positions(values.get(name, picture.arrays.get(name)), tensors[name]))
         yield from ((name, np.concatenate(arrays)) for name, arrays in rows.items() if arrays)
 
 
-def _positions(array: Any, axis: int) -> Array:
+def _list_positions(array: Any, axis: int) -> Array:
     flat = np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
     places = np.arange(min(len(flat), ROWS)) * len(flat) // max(1, min(len(flat), ROWS))
     taken: Array = flat[places].astype(np.float32)

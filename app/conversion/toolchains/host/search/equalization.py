@@ -71,7 +71,7 @@ class _Weights(Constants):
 
     def __init__(self, graph: Any) -> None:
         super().__init__(graph)
-        self._channels = {v.name: _channels(v) for v in graph.value_info}
+        self._channels = {v.name: _count_channels(v) for v in graph.value_info}
         self.gate_inputs: list[str] = []
 
     def between(self, node: Any) -> _Between | None:
@@ -83,7 +83,7 @@ class _Weights(Constants):
             readers = self.readers(tensor)
             if tensor in self.outputs or not readers:
                 return None
-            if (gate := self._gate(readers, tensor)) is not None:
+            if (gate := self._find_gate(readers, tensor)) is not None:
                 way.gates.append(gate[0])
                 waiting.append((gate[1].output[0], place, own))
                 continue
@@ -93,13 +93,13 @@ class _Weights(Constants):
                 elif reader.op_type == "Conv" and reader.input[0] == tensor and self.is_own(reader.input[1]):
                     way.readers.append((reader, place))
                     way.widest = own or tensor
-                elif (before := self._before(reader, tensor)) is not None:
+                elif (before := self._count_channels_before(reader, tensor)) is not None:
                     waiting.append((reader.output[0], place + before, own or tensor))
                 else:
                     return None
         return way
 
-    def _gate(self, readers: Sequence[Any], tensor: str) -> tuple[Any, Any] | None:
+    def _find_gate(self, readers: Sequence[Any], tensor: str) -> tuple[Any, Any] | None:
         """Returns the gate and the product of x · g(x); None if x is read otherwise."""
         gates = [reader for reader in readers if reader.op_type in GATES]
         products = [reader for reader in readers if reader.op_type == "Mul"]
@@ -109,7 +109,7 @@ class _Weights(Constants):
         is_alone = self.uses(gated) == 1 and gated not in self.outputs
         return (gates[0], products[0]) if is_alone and {tensor, gated} == set(products[0].input) else None
 
-    def _before(self, reader: Any, tensor: str) -> int | None:
+    def _count_channels_before(self, reader: Any, tensor: str) -> int | None:
         """Returns how many channels a Concat has before those of a tensor; None if it is no such Concat."""
         if reader.op_type != "Concat" or attribute(reader, "axis") != 1 or list(reader.input).count(tensor) != 1:
             return None
@@ -120,8 +120,10 @@ class _Weights(Constants):
         """Scale the layer and its readers; returns False if nothing would be gained."""
         if limits.ndim != 1 or limits.size < 2 or limits.size != self.shape(node.input[1])[0]:
             return False
-        reach = np.maximum.reduce([self._reach(reader, limits.size, place) for reader, place in between.readers])
-        factors = _factors(limits, reach)
+        reach = np.maximum.reduce(
+            [self._find_largest_weights(reader, limits.size, place) for reader, place in between.readers]
+        )
+        factors = _compute_factors(limits, reach)
         if np.allclose(factors, 1.0, rtol=0.05):
             return False
         for name in node.input[1:]:
@@ -132,18 +134,18 @@ class _Weights(Constants):
             self._return_input(gate, factors, self.shape(node.input[1]))
         return True
 
-    def _reach(self, reader: Any, channels: int, place: int) -> Array:
+    def _find_largest_weights(self, reader: Any, channels: int, place: int) -> Array:
         """Returns the largest weight of each of the layer's channels; zeros for a depthwise reader, where each channel
         has a separate scale."""
         values = self.array(reader.input[1])
-        if _groups(reader) == 1:
+        if _count_groups(reader) == 1:
             own = values[:, place : place + channels]
             most: Array = np.abs(own).max(axis=(0, *range(2, values.ndim)))
             return most
         return np.zeros(channels, np.float32)
 
     def _scale_inputs(self, reader: Any, factors: Array, place: int) -> None:
-        values, groups = self.array(reader.input[1]), _groups(reader)
+        values, groups = self.array(reader.input[1]), _count_groups(reader)
         every = np.ones(groups * values.shape[1])
         every[place : place + factors.size] = factors
         by_group = every.reshape(groups, 1, values.shape[1])
@@ -165,7 +167,7 @@ class _Weights(Constants):
         self.write(name, values * factors.reshape(-1, *[1] * (values.ndim - 1)))
 
 
-def _factors(limits: Array, reach: Array) -> Array:
+def _compute_factors(limits: Array, reach: Array) -> Array:
     """Returns the divisor of each channel: its whole range if the weights tolerate that, otherwise the square root of
     range over weight (SmoothQuant's 0.5)."""
     is_live = limits > DEAD * limits.max(initial=0.0)
@@ -180,7 +182,7 @@ def _factors(limits: Array, reach: Array) -> Array:
     return factors
 
 
-def _groups(node: Any) -> int:
+def _count_groups(node: Any) -> int:
     return int(attribute(node, "group", 1))
 
 
@@ -190,7 +192,7 @@ def _is_equivariant(node: Any) -> bool:
     return node.op_type in EQUIVARIANT and len(node.output) == 1
 
 
-def _channels(value: Any) -> int:
+def _count_channels(value: Any) -> int:
     """Returns 0 if unknown."""
     dims = value.type.tensor_type.shape.dim
     return int(dims[1].dim_value) if len(dims) > 1 else 0

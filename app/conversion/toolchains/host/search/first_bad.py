@@ -114,7 +114,7 @@ def first_bad(
     pictures = sorted(zip(last.values, last.names.get(last.worst_output, ()), strict=True))
     worst = tuple(name for _, name in pictures[:PICTURES])
     before_db, before_drop = (EXACT_DB, 0.0) if before is None else (min(before.mean_db, EXACT_DB), before.drop_percent)
-    channels = _wide_channels(basis, tensor, split.calibrating(part)) if tensor in activations else ()
+    channels = _find_wide_channels(basis, tensor, split.calibrating(part)) if tensor in activations else ()
     drops = (None, None) if drop_most is None else (before_drop, last.drop_percent)
     layer = layer_of(basis, tensor)
     return FirstBad(tensor, layer, before_db, last.mean_db, low, len(names), worst, channels, *drops)
@@ -138,7 +138,7 @@ def layer_of(basis: Basis, tensor: str) -> str:
     return by_weight.get(tensor) or makers.get(tensor) or tensor
 
 
-def _wide_channels(basis: Basis, tensor: str, parts: tuple[int, ...]) -> tuple[tuple[int, float], ...]:
+def _find_wide_channels(basis: Basis, tensor: str, parts: tuple[int, ...]) -> tuple[tuple[int, float], ...]:
     limits = basis.limits(tensor, parts)
     if limits is None or limits.ndim != 1 or limits.size <= CHANNELS:
         return ()

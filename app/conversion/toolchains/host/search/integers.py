@@ -38,7 +38,7 @@ def activation_parameters(limits: Range, kind: Any, bounds: Range = UNBOUNDED) -
     return scale, zero
 
 
-def quantized_values(values: Array, scale: float, zero: int, kind: Any) -> Array:
+def quantize_values(values: Array, scale: float, zero: int, kind: Any) -> Array:
     """Returns a constant as integers.
 
     Args:
@@ -52,10 +52,10 @@ def quantized_values(values: Array, scale: float, zero: int, kind: Any) -> Array
     return integers
 
 
-def quantized_weight(values: Array, axis: int | None, kind: Any) -> tuple[Array, Array]:
+def quantize_weight(values: Array, axis: int | None, kind: Any) -> tuple[Array, Array]:
     """Returns symmetric integers and the scale of each channel along `axis`, or one scale for all if axis is None."""
     if axis is None:
-        flat, single = quantized_weight(values.reshape(1, -1), 0, kind)
+        flat, single = quantize_weight(values.reshape(1, -1), 0, kind)
         return flat.reshape(values.shape), single.reshape(())
     others = tuple(a for a in range(values.ndim) if a != axis % values.ndim)
     most = np.abs(values).max(axis=others) if values.size else np.zeros(values.shape[axis])

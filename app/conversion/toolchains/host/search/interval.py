@@ -25,7 +25,7 @@ def interval_of(values: Sequence[float]) -> tuple[float | None, float | None]:
     count = len(values)
     if count < 2:
         return None, None
-    below = 100 * NormalDist().cdf(-_quantile(count) * (count / (count - 1)) ** 0.5)
+    below = 100 * NormalDist().cdf(-_compute_quantile(count) * (count / (count - 1)) ** 0.5)
     places = np.random.default_rng(SEED).integers(0, count, (RESAMPLES, count))
     means = np.sort(np.asarray(values, np.float64))[places].mean(axis=1)
     low, high = np.percentile(means, (below, 100 - below))
@@ -37,8 +37,8 @@ def most_of(values: Sequence[float]) -> float:
     count = len(values)
     if count < 2:
         return np.inf
-    return float(np.mean(values) + _quantile(count) * np.std(values, ddof=1) / count**0.5)
+    return float(np.mean(values) + _compute_quantile(count) * np.std(values, ddof=1) / count**0.5)
 
 
-def _quantile(count: int) -> float:
+def _compute_quantile(count: int) -> float:
     return STUDENT_95[count - 2] if count - 1 <= len(STUDENT_95) else NORMAL_95

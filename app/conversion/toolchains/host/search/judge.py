@@ -14,11 +14,11 @@ import numpy as np
 
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
-from app.conversion.toolchains.host.saturating_outputs import judged_outputs
+from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.task_drop import DropMeter
-from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare, judged_names
+from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare, list_judged_names
 from app.inference.runtimes.sessions import numeric_outputs, open_session, run
 
 KEPT_BYTES = 256 << 20
@@ -149,7 +149,7 @@ class Judge:
             room -= sum(array.nbytes for array in (*sample.arrays.values(), *expected.values()))
             self.pictures.append(JudgedPicture(part, sample.name, dict(sample.arrays), expected))
         example = next((picture.expected for picture in self.pictures if picture.expected), {})
-        self._judged = judged_names({name: example[name] for name in self.names if name in example})
+        self._judged = list_judged_names({name: example[name] for name in self.names if name in example})
         self._altered: dict[tuple[int, str], list[JudgedPicture]] = {}
         self._sessions: tuple[Build | None, dict[int, tuple[Any, int]]] = (None, {})
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
@@ -160,7 +160,7 @@ class Judge:
 
     def tensors(self, picture: JudgedPicture) -> dict[str, str]:
         """Returns by which tensor each output is judged on a picture."""
-        return judged_outputs(self._judged, picture.expected, self._logits)
+        return find_judged_outputs(self._judged, picture.expected, self._logits)
 
     @property
     def targets(self) -> list[str]:
@@ -187,13 +187,13 @@ class Judge:
         for kind in ALTERATIONS:
             score = Score()
             for part in parts:
-                if pictures := self._altered_pictures(part, kind, -(-ALTERED // len(parts))):
-                    session, _ = self._opened(build, part)
-                    self._add(score, pictures, self._answers(session, pictures))
+                if pictures := self._alter_pictures(part, kind, -(-ALTERED // len(parts))):
+                    session, _ = self._open(build, part)
+                    self._add(score, pictures, self._iterate_answers(session, pictures))
             if score.values:
                 yield score
 
-    def _opened(self, build: Build, part: int) -> tuple[Any, int]:
+    def _open(self, build: Build, part: int) -> tuple[Any, int]:
         """Opens the model for a part. Sessions of the last build stay open.
 
         Returns:
@@ -207,7 +207,7 @@ class Judge:
             sessions[part] = open_session(data, 1, "all"), len(data)
         return sessions[part]
 
-    def _altered_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
+    def _alter_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
         """Returns altered pictures with the float model's outputs."""
         if (part, kind) not in self._altered:
             originals = spread([picture for picture in self.pictures if picture.part == part], count)
@@ -236,9 +236,9 @@ class Judge:
             pictures = [picture for picture in self.pictures if picture.part == part]
             if not pictures:
                 continue
-            session, size_bytes = self._opened(build, part)
+            session, size_bytes = self._open(build, part)
             first = spread(pictures, RACE)
-            answers, seconds = _timed_answers(session, first, self._computed)
+            answers, seconds = _time_answers(session, first, self._computed)
             self._add(score, first, answers)
             if part == parts[0]:
                 size, latency = size_bytes, round(1000 * min(seconds[1:] or seconds), 3)
@@ -251,7 +251,7 @@ class Judge:
                     self._measure(meter, picture, answer)
             del answers
             others = [picture for picture in pictures if not any(picture is one for one in first)]
-            self._add(score, others, self._answers(session, others), meter)
+            self._add(score, others, self._iterate_answers(session, others), meter)
             drop = meter.drop_percent() if meter is not None else None
             if drop is not None:
                 score.drops.append(drop)
@@ -263,7 +263,7 @@ class Judge:
         session = open_session(model.SerializeToString(), 1, "all")
         return quality.is_slower(*quality.latencies_ms((session, self._float_session), self.pictures[:1], TURNS))
 
-    def _answers(self, session: Any, pictures: Sequence[JudgedPicture]) -> Iterator[dict[str, Array]]:
+    def _iterate_answers(self, session: Any, pictures: Sequence[JudgedPicture]) -> Iterator[dict[str, Array]]:
         with ThreadPoolExecutor(self._threads) as pool:
             yield from pool.map(lambda picture: run(session, picture.arrays, self._computed), pictures)
 
@@ -276,7 +276,7 @@ class Judge:
     ) -> None:
         for picture, actual in zip(pictures, answers, strict=True):
             for name, tensor in self.tensors(picture).items():
-                snr_db = _snr_db(picture.expected[tensor], actual[tensor])
+                snr_db = _compute_snr_db(picture.expected[tensor], actual[tensor])
                 if snr_db is None:
                     continue
                 score.by_output.setdefault(name, []).append(snr_db)
@@ -292,7 +292,7 @@ class Judge:
         meter.add(picture.name, expected, actual)
 
 
-def _timed_answers(
+def _time_answers(
     session: Any, pictures: Sequence[JudgedPicture], names: Sequence[str]
 ) -> tuple[list[dict[str, Array]], list[float]]:
     """Runs pictures one after the other.
@@ -320,7 +320,7 @@ def _as_altered(picture: JudgedPicture, kind: str) -> JudgedPicture | None:
     return None if arrays is None else replace(picture, arrays=arrays)
 
 
-def _snr_db(expected: Array, actual: Array) -> float | None:
+def _compute_snr_db(expected: Array, actual: Array) -> float | None:
     """Returns the SNR in dB; None for a silent output."""
     if actual.shape != expected.shape:
         return NOT_FINITE_DB

@@ -23,7 +23,7 @@ measured."""
 Attempt = Callable[[int], tuple[bool, float] | None]
 
 
-def widened(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False) -> Choice:
+def widen(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False) -> Choice:
     """Returns the choice with these tensors in 16 bits, or in float."""
     wide = frozenset(row.tensor for row in rows if not row.is_weight)
     weights = frozenset(row.tensor for row in rows if row.is_weight)
@@ -38,7 +38,7 @@ def not_measured(template: Template, rows: Sequence[Sensitivity]) -> list[Sensit
     return [Sensitivity(name, "", is_weight, "", nothing, nothing) for name, is_weight in left]
 
 
-def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensitivity]:
+def order_greedily(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensitivity]:
     """Orders tensors greedily: each next one raises the predicted SNR of the worst judged tensor most, as the mean over
     the pictures in dB.
 
@@ -63,7 +63,7 @@ def ordered(rows: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[Sensi
     return order
 
 
-def expected_db(order: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[float]:
+def predict_db(order: Sequence[Sensitivity], *, with_own_ranges: bool) -> list[float]:
     """Returns the SNR of the worst judged tensor, as mean over the pictures, with the first 0, 1, … tensors of the
     order exact.
 

@@ -55,10 +55,10 @@ def split_channels(model: Any, rows_of: RowsOf) -> Rewritten:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     constants = Constants(copy.graph)
-    chains = [chain for node in copy.graph.node if (chain := _chain(constants, node)) is not None]
+    chains = [chain for node in copy.graph.node if (chain := _follow_chain(constants, node)) is not None]
     rows = rows_of(model, {chain.tensors[-1]: chain.axis for chain in chains})
     copies = [
-        _copies(rows[chain.tensors[-1]], [one.matrix(constants.array(one.weights)) for one in chain.readers])
+        _count_copies(rows[chain.tensors[-1]], [one.matrix(constants.array(one.weights)) for one in chain.readers])
         for chain in chains
     ]
     changed = set[str]()
@@ -69,7 +69,7 @@ def split_channels(model: Any, rows_of: RowsOf) -> Rewritten:
     return Rewritten(copy, frozenset(changed), is_same_shape=False)
 
 
-def _chain(constants: Constants, node: Any) -> _Chain | None:
+def _follow_chain(constants: Constants, node: Any) -> _Chain | None:
     """Returns the chain that begins at a node; None if its channels go elsewhere, too."""
     maker = linear_reader(constants, node, node.input[0]) if node.input else None
     biases = node.input[2:]
@@ -94,7 +94,7 @@ def _chain(constants: Constants, node: Any) -> _Chain | None:
         return _Chain(made, biases[0] if biases else "", tuple(tensors), known, axis)
 
 
-def _copies(rows: Array, weights: Sequence[Array]) -> Array | None:
+def _count_copies(rows: Array, weights: Sequence[Array]) -> Array | None:
     """Returns as how many parts each channel is represented; None if that makes the noise not much less."""
     matrix = np.concatenate(weights, axis=1)
     count = rows.shape[1]

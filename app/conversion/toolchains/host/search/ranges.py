@@ -58,8 +58,8 @@ def least_squares(histogram: Histogram, low: float, high: float) -> Range:
         return low, high
     lows = np.unique(CUTS * low) if low < 0 else np.zeros(1)
     highs = np.unique(CUTS * high) if high > 0 else np.zeros(1)
-    above = np.array([_excess(counts, centres - cut) for cut in highs])
-    below = np.array([_excess(counts, cut - centres) for cut in lows])
+    above = np.array([_compute_excess(counts, centres - cut) for cut in highs])
+    below = np.array([_compute_excess(counts, cut - centres) for cut in lows])
     steps = (highs[None, :] - lows[:, None]) / LEVELS
     rounded = counts.sum() - counts[BINS // 2]  # the zeros of a ReLU are represented exactly
     error = max(rounded, 1.0) * steps**2 / 12 + above[None, :] + below[:, None]
@@ -67,5 +67,5 @@ def least_squares(histogram: Histogram, low: float, high: float) -> Range:
     return float(lows[row]), float(highs[column])
 
 
-def _excess(counts: Array, beyond: Array) -> float:
+def _compute_excess(counts: Array, beyond: Array) -> float:
     return float(np.dot(counts, np.clip(beyond, 0.0, None) ** 2))

@@ -57,7 +57,7 @@ class SearchOutcome:
         if self.goal.kind == "given":
             return None
         is_reached = self.taken.is_good and self.is_met
-        reason, params = ("", {}) if is_reached else self._reason()
+        reason, params = ("", {}) if is_reached else self._explain_miss()
         return {
             "text": self.goal.text,
             "kind": self.goal.kind,
@@ -96,21 +96,21 @@ class SearchOutcome:
             "report": split.size(split.report) if split.report is not None else split.size(*split.choose),
             "is_own_set": split.is_own_set,
             "n": len(values),
-            "mean_db": _rounded(score.mean_db if values else None),
-            "p5_db": _rounded(float(np.percentile(values, 5)) if values else None),
-            "min_db": _rounded(score.min_db if values else None),
-            "low_db": _rounded(low),
-            "high_db": _rounded(high),
+            "mean_db": _round(score.mean_db if values else None),
+            "p5_db": _round(float(np.percentile(values, 5)) if values else None),
+            "min_db": _round(score.min_db if values else None),
+            "low_db": _round(low),
+            "high_db": _round(high),
             "floor_db": FLOOR_DB,
-            "altered_db": _rounded(self.taken.altered_db),
+            "altered_db": _round(self.taken.altered_db),
             "margin_db": self.margin_db,
             "is_met": self.is_met if self.goal.kind == "snr" and values else None,
             "task": None,
         }
 
-    def _reason(self) -> tuple[str, dict[str, Any]]:
+    def _explain_miss(self) -> tuple[str, dict[str, Any]]:
         """Returns why the goal is not reached, and the best that is reachable."""
-        best: dict[str, Any] = {"snr_db": _rounded(self.taken.score.mean_db)}
+        best: dict[str, Any] = {"snr_db": _round(self.taken.score.mean_db)}
         if self.goal.kind == "drop" and self.taken.score.drop_percent is None:
             return "no_task", best
         if self.shortfall is not None and self.shortfall.is_whole and self.shortfall.code == SIXTEEN_BITS:
@@ -120,9 +120,9 @@ class SearchOutcome:
         if self.ended_by in ("budget", "last_resort"):
             return self.ended_by, best
         if self.goal.threshold is not None and self.taken.score.mean_db >= self.goal.threshold:
-            return "uneven_pictures", best | {"snr_min_db": _rounded(self.taken.score.min_db)}
+            return "uneven_pictures", best | {"snr_min_db": _round(self.taken.score.min_db)}
         return "out_of_reach", best
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None or not np.isfinite(value) else round(float(value), 2)

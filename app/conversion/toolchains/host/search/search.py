@@ -126,21 +126,21 @@ class _Search:
         self.threads, self.step = threads, step
         self.budget = Budget(options.budget_s, last_resort_s)
         self.split = split_of(looks_of(samples), reporting)
-        given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._calibrating)
+        given = basis_of(model, plan, samples, self.split, options, threads=threads, step=self._report_calibration)
         self.judge = Judge(model, samples, self.split, threads=threads, meter_of=meter_of, logits=logits)
         self.builder = CandidateBuilder(given, self.split, self.judge.examples, options, threads)
         journal = Journal(*kept_in, self.budget)
         if journal.known:
             print(f"going on after {journal.known} measurements of a process that has ended")
-        self.trials = Trials(self.builder, self.judge, self.split, goal, journal, self._tried)
+        self.trials = Trials(self.builder, self.judge, self.split, goal, journal, self._log_candidate)
         self.trail = self.trials.trail
         parts = self.builder, self.judge, self.split, self.trials, self.budget, journal
         self.tensors = TensorSearch(*parts, threads, self._tell)
 
     def run(self) -> SearchResult:
-        self._attempt_all(self._choices())
+        self._attempt_all(self._iterate_choices())
         taken = self.trail.best
-        reported = self._reported(taken)
+        reported = self._report_score(taken)
         for margin_db in MARGINS_DB:
             is_unmet = self.goal.threshold is not None and taken.is_good and not self._is_met(reported)
             if not is_unmet or not self.budget.allows(SEARCH_SHARE):
@@ -154,15 +154,15 @@ class _Search:
             if not self.trail.best.is_good or self.trail.best.choice.tensors_16:
                 self._attempt_all(self.tensors.widened())
             taken = self.trail.best
-            reported = self._reported(taken)
-        return self._result(taken, reported)
+            reported = self._report_score(taken)
+        return self._build_result(taken, reported)
 
     def _is_met(self, reported: Score) -> bool:
         """Whether the pictures that report reach the goal, as far as they show what it is about."""
         shows_nothing = self.goal.kind == "drop" and reported.drop_percent is None
         return bool(reported.values) and (shows_nothing or holds(self.goal, reported))
 
-    def _reported(self, taken: TriedCandidate) -> Score:
+    def _report_score(self, taken: TriedCandidate) -> Score:
         """Returns the score on the pictures that report."""
         if self.split.report is None:
             return taken.score
@@ -191,12 +191,12 @@ class _Search:
         is_better_free = self.goal.kind == "snr" and best.choice.tensors_16 == 0 and best.score.mean_db < ENOUGH_DB
         return not (is_better_free and self.budget.allows_more_of_the_same())
 
-    def _result(self, taken: TriedCandidate, reported: Score) -> SearchResult:
+    def _build_result(self, taken: TriedCandidate, reported: Score) -> SearchResult:
         basis = self.builder.basis(taken.choice, self.split.final)
         is_met = self._is_met(reported)
         used_up = "last_resort" if self.budget.is_last_resort else "budget"
         ended_by = "exhausted" if self.budget.allows(SEARCH_SHARE) else used_up
-        missed = None if is_met and taken.is_good else self._shortfall(taken)
+        missed = None if is_met and taken.is_good else self._measure_shortfall(taken)
         outcome = SearchOutcome(
             self.goal,
             self.budget,
@@ -208,7 +208,7 @@ class _Search:
             is_met,
             "given" if self.goal.kind == "given" else "reached" if taken.is_good else ended_by,
             self.judge.float_latency_ms,
-            self._first_bad(),
+            self._find_first_bad(),
             missed,
             self.trials.margin_db,
         )
@@ -236,7 +236,7 @@ class _Search:
         is_task = self.goal.kind == "drop" and candidate.score.drop_percent is not None
         return not candidate.choice.is_float and (self.goal.kind == "snr" or is_task)
 
-    def _shortfall(self, taken: TriedCandidate) -> Shortfall | None:
+    def _measure_shortfall(self, taken: TriedCandidate) -> Shortfall | None:
         """None where it cannot be measured: what was chosen stands without it."""
         if not self._can_be_explained(taken):
             return None
@@ -249,7 +249,7 @@ class _Search:
             self._tell(f"what stands in the way of the goal cannot be measured: {error.message}")
             return None
 
-    def _first_bad(self) -> FirstBad | None:
+    def _find_first_bad(self) -> FirstBad | None:
         narrow = [one for one in self.trials.narrow if self._can_be_explained(one)]
         if not narrow or any(one.is_good for one in narrow):
             return None
@@ -259,7 +259,7 @@ class _Search:
         return first_bad(*parts, self.trials.best_narrow.choice, self.trials.goal_db, has_time, self._drop_most)
 
     # --- what is tried ----------------------------------------------------------------------------------
-    def _choices(self) -> Iterator[Choice]:
+    def _iterate_choices(self) -> Iterator[Choice]:
         """Dearer and dearer; whoever has enough stops asking."""
         if self.options.steps:
             yield from self._from_steps()
@@ -272,13 +272,13 @@ class _Search:
             return
         best = self.trail.best
         if best.is_good if self.goal.threshold is not None else level_db(best) >= SNR_DB_MIN:
-            yield from self._rounded()  # what else there is may be worse on other scenes
+            yield from self._try_rounding()  # what else there is may be worse on other scenes
             yield replace(self.trail.best.choice, is_corrected=True)
             return
-        yield from self._equalized()
-        yield from self._rounded()
+        yield from self._try_equalization()
+        yield from self._try_rounding()
         yield from self.tensors.own_ranges()
-        yield from self._further_rewritten()
+        yield from self._try_further_rewrites()
         yield replace(self.trials.best_narrow.choice, is_corrected=True)
         if self.goal.threshold is not None and not self.trail.best.is_good:
             yield from self.tensors.mixed()
@@ -287,7 +287,7 @@ class _Search:
         """What is known already, and where it does not hold the goal, what may: other ranges, and more bits."""
         rewrites = rewrites_of(self.options.steps)
         for count in range(1, len(rewrites) + 1):
-            if not self.builder.rewrite(rewrites[:count], self.samples, self._calibrating):
+            if not self.builder.rewrite(rewrites[:count], self.samples, self._report_calibration):
                 raise StageFailed(f"the steps ask for {rewrites[count - 1]}, and this model has nothing for it")
         template = self.tensors.template(Choice(METHODS[0], rewrites=rewrites))
         names = [one.name for one in template.activations], [one.name for one in template.weights]
@@ -298,12 +298,12 @@ class _Search:
             yield from self.tensors.own_ranges()
             yield from self.tensors.mixed()
 
-    def _equalized(self) -> Iterator[Choice]:
-        if self.builder.rewrite(("equalization",), self.samples, self._calibrating):
+    def _try_equalization(self) -> Iterator[Choice]:
+        if self.builder.rewrite(("equalization",), self.samples, self._report_calibration):
             for method in dict.fromkeys((self.trials.best_narrow.choice.method, "mse")):
                 yield Choice(method, rewrites=("equalization",))
 
-    def _rounded(self) -> Iterator[Choice]:
+    def _try_rounding(self) -> Iterator[Choice]:
         """Weights rounded by second order, unless their rounding is too small a part of the loss to matter."""
         best = self.trials.best_narrow
         by_weights_db = self._by_weights_db(best.choice)
@@ -323,21 +323,21 @@ class _Search:
             return -inf
         return judged.score.mean_db
 
-    def _further_rewritten(self) -> Iterator[Choice]:
+    def _try_further_rewrites(self) -> Iterator[Choice]:
         """What is still widened by a few channels smoothed or split; tensors that change lose their own ranges."""
         for kind in FURTHER_REWRITES:
             base = self.trials.best_narrow.choice
             rewrites = (*base.rewrites, kind)
-            if self.builder.rewrite(rewrites, self.samples, self._calibrating):
+            if self.builder.rewrite(rewrites, self.samples, self._report_calibration):
                 changed = self.builder.changed(rewrites)
                 methods = tuple((tensor, method) for tensor, method in base.methods if tensor not in changed)
                 yield replace(base, rewrites=rewrites, methods=methods)
 
-    def _tried(self, text: str) -> None:
+    def _log_candidate(self, text: str) -> None:
         print(f"{text}, after {self.budget.elapsed_s:.1f} s")
         self._tell(f"tried {len(self.trail.candidates)}")
 
-    def _calibrating(self, done: int, of: int) -> None:
+    def _report_calibration(self, done: int, of: int) -> None:
         self.step(0.0, f"calibrating {done}/{of}")
 
     def _tell(self, text: str) -> None:

@@ -97,7 +97,7 @@ def measure(
     layers = {name: node.name for node in model.graph.node for name in node.output}
     weights = {weight.name: weight for weight in template.weights if only is None or weight.name in only}
     rows: list[Sensitivity] = []
-    for begin, end in _stretches(model, len(by_tensor)):
+    for begin, end in _split_tensors(model, len(by_tensor)):
         if not has_time():
             break
         suffix = Suffix(model, begin, end, by_tensor, weights, list(targets))
@@ -108,7 +108,9 @@ def measure(
             name = by_tensor[tensor]
             if tensor != name:
                 continue
-            rows.append(_best_range(probe, name, layers.get(name, ""), {m: ranges[m][name] for m in ranges}, goal_db))
+            rows.append(
+                _find_best_range(probe, name, layers.get(name, ""), {m: ranges[m][name] for m in ranges}, goal_db)
+            )
         for name in suffix.weights:
             if not any(row.tensor == name for row in rows):
                 noise = probe.noise({name: template.dequantized(weights[name]).astype(np.float32)}, goal_db)
@@ -116,7 +118,7 @@ def measure(
     return rows
 
 
-def joined(rows: Sequence[Sensitivity], others: Sequence[Sensitivity]) -> list[Sensitivity]:
+def join_sensitivities(rows: Sequence[Sensitivity], others: Sequence[Sensitivity]) -> list[Sensitivity]:
     """Combines the pictures of both; all keep their ranges, and tensors missing in the others are omitted."""
     more = {other.tensor: other.noise for other in others}
     return [
@@ -130,11 +132,13 @@ def joined(rows: Sequence[Sensitivity], others: Sequence[Sensitivity]) -> list[S
     ]
 
 
-def _best_range(probe: _Probe, tensor: str, layer: str, ranges: Mapping[str, Range], goal_db: float) -> Sensitivity:
+def _find_best_range(
+    probe: _Probe, tensor: str, layer: str, ranges: Mapping[str, Range], goal_db: float
+) -> Sensitivity:
     usual, *others = ranges
     noise = probe.noise(feeds(tensor, ranges[usual], np.uint8), goal_db)
     best = Sensitivity(tensor, layer, False, usual, noise, noise)
-    if _worst(noise) < 10.0 ** (-(goal_db + HEARD_DB) / 10.0):
+    if _find_worst(noise) < 10.0 ** (-(goal_db + HEARD_DB) / 10.0):
         return best
     tried = [ranges[usual]]
     for method in others:
@@ -163,11 +167,11 @@ class _Probe:
         self._names = [output.name for output in self._session.get_outputs()]
         before = open_session(bytes_with_outputs(model, suffix.inputs), threads)
         known = {value.name for value in model.graph.input}
-        self._live = [self._inputs(before, suffix, sample, known) for sample in samples]
+        self._live = [self._collect_inputs(before, suffix, sample, known) for sample in samples]
         self._off = {key: value for tensor in suffix.activations for key, value in off(tensor, limits[tensor]).items()}
         self._expected = self._run({}, 0, len(self._live))
 
-    def _inputs(self, before: Any, suffix: Suffix, sample: SampleArrays, known: set[str]) -> dict[str, Array]:
+    def _collect_inputs(self, before: Any, suffix: Suffix, sample: SampleArrays, known: set[str]) -> dict[str, Array]:
         inner = [name for name in suffix.inputs if name not in known]
         values = run(before, sample.arrays, inner) if inner else {}
         return {name: sample.arrays[name] if name in known else values[name] for name in suffix.inputs}
@@ -177,15 +181,15 @@ class _Probe:
 
         If the first pictures have almost none, their mean is used for the others.
         """
-        first = self._ratios(changed, 0, QUIET_PICTURES)
+        first = self._compute_ratios(changed, 0, QUIET_PICTURES)
         if first.max(initial=0.0) < 10.0 ** (-(goal_db + QUIET_DB) / 10.0):
             return np.concatenate([first, *[first.mean(axis=0, keepdims=True)] * (len(self._live) - len(first))])
-        return np.concatenate([first, self._ratios(changed, QUIET_PICTURES, len(self._live))])
+        return np.concatenate([first, self._compute_ratios(changed, QUIET_PICTURES, len(self._live))])
 
-    def _ratios(self, changed: Mapping[str, Array], begin: int, end: int) -> npt.NDArray[np.float64]:
+    def _compute_ratios(self, changed: Mapping[str, Array], begin: int, end: int) -> npt.NDArray[np.float64]:
         expected = self._expected[begin:end]
         rows = zip(expected, self._run(changed, begin, end), strict=True)
-        ratios = [_ratios(reference, actual) for reference, actual in rows]
+        ratios = [_compute_ratios(reference, actual) for reference, actual in rows]
         return np.array(ratios, np.float64).reshape(len(expected), -1 if expected else len(self._names))
 
     def noise_below(
@@ -194,7 +198,7 @@ class _Probe:
         """Returns the same if each picture is below its limit; None as soon as one is not."""
         rows = []
         for live, expected, limit in zip(self._live, self._expected, limits, strict=True):
-            rows.append(_ratios(expected, self._run_one(live, changed)))
+            rows.append(_compute_ratios(expected, self._run_one(live, changed)))
             if max(rows[-1], default=0.0) >= limit:
                 return None
         return np.array(rows)
@@ -208,19 +212,19 @@ class _Probe:
         return [values[name] for name in self._names]
 
 
-def _stretches(model: Any, tensors: int) -> list[tuple[int, int]]:
+def _split_tensors(model: Any, tensors: int) -> list[tuple[int, int]]:
     count = len(model.graph.node)
     pieces = max(1, min(STRETCHES_MAX, tensors // STRETCH))
     bounds = [round(count * piece / pieces) for piece in range(pieces + 1)]
     return list(pairwise(bounds))
 
 
-def _ratios(expected: Sequence[Array], actual: Sequence[Array]) -> list[float]:
+def _compute_ratios(expected: Sequence[Array], actual: Sequence[Array]) -> list[float]:
     """Returns the noise-to-signal ratio at each target."""
-    return [_ratio(x, y) for x, y in zip(expected, actual, strict=True)]
+    return [_compute_ratio(x, y) for x, y in zip(expected, actual, strict=True)]
 
 
-def _ratio(reference: Array, actual: Array) -> float:
+def _compute_ratio(reference: Array, actual: Array) -> float:
     x, y = reference.astype(np.float64).reshape(-1), actual.astype(np.float64).reshape(-1)
     energy, noise = float(np.dot(x, x)), float(np.dot(x - y, x - y)) if x.size == y.size else np.inf
     if not np.isfinite(noise):
@@ -228,5 +232,5 @@ def _ratio(reference: Array, actual: Array) -> float:
     return 0.0 if energy == 0.0 else min(noise / energy, NOISE_MAX)
 
 
-def _worst(noise: npt.NDArray[np.float64]) -> float:
+def _find_worst(noise: npt.NDArray[np.float64]) -> float:
     return float(np.exp(np.log(np.maximum(noise, 1e-30)).mean(axis=0)).max(initial=0.0))

@@ -108,7 +108,7 @@ def shortfall(
     if not levels or not others:
         return None
     basis = builder.basis(choice, parts)
-    wide = _all_wide(basis, choice)
+    wide = _widen_all(basis, choice)
     low = _Runs(judge, [level.picture for level in levels])
     wide_model = builder.built(wide, parts)
     wide_db = low.mean_db(wide_model)
@@ -124,7 +124,7 @@ def shortfall(
     given = {node.name for node in builder.given.model.graph.node}
     tensors = [tensor for tensor in order_of(basis) if not is_enough or tensor not in choice.wide_tensors]
     tensors = [tensor for tensor in tensors if layer_of(basis, tensor) in given]
-    known = _layers(basis, tensors, gain_db)
+    known = _find_layers(basis, tensors, gain_db)
     layers = known or ()
     own = [tensor for tensor in tensors if layer_of(basis, tensor) in dict(layers)]
     together = gain_db(own) if layers else 0.0
@@ -176,7 +176,7 @@ class _Runs:
         for picture, names in self._pictures:
             actual = run(session, picture.arrays, names)
             known = [
-                _Level(picture, _db(picture.expected[name]), _db(picture.expected[name] - actual[name]))
+                _Level(picture, _to_db(picture.expected[name]), _to_db(picture.expected[name] - actual[name]))
                 for name in names
                 if picture.expected[name].any()
             ]
@@ -187,13 +187,13 @@ class _Runs:
         return fmean(level.snr_db for level in self.levels(model))
 
 
-def _layers(
+def _find_layers(
     basis: Basis, tensors: Sequence[str], gain_db: Callable[[Iterable[str]], float | None]
 ) -> tuple[tuple[str, float], ...] | None:
     """Returns the layers that gain most, by bisection of the tensors in graph order; None without time."""
     groups = [list(tensors)]
     while groups and max(map(len, groups)) > 1:
-        pieces = [piece for group in groups for piece in _divided(group)]
+        pieces = [piece for group in groups for piece in _divide(group)]
         gains = [(gain, piece) for piece in pieces if (gain := gain_db(piece)) is not None]
         if len(gains) < len(pieces):
             return None
@@ -208,21 +208,21 @@ def _layers(
     return tuple(sorted(rows.items(), key=lambda pair: -pair[1]))
 
 
-def _divided(group: list[str]) -> list[list[str]]:
+def _divide(group: list[str]) -> list[list[str]]:
     """Returns the group in pieces of about the same size."""
     count = min(PIECES, len(group))
     bounds = [round(len(group) * place / count) for place in range(count + 1)]
     return [group[begin:end] for begin, end in itertools.pairwise(bounds)]
 
 
-def _all_wide(basis: Basis, choice: Choice) -> Choice:
+def _widen_all(basis: Basis, choice: Choice) -> Choice:
     template = basis.template
     activations = frozenset(one.name for one in template.activations)
     weights = frozenset(one.name for one in template.weights)
     return replace(choice, wide=activations, wide_weights=weights, is_wide_float=False)
 
 
-def _db(values: Array) -> float:
+def _to_db(values: Array) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         energy = float(np.mean(np.square(values, dtype=np.float64))) if values.size else 0.0
     return 10.0 * float(np.log10(max(energy, 1e-30))) if np.isfinite(energy) else 300.0

@@ -47,7 +47,7 @@ class Suffix:
         later = {name for node in nodes[begin:] for name in node.output}
         needed = {name for node in nodes[begin:] for name in node.input} | set(outputs)
         self.inputs = sorted(needed - constants - later - {""})
-        self._model = _suffix_model(model, begin, self)
+        self._model = _build_suffix(model, begin, self)
 
     def open(self) -> Any:
         """Opens a session with one thread; runs may overlap."""
@@ -60,25 +60,25 @@ def feeds(tensor: str, limits: Range, kind: Any) -> dict[str, Array]:
     """Returns the four numbers that round a tensor to the integers of `kind`."""
     scale, zero = activation_parameters(limits, kind)
     levels = np.iinfo(kind)
-    return _feeds(tensor, 1.0 / scale, int(levels.min) - zero, int(levels.max) - zero, scale)
+    return _build_feeds(tensor, 1.0 / scale, int(levels.min) - zero, int(levels.max) - zero, scale)
 
 
 def off(tensor: str, limits: Range) -> dict[str, Array]:
     """Returns the four numbers that leave a tensor with about these limits as it is."""
     reach = max(abs(limits[0]), abs(limits[1]), 1e-20) * 4
-    return _feeds(tensor, OFF_LEVELS / reach, -2.0 * OFF_LEVELS, 2.0 * OFF_LEVELS, reach / OFF_LEVELS)
+    return _build_feeds(tensor, OFF_LEVELS / reach, -2.0 * OFF_LEVELS, 2.0 * OFF_LEVELS, reach / OFF_LEVELS)
 
 
-def _feeds(tensor: str, *values: float) -> dict[str, Array]:
+def _build_feeds(tensor: str, *values: float) -> dict[str, Array]:
     return {
         f"{tensor}{ROUNDED}_{name}": np.array(value, np.float32) for name, value in zip(NUMBERS, values, strict=True)
     }
 
 
-def _suffix_model(model: Any, begin: int, suffix: Suffix) -> Any:
+def _build_suffix(model: Any, begin: int, suffix: Suffix) -> Any:
     from onnx import helper
 
-    types, dims = element_types(model), _shapes(model)
+    types, dims = element_types(model), _infer_shapes(model)
     nodes = [_copy(node) for node in model.graph.node[begin:]]
     rounded = set(suffix.activations)
     for node in nodes:
@@ -88,7 +88,7 @@ def _suffix_model(model: Any, begin: int, suffix: Suffix) -> Any:
     extra, numbers = [], []
     for name in suffix.activations:
         parameters = [f"{name}{ROUNDED}_{number}" for number in NUMBERS]
-        extra += _rounding(name, parameters)
+        extra += _build_rounding(name, parameters)
         numbers += [helper.make_tensor_value_info(parameter, 1, []) for parameter in parameters]
     outputs = [name + ROUNDED if name in rounded else name for name in suffix.outputs]
     inputs = [helper.make_tensor_value_info(n, types.get(n, 1), dims.get(n)) for n in suffix.inputs]
@@ -100,10 +100,10 @@ def _suffix_model(model: Any, begin: int, suffix: Suffix) -> Any:
     values = [helper.make_tensor_value_info(name, types.get(name.removesuffix(ROUNDED), 1), None) for name in outputs]
     graph = helper.make_graph(extra + nodes, "suffix", inputs + numbers, values, kept)
     fresh = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 8))
-    return _sorted(fresh)
+    return _sort_nodes(fresh)
 
 
-def _rounding(name: str, parameters: list[str]) -> list[Any]:
+def _build_rounding(name: str, parameters: list[str]) -> list[Any]:
     from onnx import helper
 
     inverse, low, high, scale = parameters
@@ -124,14 +124,14 @@ def _copy(node: Any) -> Any:
     return fresh
 
 
-def _sorted(model: Any) -> Any:
+def _sort_nodes(model: Any) -> Any:
     from app.conversion.toolchains.graph import sort_nodes
 
     sort_nodes(model)
     return model
 
 
-def _shapes(model: Any) -> Mapping[str, list[int | None]]:
+def _infer_shapes(model: Any) -> Mapping[str, list[int | None]]:
     values = [*model.graph.value_info, *model.graph.input, *model.graph.output]
     return {
         v.name: [d.dim_value or None for d in v.type.tensor_type.shape.dim]

@@ -32,17 +32,17 @@ TINY = 1e-6
 """Channels and weights below this share of the widest one count as so wide."""
 
 
-def smoothed(model: Any, rows_of: RowsOf) -> Rewritten:
+def smooth(model: Any, rows_of: RowsOf) -> Rewritten:
     """Returns a model (onnx.ModelProto) in which the inputs of matrix products are smoothed."""
     import onnx
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     constants = Constants(copy.graph)
-    readers_of = {tensor: readers for tensor in constants.makers if (readers := _products(constants, tensor))}
+    readers_of = {tensor: readers for tensor in constants.makers if (readers := _find_products(constants, tensor))}
     rows = rows_of(model, dict.fromkeys(readers_of, -1))
     changed, in_float = set[str](), set[str]()
-    for tensor, factors in _all_factors(constants, readers_of, rows).items():
+    for tensor, factors in _compute_all_factors(constants, readers_of, rows).items():
         readers, division = readers_of[tensor], _Division(constants, factors)
         if len(readers) == constants.uses(tensor) and division.reaches(tensor):
             division.write()
@@ -58,23 +58,23 @@ def smoothed(model: Any, rows_of: RowsOf) -> Rewritten:
     return Rewritten(copy, frozenset(changed), not in_float, frozenset(in_float))
 
 
-def _all_factors(
+def _compute_all_factors(
     constants: Constants, readers_of: Mapping[str, Sequence[LinearReader]], rows: Mapping[str, Array]
 ) -> dict[str, Array]:
     matrices = {
         tensor: [reader.matrix(constants.array(reader.weights)) for reader in readers]
         for tensor, readers in readers_of.items()
     }
-    known = ((tensor, _factors(rows[tensor], matrices[tensor])) for tensor in readers_of)
+    known = ((tensor, _compute_factors(rows[tensor], matrices[tensor])) for tensor in readers_of)
     return {tensor: factors for tensor, factors in known if factors is not None}
 
 
-def _products(constants: Constants, tensor: str) -> list[LinearReader]:
+def _find_products(constants: Constants, tensor: str) -> list[LinearReader]:
     readers = (node for node in constants.readers(tensor) if node.op_type in PRODUCTS)
     return [reader for node in readers if (reader := linear_reader(constants, node, tensor)) is not None]
 
 
-def _factors(rows: Array, weights: Sequence[Array]) -> Array | None:
+def _compute_factors(rows: Array, weights: Sequence[Array]) -> Array | None:
     """Returns the divisors of the channels; None if none of them makes the noise much less."""
     matrix = np.concatenate(weights, axis=1)
     if matrix.shape[0] != rows.shape[1] or rows.shape[1] < 2 or not np.isfinite(rows).all():

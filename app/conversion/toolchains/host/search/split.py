@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.conversion.sample_kinds import flattened
+from app.conversion.sample_kinds import flatten_path
 from app.conversion.toolchains.host.search.unlikeness import Looks, unlike
 
 SEED = 20261124
@@ -96,5 +96,5 @@ def within(names: Sequence[str], folder: str) -> tuple[int, ...]:
         names: of samples, as they were unpacked or below a folder.
         folder: such as "report" or "pictures/report".
     """
-    beginning = flattened(folder) + "__"
-    return tuple(place for place, name in enumerate(names) if flattened(name).startswith(beginning))
+    beginning = flatten_path(folder) + "__"
+    return tuple(place for place, name in enumerate(names) if flatten_path(name).startswith(beginning))

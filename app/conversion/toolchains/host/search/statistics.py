@@ -57,7 +57,7 @@ class PartStatistics:
         """
         if array.size == 0:
             return True
-        lowest, highest = _extremes(array)
+        lowest, highest = _find_extremes(array)
         low, high = float(lowest.min()), float(highest.max())
         if not (low > -HUGE and high < HUGE):  # NaN fails both comparisons
             return False
@@ -90,10 +90,10 @@ class ActivationStatistics:
         chosen = [self.parts[tensor][part] for part in parts]
         if with_altered:
             chosen += [self.altered[tensor][part] for part in parts]
-        return merged(chosen)
+        return merge_statistics(chosen)
 
 
-def merged(parts: Sequence[PartStatistics]) -> PartStatistics:
+def merge_statistics(parts: Sequence[PartStatistics]) -> PartStatistics:
     if len(parts) == 1:
         return parts[0]
     total = PartStatistics()
@@ -131,7 +131,7 @@ def collect(
     Raises:
         NotFinite: An input or an output of the model holds a NaN or an infinity.
     """
-    given, changed = ({name: _nothing(split.parts) for name in tensors} for _ in range(2))
+    given, changed = ({name: _make_empty(split.parts) for name in tensors} for _ in range(2))
     statistics = ActivationStatistics(given, changed, {})
     sessions = [(open_session(bytes_with_outputs(model, group), threads), group) for group in groups_of(model, tensors)]
     own = [output.name for output in model.graph.output]
@@ -140,23 +140,23 @@ def collect(
         if are_known and part not in split.final:
             continue
         require_finite_arrays(sample.arrays, sample.name)
-        for name, array in _values(sessions, own, sample.arrays, sample.name):
+        for name, array in _iterate_values(sessions, own, sample.arrays, sample.name):
             taken_in = statistics.parts[name][part].add(array) if part in split.final else is_moderate(array)
             if not taken_in:
                 statistics.not_finite.setdefault(name, sample.name)
         if part in split.final and statistics.pictures[part] % ALTERED_EVERY == 0:
-            for name, array in _values(sessions, own, altered(sample.arrays, next(kinds)) or {}):
+            for name, array in _iterate_values(sessions, own, altered(sample.arrays, next(kinds)) or {}):
                 statistics.altered[name][part].add(array)
         statistics.pictures[part] += 1
         step(place + 1, len(samples))
     return statistics
 
 
-def _nothing(count: int) -> tuple[PartStatistics, ...]:
+def _make_empty(count: int) -> tuple[PartStatistics, ...]:
     return tuple(PartStatistics() for _ in range(count))
 
 
-def _values(
+def _iterate_values(
     sessions: list[tuple[Any, list[str]]], own: list[str], arrays: Mapping[str, Array], sample: str = ""
 ) -> Iterator[tuple[str, Array]]:
     """Yields tensors by name; nothing without arrays.
@@ -187,7 +187,7 @@ def groups_of(model: Any, tensors: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def _extremes(array: Array) -> tuple[Array, Array]:
+def _find_extremes(array: Array) -> tuple[Array, Array]:
     """Returns the lowest and the highest value of each channel (axis 1), or of all if there are none."""
     if array.ndim < 3:
         return array.min(keepdims=True).reshape(1), array.max(keepdims=True).reshape(1)

@@ -28,8 +28,8 @@ from app.conversion.toolchains.host.search.integers import (
     SCALE_MIN,
     UINT16,
     activation_parameters,
-    quantized_values,
-    quantized_weight,
+    quantize_values,
+    quantize_weight,
 )
 
 CONTRIB, OPSET_16_BIT = "com.microsoft", 21
@@ -175,7 +175,7 @@ class Template:
     def dequantized(self, weight: Weight) -> Array:
         """Returns the weight after rounding to the template's integers."""
         values = self._array(self._constants[weight.quantized]).astype(np.float32)
-        return _scaled(values, self.weight_scale(weight), weight.axis)
+        return _scale(values, self.weight_scale(weight), weight.axis)
 
     def build(self, precision: Precision) -> Any:
         """Builds a separate model (onnx.ModelProto)."""
@@ -185,13 +185,13 @@ class Template:
         model.CopyFrom(self.model)
         editor = _Editor(model)
         scales: dict[str, float] = {}
-        is_8_bit_type = self._activation_type()
+        is_8_bit_type = self._get_activation_type()
         for activation in self.activations:
             kind = UINT16 if activation.name in precision.wide else is_8_bit_type
             scale, zero = activation_parameters(precision.ranges[activation.name], kind, activation.bounds)
             scales[activation.name] = scale
             for name, quantized in activation.constants:
-                editor.write(quantized, quantized_values(self.float_value(name), scale, zero, kind))
+                editor.write(quantized, quantize_values(self.float_value(name), scale, zero, kind))
             editor.write(activation.scale, np.array(scale, np.float32))
             editor.write(activation.zero_point, np.array(zero, kind))
         for weight in self.weights:
@@ -249,7 +249,7 @@ class Template:
         wide |= {w.scale for w in self.weights if w.name in precision.wide_weights}
         editor.use_domain(wide, CONTRIB)
 
-    def _activation_type(self) -> Any:
+    def _get_activation_type(self) -> Any:
         kinds = {self._array(self._constants[a.zero_point]).dtype for a in self.activations}
         return next(iter(kinds), np.dtype(np.uint8)).type
 
@@ -259,19 +259,19 @@ class Template:
         shared: dict[tuple[str, str], list[str]] = {}
         constants: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for node in self.model.graph.node:
-            tensor = node.input[0] if node.input[:1] and node.input[0] in own else _float_name(node)
+            tensor = node.input[0] if node.input[:1] and node.input[0] in own else _find_float_name(node)
             if node.op_type == "QuantizeLinear" and tensor in own:
                 shared.setdefault((node.input[1], node.input[2]), []).append(tensor)
             name = tensor.removesuffix("_quantized")
             if node.op_type == "DequantizeLinear" and node.input[0] in self._constants and name in self._float:
                 constants.setdefault((node.input[1], node.input[2]), []).append((name, node.input[0]))
-        bounds = self._bounds_that_are_left_out()
+        bounds = self._list_omitted_bounds()
         return tuple(
-            Activation(*names, tuple(tensors), _narrowest(bounds, tensors), tuple(constants.get(names, ())))
+            Activation(*names, tuple(tensors), _find_narrowest(bounds, tensors), tuple(constants.get(names, ())))
             for names, tensors in shared.items()
         )
 
-    def _bounds_that_are_left_out(self) -> dict[str, Range]:
+    def _list_omitted_bounds(self) -> dict[str, Range]:
         """Returns the bounds of each Relu and Clip that the quantizer removed, by their output."""
         kept = {node.output[0].removesuffix(RENAMED) for node in filter(is_fused_operator, self.model.graph.node)}
         nodes = filter(is_fused_operator, self.float_model.graph.node)
@@ -285,7 +285,7 @@ class Template:
             if node.op_type != "DequantizeLinear" or node.input[0] not in self._constants:
                 continue
             integers = self._constants[node.input[0]]
-            name, axis = node.input[0].removesuffix("_quantized"), _axis(node)
+            name, axis = node.input[0].removesuffix("_quantized"), _get_axis(node)
             reader = self._readers.get(node.output[0])
             if name not in self._float or reader is None:
                 continue
@@ -302,7 +302,7 @@ class Template:
                 node.input[1],
                 node.output[0],
                 reader.name,
-                of_tensor.get(self._quantized_source(by_output.get(reader.input[0])), ""),
+                of_tensor.get(self._find_quantized_source(by_output.get(reader.input[0])), ""),
                 of_tensor.get(reader.output[0].removesuffix(RENAMED), ""),
                 by_dequantizer.get(reader.input[1], ""),
             )
@@ -310,7 +310,7 @@ class Template:
         ]
         return tuple(weights), tuple(biases)
 
-    def _quantized_source(self, dequantizer: Any | None) -> str:
+    def _find_quantized_source(self, dequantizer: Any | None) -> str:
         """Returns the float tensor that a DequantizeLinear represents."""
         if dequantizer is None or dequantizer.op_type != "DequantizeLinear":
             return ""
@@ -347,18 +347,18 @@ class _Editor:
 QDQ = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
-def _float_name(node: Any) -> str:
+def _find_float_name(node: Any) -> str:
     """Returns the name of the float tensor that the node reads."""
     return str(node.input[0]).removesuffix(RENAMED) if node.input else ""
 
 
-def _narrowest(bounds: Mapping[str, Range], tensors: Sequence[str]) -> Range:
+def _find_narrowest(bounds: Mapping[str, Range], tensors: Sequence[str]) -> Range:
     known = [bounds[tensor] for tensor in tensors if tensor in bounds]
     return max((low for low, _ in known), default=-np.inf), min((high for _, high in known), default=np.inf)
 
 
 def _write_weight(editor: _Editor, weight: Weight, values: Array, kind: Any) -> None:
-    integers, scale = quantized_weight(values, weight.axis if editor.shape(weight.scale) else None, kind)
+    integers, scale = quantize_weight(values, weight.axis if editor.shape(weight.scale) else None, kind)
     editor.write(weight.quantized, integers)
     editor.write(weight.scale, scale)
     editor.write(weight.zero_point, np.zeros(scale.shape, kind))
@@ -372,11 +372,11 @@ def _write_own_scale(editor: _Editor, bias: Bias, values: Array) -> None:
     editor.write(bias.scale, np.full(editor.shape(bias.scale), scale, np.float32))
 
 
-def _axis(node: Any) -> int:
+def _get_axis(node: Any) -> int:
     return next((int(a.i) for a in node.attribute if a.name == "axis"), 1)
 
 
-def _scaled(values: Array, scale: Array, axis: int) -> Array:
+def _scale(values: Array, scale: Array, axis: int) -> Array:
     if scale.size > 1:
         shape = [1] * values.ndim
         shape[axis] = scale.size

@@ -92,22 +92,24 @@ class TensorSearch:
         """The fewest tensors in 16 bits, in the order of what they save."""
         narrow = self._trials.best_narrow
         self._measure_changed(narrow.choice)
-        boundary, is_cheaper = self._boundary(narrow)
+        boundary, is_cheaper = self._try_boundary(narrow)
         base = boundary if is_cheaper else narrow
         if not self.rows:  # it cannot be told which tensors need them
-            yield mixed_precision.widened(base.choice, mixed_precision.not_measured(self.template(base.choice), []))
+            yield mixed_precision.widen(base.choice, mixed_precision.not_measured(self.template(base.choice), []))
             return
         hardest = self._widen(base, is_last=is_last)
         if hardest is not None and self._budget.allows(SENSITIVITY_SHARE):
-            more = self._measured(base.choice, {base.choice.method: self._ranges(base.choice)}, [hardest] * HARDEST)
-            self.rows = sensitivity.joined(self.rows, more)
+            more = self._measure_sensitivities(
+                base.choice, {base.choice.method: self._ranges(base.choice)}, [hardest] * HARDEST
+            )
+            self.rows = sensitivity.join_sensitivities(self.rows, more)
             self._widen(base, is_last=True)
         if not self._trials.trail.best.is_good and boundary is not base:
             self._widen(boundary, is_last=True)
         if not self._trials.trail.best.is_good:  # a mask of −1e9 beside numbers of about one needs more than 16 bits
             self._widen(base, is_last=True, is_float=True)
 
-    def _boundary(self, base: TriedCandidate) -> tuple[TriedCandidate, bool]:
+    def _try_boundary(self, base: TriedCandidate) -> tuple[TriedCandidate, bool]:
         """Try how many of the last layers to leave in float, as long as more of them gain.
 
         Returns:
@@ -115,8 +117,8 @@ class TensorSearch:
             less.
         """
         has_own_ranges = bool(base.choice.methods)
-        order = mixed_precision.ordered(self.rows, with_own_ranges=has_own_ranges)
-        expected = mixed_precision.expected_db(order, with_own_ranges=has_own_ranges) if order else []
+        order = mixed_precision.order_greedily(self.rows, with_own_ranges=has_own_ranges)
+        expected = mixed_precision.predict_db(order, with_own_ranges=has_own_ranges) if order else []
         best, is_cheaper = base, False
         for tail in boundaries(self.template(base.choice)):
             if not self._budget.allows(SENSITIVITY_SHARE) or len(tail) >= len(expected):
@@ -142,12 +144,12 @@ class TensorSearch:
             unless it is the last.
         """
         has_own_ranges, tail = bool(base.choice.methods), base.choice.tail
-        measured = mixed_precision.ordered(
+        measured = mixed_precision.order_greedily(
             [row for row in self.rows if row.tensor not in tail], with_own_ranges=has_own_ranges
         )
         others = mixed_precision.not_measured(self.template(base.choice), measured)
         order = [*measured, *(row for row in others if row.tensor not in tail)]
-        expected = mixed_precision.expected_db(measured, with_own_ranges=has_own_ranges)
+        expected = mixed_precision.predict_db(measured, with_own_ranges=has_own_ranges)
         expected += expected[-1:] * (len(order) - len(measured))
         if is_float:
             expected = expected[: 1 + int(FLOAT_SHARE * len(order))]
@@ -158,7 +160,7 @@ class TensorSearch:
                 return None
             try:
                 tried = self._trials.attempt(
-                    mixed_precision.widened(base.choice, order[:count], is_float=is_float), forecast.snr_db(count)
+                    mixed_precision.widen(base.choice, order[:count], is_float=is_float), forecast.snr_db(count)
                 )
             except StageFailed as error:
                 print(f"{count} tensors cannot be in 16 bits: {error.message}")
@@ -179,7 +181,7 @@ class TensorSearch:
         ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
         lowest = self._trials.best_narrow.score.lowest_picture
         self._pictures = self._judge.probes(self._split.choose[0], SENSITIVITY_PICTURES, lowest)
-        self.rows, self._rewrites = self._measured(base, ranges, self._pictures), base.rewrites
+        self.rows, self._rewrites = self._measure_sensitivities(base, ranges, self._pictures), base.rewrites
 
     def _measure_changed(self, base: Choice) -> None:
         """Measures what was rewritten since; the others keep what was measured."""
@@ -191,13 +193,13 @@ class TensorSearch:
         changed = names & frozenset.union(*map(self._builder.changed, since))
         ranges = {base.method: self._ranges(base)}
         self.rows = [row for row in self.rows if row.tensor in names - changed]
-        self.rows += self._measured(base, ranges, self._pictures, changed)
+        self.rows += self._measure_sensitivities(base, ranges, self._pictures, changed)
         self._rewrites = base.rewrites
 
     def _ranges(self, choice: Choice) -> dict[str, Range]:
         return self._builder.basis(choice, self._first_parts).ranges(choice, self._first_parts)
 
-    def _measured(
+    def _measure_sensitivities(
         self,
         base: Choice,
         ranges: Mapping[str, Mapping[str, Range]],

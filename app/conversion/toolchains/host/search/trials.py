@@ -10,7 +10,7 @@ from typing import Any
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.base import SNR_DB_MIN
-from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, assured_db, holds
+from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, compute_assured_db, holds
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import most_of
@@ -80,7 +80,7 @@ class Trials:
         same = next((one for one in self.trail.candidates if one.choice == choice), None)
         if same is not None:
             return same
-        row = self._journal.remember(f"candidate {json.dumps(choice.steps())}", lambda: self._judged(choice))
+        row = self._journal.remember(f"candidate {json.dumps(choice.steps())}", lambda: self._judge_once(choice))
         score, altered_db = Score.from_json(row["score"], self._judge.pictures), row["altered_db"]
         is_near = self._is_near(score)
         candidate = TriedCandidate(
@@ -93,14 +93,14 @@ class Trials:
             row["size_bytes"],
             row["latency_ms"],
             altered_db,
-            min(assured_db(score), inf if altered_db is None else altered_db),
+            min(compute_assured_db(score), inf if altered_db is None else altered_db),
             expected_db,
         )
         self.trail.candidates.append(candidate)
         self._tell(f"candidate {candidate.id}: {candidate.summary}")
         return candidate
 
-    def _judged(self, choice: Choice) -> dict[str, Any]:
+    def _judge_once(self, choice: Choice) -> dict[str, Any]:
         """Returns the results as JSON."""
         build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
         judged = self._judge.judge(
@@ -110,7 +110,7 @@ class Trials:
         needs_altered = self._is_near(judged.score) or (is_narrow and self._may_be_best(judged.score))
         return {
             "score": judged.score.to_json(self._judge.pictures),
-            "altered_db": self._altered_db(build) if needs_altered else None,
+            "altered_db": self._estimate_altered_db(build) if needs_altered else None,
             "tensors": len(template.activations) + len(template.weights),
             "size_bytes": judged.size_bytes,
             "latency_ms": judged.latency_ms,
@@ -137,7 +137,7 @@ class Trials:
 
     def _may_be_best(self, score: Score) -> bool:
         """Among those in 8 bits: what is sure of altered pictures, too, is no more than what is sure of these."""
-        return score.is_whole and (not self.narrow or assured_db(score) > self.best_narrow.sure_db)
+        return score.is_whole and (not self.narrow or compute_assured_db(score) > self.best_narrow.sure_db)
 
     def _is_given_up(self, score: Score) -> bool:
         """Is it surely below the best in 8 bits? Its first pictures are held against the best's on the same ones."""
@@ -151,10 +151,10 @@ class Trials:
     def _needs_task(self, score: Score) -> bool:
         return self._goal.kind != "snr" or score.mean_db >= self.goal_db - TASK_DB
 
-    def _altered_db(self, build: Build) -> float | None:
+    def _estimate_altered_db(self, build: Build) -> float | None:
         """What is sure of altered pictures, of the alteration that does worst. None if SNR is not the goal, or the
         inputs are no pictures."""
         if self._goal.kind != "snr" or self._goal.threshold is None:
             return None
         scores = self._judge.judge_altered(build, self._parts)
-        return min((assured_db(score) for score in scores), default=None)
+        return min((compute_assured_db(score) for score in scores), default=None)

@@ -43,7 +43,7 @@ def second_order(template: Template, pictures: Sequence[SampleArrays], threads: 
     """
     weights = {weight.name: weight for weight in template.weights}
     layers = [node for node in template.float_model.graph.node if _is_rounded(node, weights, template)]
-    products = _products(template, layers, pictures, threads)
+    products = _sum_products(template, layers, pictures, threads)
     integers = {}
     for node in layers:
         name = node.input[1]
@@ -51,7 +51,7 @@ def second_order(template: Template, pictures: Sequence[SampleArrays], threads: 
             continue
         values, is_turned = template.float_value(name), _has_outputs_last(node)
         rows = values.T if is_turned else values
-        rounded = _rounded(rows, template.weight_scale(weights[name]), products[name])
+        rounded = _round_weights(rows, template.weight_scale(weights[name]), products[name])
         if rounded is not None:
             integers[name] = np.ascontiguousarray(rounded.T) if is_turned else rounded
     return integers
@@ -77,7 +77,7 @@ def _has_outputs_last(node: Any) -> bool:
     return bool(node.op_type == "MatMul" or (node.op_type == "Gemm" and not attribute(node, "transB", 0)))
 
 
-def _products(
+def _sum_products(
     template: Template, layers: Sequence[Any], pictures: Sequence[SampleArrays], threads: int
 ) -> dict[str, Array]:
     """Returns the sums of products of a layer's inputs, [groups, columns, columns], by its weight's name."""
@@ -92,17 +92,17 @@ def _products(
             own = {**values, **picture.arrays} if number == 0 else values
             for node in layers:
                 if node.input[0] in own:
-                    columns = _columns(own[node.input[0]], template.float_value(node.input[1]).shape, node)
+                    columns = _arrange_columns(own[node.input[0]], template.float_value(node.input[1]).shape, node)
                     name = node.input[1]
                     products[name] = products.get(name, np.float64(0.0)) + columns.swapaxes(1, 2) @ columns
     return products
 
 
-def _columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
+def _arrange_columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
     """Returns the factors of each weight of an output channel at some positions: [groups, places, columns]."""
     if node.op_type != "Conv":
         rows = array.reshape(-1, array.shape[-1])
-        taken: Array = rows[_places(len(rows))]
+        taken: Array = rows[_spread_positions(len(rows))]
         return taken[None]
     top, left, bottom, right = attribute(node, "pads", (0, 0, 0, 0))
     (down, across), (dilated_down, dilated_across) = (
@@ -112,21 +112,21 @@ def _columns(array: Array, shape: tuple[int, ...], node: Any) -> Array:
     window = ((shape[2] - 1) * dilated_down + 1, (shape[3] - 1) * dilated_across + 1)
     views = np.lib.stride_tricks.sliding_window_view(padded, window, (1, 2))
     views = views[:, ::down, ::across, ::dilated_down, ::dilated_across]
-    places = _places(views.shape[1] * views.shape[2])
+    places = _spread_positions(views.shape[1] * views.shape[2])
     taken = views[:, places // views.shape[2], places % views.shape[2]]
     groups = array.shape[1] // shape[1]
     columns: Array = taken.reshape(groups, shape[1], places.size, -1).transpose(0, 2, 1, 3)
     return columns.reshape(groups, places.size, -1)
 
 
-def _places(count: int) -> Array:
+def _spread_positions(count: int) -> Array:
     """Returns evenly spaced positions of so many."""
     number = min(count, POSITIONS)
     places: Array = np.arange(number) * count // max(number, 1)
     return places
 
 
-def _rounded(values: Array, scale: Array, products: Array) -> Array | None:
+def _round_weights(values: Array, scale: Array, products: Array) -> Array | None:
     """Returns the rounded integers; None if the products cannot be inverted."""
     groups, count, _ = products.shape
     own = np.einsum("gcc->gc", products)

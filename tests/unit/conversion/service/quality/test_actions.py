@@ -9,7 +9,7 @@ import pytest
 from app.conversion.options import Chip, HostQuantization, Options, ToolchainName
 from app.conversion.service.quality.actions import MESSAGES, Action, Evidence, candidate_actions, next_actions
 from app.conversion.service.quality.candidates import Candidate, goal_patch, pareto, read_search
-from app.conversion.service.reconversion import patched
+from app.conversion.service.reconversion import patch_options
 
 KNERON = Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720)
 
@@ -55,14 +55,14 @@ def test_every_patch_makes_valid_options_even_after_a_conversion_by_knobs() -> N
     rows = [candidate(0, 12.0, is_taken=True), candidate(1, 21.04)]
     bie = report(*rows, latency_ms={"float": 2.0, "int8": 3.0})
     for action in advised(bie, knobs):
-        assert not action.options_patch or patched(knobs, action.options_patch) is not None, action.code
+        assert not action.options_patch or patch_options(knobs, action.options_patch) is not None, action.code
 
 
 def test_an_action_of_the_ladder_patches_the_vendors_arguments() -> None:
     arguments = {"datapath_bitwidth_mode": "mix light", "weight_bitwidth_mode": "mix light"}
     rows = [candidate(0, 12.0, is_taken=True, options={}), candidate(1, 21.0, options=arguments)]
     action = advised(report(*rows), KNERON)[0]
-    changed = patched(KNERON, action.options_patch)
+    changed = patch_options(KNERON, action.options_patch)
     assert changed is not None
     assert changed.kneron.datapath_bitwidth_mode == "mix light"
 
@@ -72,12 +72,12 @@ def test_a_candidate_is_made_as_it_was_and_a_goal_after_it_searches_anew() -> No
     rows = [candidate(0, 12.0, is_taken=True), candidate(1, 12.1, steps=steps), candidate(2, 13.0, steps=[])]
     own = Options.model_validate({"quantization": {"method": "percentile"}})
     made, without = candidate_actions(own, read_search(report(*rows)))
-    changed = patched(own, made.options_patch)
+    changed = patch_options(own, made.options_patch)
     assert changed is not None and not changed.quantization.goal
     assert [step.model_dump(mode="json") for step in changed.quantization.steps] == steps
     assert made.params["id"] == 1, "however little it gains"
     assert not without.options_patch, "what it was made of is not known"
-    searching = patched(changed, goal_patch("snr>=20"))
+    searching = patch_options(changed, goal_patch("snr>=20"))
     assert searching is not None and searching.quantization.goal == "snr>=20" and not searching.quantization.steps
 
 
@@ -100,7 +100,7 @@ def test_a_goal_that_is_missed_has_the_layers_that_were_measured_left_in_float()
     measured = {"pictures": ["p1.png"], "layers": [["gemm", 4.5]], "base_db": 8.2, "layers_db": 17.26, "code": "layers"}
     bie = report(candidate(0, 17.0, is_taken=True), quality={"task": {"kind": "top1"}})
     bie["search"]["shortfall"] = measured
-    options = patched(Options(), {"quantization": {"exclude_nodes": ["tail"]}})
+    options = patch_options(Options(), {"quantization": {"exclude_nodes": ["tail"]}})
     [action] = [one for one in advised(bie, options) if one.code == "shortfall"]
     assert action.text.startswith("Leave gemm in float: p1.png,") and "17.3 dB then instead of 8.2" in action.text
     assert action.options_patch == {"quantization": {"exclude_nodes": ["tail", "gemm"]}}
@@ -120,7 +120,7 @@ def test_a_wrong_preprocessing_comes_before_everything() -> None:
     rows = [candidate(0, 12.0, is_taken=True), candidate(1, 21.0)]
     first = advised(report(*rows), recognition=known)[0]
     assert first.text == "Prepare the pictures as YuNet models are trained: BGR, x."
-    changed = patched(Options(), first.options_patch)
+    changed = patch_options(Options(), first.options_patch)
     assert changed is not None
     assert changed.preprocess.color == "BGR"
     assert not [a for a in advised(report(*rows), changed, recognition=known) if a.code == "preprocess"]

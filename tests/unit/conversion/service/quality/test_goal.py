@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.conversion.service.quality import chosen_layers, report_reader
+from app.conversion.service.quality import choose_layers, report_reader
 from app.conversion.service.quality.goal import read_goal, read_judgement, read_sensitivity
 
 BIE: dict[str, Any] = {
@@ -77,5 +77,5 @@ def test_a_report_without_them_has_none() -> None:
 def test_layers_are_ordered_by_their_own_error_where_it_was_measured() -> None:
     quality = report_reader.quality(None, BIE, None, toolchain="host")
     assert quality.search is not None and quality.search.taken is not None
-    assert [layer.name for layer in chosen_layers(quality, "alone", "all")] == ["a", "b"]
-    assert [layer.name for layer in chosen_layers(quality, "worst", "all")] == ["b", "a"]
+    assert [layer.name for layer in choose_layers(quality, "alone", "all")] == ["a", "b"]
+    assert [layer.name for layer in choose_layers(quality, "worst", "all")] == ["b", "a"]

@@ -8,7 +8,7 @@ import pytest
 
 from app.conversion.options import HostQuantization, KneronOptions, Options
 from app.conversion.service import comparison
-from app.conversion.service.quality import chosen_layers, report_reader, to_csv, to_json
+from app.conversion.service.quality import choose_layers, report_reader, to_csv, to_json
 from app.conversion.service.quality.views import Quality
 
 
@@ -150,7 +150,7 @@ def test_a_saturating_output_is_told(quality: Quality) -> None:
 
 def test_layers_come_worst_first_or_in_graph_order_and_by_precision(quality: Quality) -> None:
     names = {
-        (order, precision): "".join(one.name for one in chosen_layers(quality, order, precision))  # type: ignore[arg-type]
+        (order, precision): "".join(one.name for one in choose_layers(quality, order, precision))  # type: ignore[arg-type]
         for order in ("worst", "graph")
         for precision in ("all", "int8", "float")
     }
@@ -298,4 +298,4 @@ def test_outputs_and_layers_are_matched_by_name(quality: Quality) -> None:
         ("z", (None, 9.0), 9.0),
         ("y", (38.9, None), 38.9),
     ]
-    assert [(p.a.name, p.change_db) for p in comparison.matched_layers(quality, other)] == [("b", 10.0), ("a", 0.5)]
+    assert [(p.a.name, p.change_db) for p in comparison.match_layers(quality, other)] == [("b", 10.0), ("a", 0.5)]

@@ -16,7 +16,7 @@ from app.conversion.errors import DamagedSamples, NoSamples, NotFinite
 from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host.bie_report import quality_warnings, speed_warnings
-from app.conversion.toolchains.host.quality import judged_verdict
+from app.conversion.toolchains.host.quality import build_judged_verdict
 from app.inference.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
 from app.inference.runtimes.sessions import HostModel
 from app.kit.errors import BadInput
@@ -462,7 +462,7 @@ JUDGEMENT: dict[str, Any] = {"n": 5, "mean_db": 23.0, "min_db": 12.0, "floor_db"
 def test_what_was_judged_on_other_pictures_decides_and_not_those_that_set_the_ranges(
     verdict: dict[str, Any], judgement: dict[str, Any], passed: bool, snr_db: float, warning: str
 ) -> None:
-    judged = judged_verdict(VERDICT | verdict, JUDGEMENT | judgement)
+    judged = build_judged_verdict(VERDICT | verdict, JUDGEMENT | judgement)
     assert (judged["passed"], judged["snr_db"]) == (passed, snr_db)
     assert warning in "".join(quality_warnings({"verdict": judged, "quality": {"outputs": []}, "search": {}}))
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from app.conversion.toolchains.host.task_metrics import TaskMeter, matched_boxes, task_meter
+from app.conversion.toolchains.host.task_metrics import TaskMeter, match_boxes, task_meter
 from app.inference.prediction import Box
 from tests.harness.models import small
 
@@ -167,7 +167,7 @@ def test_answers_that_cannot_be_read_take_the_metric_away_and_nothing_else() -> 
 def test_each_box_is_matched_once_and_only_with_its_class() -> None:
     truth = [Box(0, 0, 10, 10, 0.9, 1)]
     boxes = [Box(0, 0, 10, 10, 0.8, 1), Box(0, 0, 10, 9, 0.9, 1), Box(0, 0, 10, 10, 0.99, 2)]
-    assert matched_boxes(truth, boxes) == [(truth[0], boxes[1])]
+    assert match_boxes(truth, boxes) == [(truth[0], boxes[1])]
 
 
 def test_what_is_of_no_known_kind_has_no_task() -> None:

@@ -126,7 +126,7 @@ def test_a_signal_is_told_by_what_it_most_likely_means(code: int, id: str, blame
 def test_operators_the_evaluator_calls_unsupported_are_collected_once() -> None:
     line = "WARNING: unsupported op [Erf] node [erf_3]"
     lines = [line, "undefined CPU op [Loop] of node [l]", line]
-    assert verdict.unsupported_operators(lines) == [
+    assert verdict.list_unsupported_operators(lines) == [
         {"operator": "Erf", "node": "erf_3"},
         {"operator": "Loop", "node": "l"},
     ]

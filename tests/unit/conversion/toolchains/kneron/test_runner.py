@@ -129,17 +129,17 @@ def test_the_runner_imports_nothing_of_the_product() -> None:
 def test_arguments_the_installed_function_lacks_are_dropped_and_named() -> None:
     def installed(model: object, *, threads: int = 1) -> None: ...
 
-    assert runner.accepted(installed, {"threads": 2, "b": 1, "a": 1}) == ({"threads": 2}, ["a", "b"])
+    assert runner.split_arguments(installed, {"threads": 2, "b": 1, "a": 1}) == ({"threads": 2}, ["a", "b"])
 
 
 def test_a_function_that_takes_any_keyword_gets_them_all() -> None:
     def installed(**kwargs: object) -> None: ...
 
-    assert runner.accepted(installed, {"a": 1}) == ({"a": 1}, [])
+    assert runner.split_arguments(installed, {"a": 1}) == ({"a": 1}, [])
 
 
 def test_a_function_without_a_signature_gets_all_arguments() -> None:
-    assert runner.accepted(type, {"a": 1}) == ({"a": 1}, [])
+    assert runner.split_arguments(type, {"a": 1}) == ({"a": 1}, [])
 
 
 def test_the_returned_path_is_the_truth(tmp_path: Path) -> None:

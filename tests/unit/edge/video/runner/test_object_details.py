@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, needs_of
-from app.edge.video.runner.object_details import carried, details_of
-from app.edge.video.runner.quality import scored
-from app.edge.video.runner.resize import moved
+from app.edge.video.runner.object_details import carry_details, details_of
+from app.edge.video.runner.quality import score_stage
+from app.edge.video.runner.resize import scale_values
 from app.edge.video.runner.stage_outputs import read_outputs
 from app.edge.video.stages.registry import kinds
 from app.video.model.dag import Reference, read_dag
@@ -50,16 +50,16 @@ def test_a_row_has_key_points_in_pixels_of_the_source() -> None:
 
 def test_key_points_go_with_their_box_while_it_is_tracked() -> None:
     detected = outcome(bbox=[BOX], keypoints=[POINTS])
-    later = carried(needs(), detected, [[15.0, 19.0, 35.0, 59.0]])
+    later = carry_details(needs(), detected, [[15.0, 19.0, 35.0, 59.0]])
     assert later.values[Reference(STAGE, "bbox")] == [[15.0, 19.0, 35.0, 59.0]]
     assert later.values[Reference(STAGE, "keypoints")] == [[[17.0, 23.0, 0.9], [25.0, 39.0, 0.1]]]
     assert detected.values[Reference(STAGE, "keypoints")] == [POINTS]
-    assert details_of(needs(), carried(needs(), outcome(bbox=[BOX]), [BOX]), (1.0, 1.0), (0, 0)) == {}
+    assert details_of(needs(), carry_details(needs(), outcome(bbox=[BOX]), [BOX]), (1.0, 1.0), (0, 0)) == {}
 
 
 def test_they_are_requested_with_the_boxes_and_scaled_with_them() -> None:
     assert "keypoints" in needs().outputs[STAGE]
-    scaled = moved({"bbox": [BOX], "keypoints": [POINTS], "prob": [0.9]}, kinds()[STAGE].outputs, (2.0, 0.5))
+    scaled = scale_values({"bbox": [BOX], "keypoints": [POINTS], "prob": [0.9]}, kinds()[STAGE].outputs, (2.0, 0.5))
     assert scaled["keypoints"] == [[[24.0, 12.0, 0.9], [40.0, 20.0, 0.1]]] and scaled["prob"] == [0.9]
 
 
@@ -67,14 +67,17 @@ def test_masks_go_the_same_way() -> None:
     mask = [[12.0, 24.0, 20.0, 24.0, 20.0, 40.0]]
     detected = outcome(bbox=[BOX], masks=[mask])
     assert details_of(needs(), detected, (2.0, 3.0), (100, 10))["masks"] == [[[124, 82, 140, 82, 140, 130]]]
-    later = carried(needs(), detected, [[15.0, 19.0, 35.0, 59.0]])
+    later = carry_details(needs(), detected, [[15.0, 19.0, 35.0, 59.0]])
     assert later.values[Reference(STAGE, "masks")] == [[[17, 23, 25, 23, 25, 39]]]
-    scaled = moved({"masks": [mask]}, kinds()[STAGE].outputs, (2.0, 0.5))
+    scaled = scale_values({"masks": [mask]}, kinds()[STAGE].outputs, (2.0, 0.5))
     assert scaled["masks"] == [[[24, 12, 40, 12, 40, 20]]] and "masks" in needs().outputs[STAGE]
     small, half = outcome(bbox=[[5, 10, 15, 30]], masks=[[[6, 12, 10, 12, 10, 20]]]), outcome(bbox=[BOX], masks=[mask])
-    assert scored(needs(), STAGE, small.values, half.values, (2.0, 2.0)) == (Metric.IOU, pytest.approx(1, abs=0.02))
+    assert score_stage(needs(), STAGE, small.values, half.values, (2.0, 2.0)) == (
+        Metric.IOU,
+        pytest.approx(1, abs=0.02),
+    )
     other = outcome(bbox=[BOX], masks=[[[12, 24, 20, 40, 12, 40]]])
-    (_, quality) = scored(needs(), STAGE, other.values, half.values, (1.0, 1.0)) or (None, 1.0)
+    (_, quality) = score_stage(needs(), STAGE, other.values, half.values, (1.0, 1.0)) or (None, 1.0)
     assert quality < 0.1
 
 
@@ -101,8 +104,8 @@ def test_a_plan_is_as_good_as_its_key_points_are_alike() -> None:
     golden = outcome(bbox=[BOX], keypoints=[POINTS]).values
     half = outcome(bbox=[[5, 10, 15, 30]], keypoints=[[[6, 12, 0.9], [1, 1, 0.1]]]).values
     far = outcome(bbox=[[5, 10, 15, 30]], keypoints=[[[15, 30, 0.9], [1, 1, 0.1]]]).values
-    assert scored(needs(), STAGE, half, golden, (2.0, 2.0)) == (Metric.IOU, pytest.approx(1))
-    (_, quality) = scored(needs(), STAGE, far, golden, (2.0, 2.0)) or (None, 1.0)
+    assert score_stage(needs(), STAGE, half, golden, (2.0, 2.0)) == (Metric.IOU, pytest.approx(1))
+    (_, quality) = score_stage(needs(), STAGE, far, golden, (2.0, 2.0)) or (None, 1.0)
     assert 0 < quality < 0.5
     plain = outcome(bbox=[BOX]).values
-    assert scored(needs(), STAGE, plain, golden, (1.0, 1.0)) == (Metric.IOU, 1.0), "a model without key points"
+    assert score_stage(needs(), STAGE, plain, golden, (1.0, 1.0)) == (Metric.IOU, 1.0), "a model without key points"

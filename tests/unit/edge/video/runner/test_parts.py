@@ -15,9 +15,9 @@ from app.edge.video.runner.frame_queues import ConcurrencyLimit, FrameQueue, Reo
 from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.frame_workers import MOST_IN_A_ROW, MOST_S, FailureBudget
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
-from app.edge.video.runner.quality import f1, mae, pairs, scored
+from app.edge.video.runner.quality import f1, mae, pairs, score_stage
 from app.edge.video.runner.reporter import PlanRequester
-from app.edge.video.runner.resize import fitted
+from app.edge.video.runner.resize import fit_size
 from app.edge.video.runner.stage_router import StageRouter
 from app.edge.video.stages.registry import kinds
 from app.edge.video.work import NoWork, RunnerWork, WatchedWork
@@ -104,7 +104,7 @@ def test_a_live_job_works_on_fewer_frames_where_they_wait_for_hosts() -> None:
 def test_a_picture_keeps_its_shape_and_is_never_enlarged(
     source: tuple[int, int], resolution: str, even: bool, size: tuple[int, int]
 ) -> None:
-    assert fitted(source, resolution, even=even) == size
+    assert fit_size(source, resolution, even=even) == size
 
 
 def test_only_what_is_read_is_asked_for() -> None:
@@ -289,8 +289,8 @@ def test_poses_are_compared_where_their_boxes_belong_together() -> None:
     bbox, pose = Reference("face_detection", "bbox"), Reference("face_alignment", "head_pose")
     outcomes = {bbox: [[0, 0, 5, 5], [50, 50, 60, 60]], pose: [[1, 1, 1], [9, 9, 9]]}
     golden = {bbox: [[0, 0, 10, 10]], pose: [[1, 4, 1]]}
-    assert scored(needs(), "face_alignment", outcomes, golden, (2.0, 2.0)) == (Metric.MAE, pytest.approx(1.0))
-    assert scored(needs(), "face_detection", outcomes, golden, (2.0, 2.0)) == (Metric.IOU, pytest.approx(2 / 3))
+    assert score_stage(needs(), "face_alignment", outcomes, golden, (2.0, 2.0)) == (Metric.MAE, pytest.approx(1.0))
+    assert score_stage(needs(), "face_detection", outcomes, golden, (2.0, 2.0)) == (Metric.IOU, pytest.approx(2 / 3))
     assert mae([], [], []) is None
 
 

@@ -41,9 +41,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         "misnamed = own_stages_of_test:Other\nmotion = own_stages_of_test:Taken\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry._classes.cache_clear()
+    registry._load_classes.cache_clear()
     yield tmp_path
-    registry._classes.cache_clear()
+    registry._load_classes.cache_clear()
     sys.modules.pop("own_stages_of_test", None)
 
 

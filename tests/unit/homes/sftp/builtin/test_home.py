@@ -14,7 +14,7 @@ import pytest
 from app.homes.files import HomeFiles
 from app.homes.model import HomesOptions, Quota
 from app.homes.quota import UsageTracker
-from app.homes.sftp.builtin.home import OPEN_FILES, SessionQuota, SftpHome, inner_path, shown_path
+from app.homes.sftp.builtin.home import OPEN_FILES, SessionQuota, SftpHome, inner_path, to_shown_path
 from app.homes.sftp.builtin.session import open_flags, with_reason
 from tests.harness.name_swap import outcomes, swapping
 
@@ -57,7 +57,7 @@ def alice(root: Path) -> Path:
 )
 def test_a_path_is_read_as_inside_the_home(path: bytes, inner: str, shown: bytes) -> None:
     assert inner_path(path) == inner
-    assert shown_path(path) == shown
+    assert to_shown_path(path) == shown
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_path_is_read_as_inside_the_home(path: bytes, inner: str, shown: bytes
 )
 def test_above_the_home_there_is_the_home(path: bytes, inner: str, home: SftpHome) -> None:
     assert inner_path(path) == inner
-    assert not shown_path(path).startswith(b"/..")
+    assert not to_shown_path(path).startswith(b"/..")
     if inner:
         with pytest.raises(FileNotFoundError):
             home.open(path, os.O_RDONLY)

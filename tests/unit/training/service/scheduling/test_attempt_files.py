@@ -15,7 +15,7 @@ from app.training.errors import RayUnreachable
 from app.training.gateway import RayStatus
 from app.training.model import FailureKind, State
 from app.training.service.scheduling import LogCopies
-from app.training.service.scheduling.attempt_files import GAP, continued, write_files
+from app.training.service.scheduling.attempt_files import GAP, find_continuation, write_files
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
 
 JOB = "one--a01"
@@ -60,12 +60,12 @@ def lines(first: int, last: int) -> bytes:
     ],
 )
 def test_what_follows_what_is_stored_is_found(stored: bytes, tail: bytes, new: bytes | None) -> None:
-    assert continued(stored, tail) == new
+    assert find_continuation(stored, tail) == new
 
 
 def test_a_log_of_empty_lines_is_compared_in_linear_time() -> None:
     many = b"\n" * 1_000_000
-    assert continued(many, many) == b""
+    assert find_continuation(many, many) == b""
 
 
 # --- while the job runs -----------------------------------------------------------------------------

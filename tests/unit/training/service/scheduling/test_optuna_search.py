@@ -6,8 +6,8 @@ from statistics import median
 
 import pytest
 
-from app.training.model.sweep import EarlyStop, Interval, Point, drawn
-from app.training.service.scheduling.optuna_search import Report, Trial, goes_on, proposed
+from app.training.model.sweep import EarlyStop, Interval, Point, draw_points
+from app.training.service.scheduling.optuna_search import Report, Trial, goes_on, propose_point
 
 pytest.importorskip("optuna", reason="needs the extra train")
 RATE = Interval(1e-6, 1.0, is_log=True)
@@ -18,7 +18,7 @@ def searched(count: int) -> list[Trial]:
     """A search whose best rate is 1e-3, one task after the other."""
     trials: list[Trial] = []
     for _ in range(count):
-        point = proposed({"lr": RATE}, trials, seed=1, is_lower_better=True)
+        point = propose_point({"lr": RATE}, trials, seed=1, is_lower_better=True)
         assert point is not None
         trials.append(Trial(point, True, distance(point)))
     return trials
@@ -31,7 +31,7 @@ def distance(point: Point) -> float:
 
 
 def test_a_search_comes_nearer_than_chance() -> None:
-    by_chance = [distance(point) for point in drawn({"lr": RATE}, 100, seed=1)]
+    by_chance = [distance(point) for point in draw_points({"lr": RATE}, 100, seed=1)]
     later = [distance(trial.point) for trial in searched(25)[10:]]
     assert median(later) < median(by_chance) / 2
 
@@ -43,7 +43,7 @@ def test_the_next_values_follow_from_the_record_alone() -> None:
         Trial({"lr": 0.5, "depth": 8, "kind": "a"}, True),
         Trial({"lr": 1e-4, "depth": 5, "kind": "a"}),
     ]
-    first, again = (proposed(VARY, trials, seed=3, is_lower_better=True) for _ in range(2))
+    first, again = (propose_point(VARY, trials, seed=3, is_lower_better=True) for _ in range(2))
     assert first is not None and first == again
     assert 1e-6 <= first["lr"] <= 1 and first["depth"] in range(1, 9) and first["kind"] in ["a", ["b"], None]  # type: ignore[operator]
 
@@ -51,7 +51,7 @@ def test_the_next_values_follow_from_the_record_alone() -> None:
 def test_no_point_comes_twice_and_none_after_the_last() -> None:
     vary = {"depth": Interval(1, 4, is_whole=True)}
     trials: list[Trial] = []
-    while (point := proposed(vary, trials, seed=0, is_lower_better=True)) is not None:
+    while (point := propose_point(vary, trials, seed=0, is_lower_better=True)) is not None:
         trials.append(Trial(point, True, 1.0))
     assert sorted(trial.point["depth"] for trial in trials) == [1, 2, 3, 4]  # type: ignore[type-var]
 

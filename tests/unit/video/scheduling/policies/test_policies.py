@@ -10,8 +10,8 @@ import pytest
 from app.video.errors import BadPlan, UnknownPolicy
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import LIMIT_S, Measured, ResourceInfo
-from app.video.scheduling.feedback import critical_path_s, fps_steps, observed_delay_s
-from app.video.scheduling.plan_validation import validated_plan
+from app.video.scheduling.feedback import critical_path_s, fps_steps, measure_delay_s
+from app.video.scheduling.plan_validation import validate_plan
 from app.video.scheduling.registry import PRODUCT, policy_of
 from tests.harness.video.scheduling_cases import (
     CLOUD,
@@ -43,7 +43,7 @@ class Job:
         question = a_question(self.policy, last_plan_res=result, **{**self.changes, **changes})
         self.state["now"] = 0.0
         conf, mapping = policy_of(self.policy)(**{**question.call, "state": self.state})
-        plan = validated_plan(conf, mapping, dag=question.dag, resource_info=question.resource_info)
+        plan = validate_plan(conf, mapping, dag=question.dag, resource_info=question.resource_info)
         written = plan.to_json()
         self.state["last_plan"] = {key: written[key] for key in ("video_conf", "flow_mapping")}
         assert self.state["reason"]
@@ -89,7 +89,7 @@ HALF_CLOUD = nodes(HOST, a_node("cloud0", "cloud", "10.0.0.2", services=["face_a
 def test_where_nothing_serves_a_stage_there_is_no_plan(name: str) -> None:
     question = a_question(resource_info=nodes(a_node("edge0", "host", "10.0.0.1", services=["face_detection"])))
     with pytest.raises(BadPlan):
-        validated_plan(*policy_of(name)(**question.call), dag=question.dag, resource_info=question.resource_info)
+        validate_plan(*policy_of(name)(**question.call), dag=question.dag, resource_info=question.resource_info)
 
 
 def test_an_unknown_policy_is_told_with_those_there_are() -> None:
@@ -344,7 +344,7 @@ def test_aimd_goes_on_from_the_plan_of_another() -> None:
     ],
 )
 def test_the_delay_is_that_of_the_slower_frames(result: PlanResult | None, delay: float | None) -> None:
-    assert observed_delay_s(a_dag_info(), result) == delay
+    assert measure_delay_s(a_dag_info(), result) == delay
 
 
 def test_of_stages_side_by_side_the_slower_counts() -> None:

@@ -15,7 +15,7 @@ from app.video.model.plan import VideoConf
 from app.video.scheduling import search
 from app.video.scheduling.contract import Answer, Measured
 from app.video.scheduling.plan_memory import PlanMemory
-from app.video.scheduling.plan_validation import validated_plan
+from app.video.scheduling.plan_validation import validate_plan
 from app.video.scheduling.policies.profile import profile as policy
 from app.video.scheduling.predictor import Predictor
 from app.video.scheduling.profile_model import PIXELS, ProfileModel
@@ -232,7 +232,7 @@ def test_a_plan_goes_on_when_the_role_of_its_node_has_changed(role: str) -> None
     assert {(place["node"], place["node_role"], place["node_ip"]) for place in answer[1].values()} == {
         ("cloud0", role, "ip-cloud0")
     }
-    validated_plan(*answer, dag=DAG, resource_info=now)
+    validate_plan(*answer, dag=DAG, resource_info=now)
 
 
 @pytest.mark.parametrize(("starved", "idle"), [("cloud0", "edge0"), ("edge0", "cloud0")])

@@ -15,7 +15,7 @@ from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
-from app.conversion.toolchains.host.search.bias_correction import corrections, measured_shifts
+from app.conversion.toolchains.host.search.bias_correction import corrections, measure_shifts
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.equalization import equalized
 from app.conversion.toolchains.host.search.split import split_of
@@ -118,7 +118,7 @@ def test_what_clipping_takes_from_the_mean_is_given_back() -> None:
     known = basis()
     parts = (0, 1, 2)
     ranges = {**known.ranges(Choice("minmax"), parts), "b": (0.0, 0.2)}
-    shifts = measured_shifts(known.template, ranges, pictures(6), 1)
+    shifts = measure_shifts(known.template, ranges, pictures(6), 1)
     assert [shift.bias.layer for shift in shifts] == ["conv2"]
     added = corrections(shifts, frozenset())["b2"]
     assert np.abs(added).max() > 0.01
@@ -149,7 +149,7 @@ def test_sensitivity_is_the_noise_of_one_tensor_alone_and_orders_what_gets_16_bi
     by_tensor = {row.tensor: row for row in rows}
     assert {"x", "b", "d", "w1", "w2", "w3"} <= by_tensor.keys()
     assert min(rows, key=lambda row: row.snr_db).tensor == "d"
-    assert mixed_precision.ordered(rows, with_own_ranges=False)[0].tensor == "d"
+    assert mixed_precision.order_greedily(rows, with_own_ranges=False)[0].tensor == "d"
     assert by_tensor["w1"].is_weight and by_tensor["w1"].snr_db > 25
 
 
@@ -180,13 +180,13 @@ def test_what_hardly_costs_anything_alone_is_not_measured_on_all_pictures(monkey
 def test_a_picture_that_is_nearly_silent_does_not_decide_alone() -> None:
     in_all = row("in all", [0.010, 0.010, 0.010], [0.010, 0.010, 0.010])
     in_silence = row("in silence", [0.001, 0.001, 0.500], [0.001, 0.001, 0.500])
-    assert mixed_precision.ordered([in_silence, in_all], with_own_ranges=True)[0] is in_all
+    assert mixed_precision.order_greedily([in_silence, in_all], with_own_ranges=True)[0] is in_all
 
 
 def test_tensors_are_ordered_by_what_they_cost_with_the_ranges_that_they_have() -> None:
     helped, other = row("helped", [0.001], [0.100]), row("other", [0.010], [0.010])
-    assert mixed_precision.ordered([helped, other], with_own_ranges=True)[0] is other
-    assert mixed_precision.ordered([helped, other], with_own_ranges=False)[0] is helped
+    assert mixed_precision.order_greedily([helped, other], with_own_ranges=True)[0] is other
+    assert mixed_precision.order_greedily([helped, other], with_own_ranges=False)[0] is helped
 
 
 def row(tensor: str, noise: list[float], usual_noise: list[float]) -> sensitivity.Sensitivity:
@@ -241,13 +241,13 @@ def test_where_no_number_is_expected_to_suffice_twice_the_last_is_tried() -> Non
 
 def test_noise_of_what_is_left_in_8_bits_adds_up() -> None:
     order = [row("first", [0.1, 0.1], [0.2, 0.2]), row("second", [0.01, 0.01], [0.01, 0.01])]
-    assert mixed_precision.expected_db(order, with_own_ranges=True)[:2] == pytest.approx([9.59, 20.0], abs=0.01)
-    assert mixed_precision.expected_db(order, with_own_ranges=False)[0] == pytest.approx(6.78, abs=0.01)
+    assert mixed_precision.predict_db(order, with_own_ranges=True)[:2] == pytest.approx([9.59, 20.0], abs=0.01)
+    assert mixed_precision.predict_db(order, with_own_ranges=False)[0] == pytest.approx(6.78, abs=0.01)
 
 
 def test_no_number_of_exact_tensors_is_expected_to_remove_all_noise() -> None:
     order = [row("first", [0.1], [0.1]), row("second", [1e-9], [1e-9])]
-    assert max(mixed_precision.expected_db(order, with_own_ranges=True)) == pytest.approx(50.0, abs=0.1)
+    assert max(mixed_precision.predict_db(order, with_own_ranges=True)) == pytest.approx(50.0, abs=0.1)
 
 
 def test_a_forecast_gains_beyond_what_was_measured_the_share_that_was_reached_before() -> None:
@@ -264,7 +264,7 @@ def test_a_forecast_gains_beyond_what_was_measured_the_share_that_was_reached_be
 
 def test_a_picture_that_is_measured_later_joins_those_before() -> None:
     rows = [row("one", [0.01], [0.1]), row("left out", [0.01], [0.01])]
-    joined = sensitivity.joined(rows, [row("one", [0.5, 0.5], [0.5, 0.5])])
+    joined = sensitivity.join_sensitivities(rows, [row("one", [0.5, 0.5], [0.5, 0.5])])
     assert [one.tensor for one in joined] == ["one"]
     assert joined[0].noise.tolist() == [[0.01], [0.5], [0.5]]
     assert joined[0].usual_noise.tolist() == [[0.1], [0.5], [0.5]]

@@ -23,7 +23,7 @@ from app.conversion.toolchains.host.search.outlier_channels import split_channel
 from app.conversion.toolchains.host.search.recipe import choice_of
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import search
-from app.conversion.toolchains.host.search.smooth_quant import SMOOTHED, smoothed
+from app.conversion.toolchains.host.search.smooth_quant import SMOOTHED, smooth
 from app.conversion.toolchains.host.search.template import Precision, Template
 from app.inference.runtimes.sessions import open_session, run
 from app.kit.sandbox.errors import StageFailed
@@ -99,7 +99,7 @@ def result_of(model: Any, samples: list[Picture], goal: str, steps: Any = ()) ->
 
 def test_a_layer_norm_takes_the_division_where_only_products_read_it() -> None:
     model = attention()
-    done = smoothed(model, rows_for(sequences(3)))
+    done = smooth(model, rows_for(sequences(3)))
     before, after = constants(model), constants(done.model)
     assert done.is_same_shape and "n" in done.tensors and not done.left_in_float
     factors = before["gain"] / after["gain"]
@@ -111,7 +111,7 @@ def test_a_layer_norm_takes_the_division_where_only_products_read_it() -> None:
 
 def test_a_product_before_the_layers_divides_what_others_read_as_well() -> None:
     model = attention(is_post_norm=True)
-    done = smoothed(model, rows_for(sequences(3)))
+    done = smooth(model, rows_for(sequences(3)))
     assert f"n{SMOOTHED}" in done.tensors and done.left_in_float == {"n"}
     nodes = {node.name: node for node in done.model.graph.node}
     assert nodes["query"].input[0] == nodes["value"].input[0] == f"n{SMOOTHED}"
@@ -121,7 +121,7 @@ def test_a_product_before_the_layers_divides_what_others_read_as_well() -> None:
 
 
 def test_even_channels_are_not_smoothed() -> None:
-    assert not smoothed(attention(wide=1.0), rows_for(sequences(3))).tensors
+    assert not smooth(attention(wide=1.0), rows_for(sequences(3))).tensors
 
 
 @pytest.mark.parametrize("is_post_norm", [False, True])
