@@ -17,9 +17,10 @@ import typer
 
 from app.kit.access import words_of
 from app.kit.cli.command import EPILOG
+from app.kit.cli.document_files import read_text
 from app.kit.cli.service_options import Allowed, AsJson, Everybody, Limit, Url, token, url_of
 from app.kit.cli.tables import print_record, print_table, table_of
-from app.kit.errors import BadRequest, NotFound
+from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,11 +86,11 @@ def add(
         raise BadRequest("a model is of a job or a file", hint="Give --job ID or --file MODEL.onnx.")
     if artifact not in ARTIFACTS:
         raise BadRequest(f"a job makes no {artifact}", hint=f"--artifact is one of {', '.join(ARTIFACTS)}.")
-    names = _read_lines(labels) if labels else []
+    names = read_text(str(labels)).strip().splitlines() if labels else []
     with _open_client(context, url) as client:
         if file:
             bring = partial(client.bring, decoder=decoder, labels=names, new_version=new_version, note=note)
-            model = _bring(bring, name, _require_existing(file))
+            model = _bring(bring, name, file)
         else:
             model = client.add_from_job(
                 name, job, artifact=artifact, decoder=decoder, labels=names, new_version=new_version, note=note
@@ -104,9 +105,11 @@ def set_decoder(
     decoder: Annotated[Path, typer.Argument(metavar="PYTHON", help="A file with a function decode.")],
 ) -> None:
     """Write a decoder of your own into an ONNX file, before it is added. Nothing of it is run here."""
+    from app.conversion.cli.conversion import require_file
     from app.model_registry.own_decoder import store_decoder
 
-    store_decoder(_require_existing(model), _text(decoder, "Write the decoder as UTF-8."))
+    require_file(model, "model")
+    store_decoder(model, read_text(str(decoder)))
     typer.echo(f"{model} is read by {decoder} now. Add it with: modelmill models add NAME --file {model}")
 
 
@@ -223,27 +226,11 @@ def _open_client(context: typer.Context, url: str | None) -> ModelsClient:
 
 def _bring(bring: Callable[[str, Path], Json], name: str, file: Path) -> Json:
     """With the files beside it that its weights lie in."""
-    from app.conversion.cli.conversion import bundled
+    from app.conversion.cli.conversion import bundled, require_file
 
+    require_file(file, "model")
     with bundled(file) as whole:
         return bring(name, whole)
-
-
-def _require_existing(file: Path) -> Path:
-    if file.is_file():
-        return file
-    raise NotFound(f"there is no file {file}", hint="Name an existing file.")
-
-
-def _read_lines(file: Path) -> list[str]:
-    return _text(file, "Write one label in each line, as UTF-8.").strip().splitlines()
-
-
-def _text(file: Path, hint: str) -> str:
-    try:
-        return _require_existing(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{file} cannot be read as text", hint=hint) from error
 
 
 def _build_models_table(models: list[Json]) -> Table:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.command import EPILOG
+from app.kit.cli.document_files import read_text
 from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_lines, print_record
-from app.kit.errors import BadRequest, NotFound
+from app.kit.errors import BadRequest
 
 if TYPE_CHECKING:
     from app.sweeps.client import SweepsClient
@@ -95,11 +96,10 @@ def _format_row(row: dict[str, Any]) -> str:
 def _document(file: Path) -> dict[str, Any]:
     import yaml
 
+    text = read_text(str(file))
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {file}", hint="Name a YAML file.") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
         raise BadRequest(f"{file} cannot be read as YAML: {error}") from error
     is_one = isinstance(document, dict)
     if not (is_one and _are_models(document.get("models")) and _are_options(document.get("options"))):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.kit.cli.document_files import read_json
 from app.kit.errors import BadRequest
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
@@ -19,9 +20,10 @@ def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str
         shapes: Each "input=1,3,224,224".
 
     Raises:
-        BadRequest: The options cannot be.
+        NotFound: There is no such file.
+        BadRequest: The file cannot be read, or the options cannot be.
     """
-    chosen = _from_file(file) if file else {}
+    chosen = read_json(str(file)) if file else {}
     for path, value in flags.items():
         _put(chosen, path.split("."), value)
     for text in shapes:
@@ -54,10 +56,10 @@ def seconds(text: str | None) -> float | None:
 
 
 def steps_of(text: str) -> list[dict[str, Any]]:
-    """The steps of a candidate of a report, "bie.json" or "bie.json:3". Raises BadRequest."""
+    """The steps of a candidate of a report, "bie.json" or "bie.json:3". Raises BadRequest, NotFound."""
     name, _, number = text.rpartition(":")
     path, id_ = (Path(name), number) if name and number.isdecimal() else (Path(text), "")
-    tried = _from_file(path, "--start").get("search", {}).get("candidates", [])
+    tried = read_json(str(path)).get("search", {}).get("candidates", [])
     chosen = next((one for one in tried if (str(one["id"]) == id_ if id_ else one["is_taken"])), None)
     if chosen is None or not chosen.get("steps"):
         raise BadRequest(
@@ -94,18 +96,6 @@ def _parse_shape(text: str) -> tuple[str, list[int]]:
     if not name or not shape:
         raise BadRequest(f"--shape {text!r} is no shape", hint='Write the name and all axes: "input=1,3,224,224".')
     return name, shape
-
-
-def _from_file(path: Path, flag: str = "--options") -> dict[str, Any]:
-    try:
-        options = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadRequest(f"{flag} {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise BadRequest(f"{flag} {path} is no JSON: {error}") from error
-    if not isinstance(options, dict):
-        raise BadRequest(f"{flag} {path} must hold a JSON object")
-    return options
 
 
 def _put(target: dict[str, Any], path: Sequence[str], value: Any) -> None:
