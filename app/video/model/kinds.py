@@ -65,6 +65,8 @@ class StageKind:
     """Maximum number of additional ones."""
     tracks: str = ""
     """The output of boxes that a tracker can carry from frame to frame; empty: none."""
+    boxes_are: str = ""
+    """The class of each of its boxes, for a kind whose outputs have no labels; empty: unknown."""
     draws: bool = False
     """Its output `image` is its input `image` with its outputs drawn on it; anybody who has the picture can draw it,
     too."""

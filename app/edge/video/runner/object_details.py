@@ -39,10 +39,14 @@ def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tu
     """Returns labels, scores, keypoints and masks of a row, as far as the stage of the tracked boxes has them.
 
     Args:
+        needs: of a DAG with tracked boxes.
+        outcome: its values for the frame.
         ratio: from pixels of the sent picture to those of the frame.
         place: of the frame in its source.
     """
-    stated: dict[str, Any] = {}
+    reference, boxes_are = needs.tracked_boxes, needs.kinds[needs.tracked].boxes_are
+    assert reference is not None
+    stated: dict[str, Any] = {"labels": [boxes_are] * len(outcome.values[reference])} if boxes_are else {}
     for _, type_, values in _iterate_details(needs, outcome):
         if type_ is Type.LABELS:
             stated["labels"] = values

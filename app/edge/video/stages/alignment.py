@@ -14,6 +14,7 @@ from app.edge.video.stages.base import ModelFile, boxes_of, picture_of, scores_o
 from app.edge.video.stages.detection import to_drawn_boxes
 from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
+from app.inference.decoders.class_names import FACE
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import ExecutionProvider, Picture
 from app.inference.preprocess_options import Preprocess
@@ -75,7 +76,7 @@ class FaceAlignment:
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         bbox = inputs.get("bbox") or []
-        image = Image.fromarray(draw_boxes(picture, to_drawn_boxes(bbox, inputs.get("prob") or ()), ("face",)))
+        image = Image.fromarray(draw_boxes(picture, to_drawn_boxes(bbox, inputs.get("prob") or ()), FACE))
         pen = ImageDraw.Draw(image)
         for corners, pose in zip(bbox, outputs.get("head_pose") or [], strict=False):
             _draw_axes(pen, corners, pose)

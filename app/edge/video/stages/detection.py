@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import PREDICTOR, predictor_options, region_of, words
 from app.inference.annotations import draw as draw_boxes
+from app.inference.decoders.class_names import FACE
 from app.inference.polygons import polygons_of
 from app.inference.prediction import Box, Picture, details_of
 from app.inference.predictor import Predictor, open_predictor
@@ -73,6 +74,7 @@ class FaceDetection(_Detector):
         metric=Metric.IOU,
         compared="bbox",
         tracks="bbox",
+        boxes_are=FACE[0],
         parameters=PREDICTOR,
     )
 
@@ -84,7 +86,7 @@ class FaceDetection(_Detector):
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
-        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or ()), ("face",))
+        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or ()), FACE)
 
 
 class Detection(_Detector):

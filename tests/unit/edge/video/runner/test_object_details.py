@@ -109,3 +109,19 @@ def test_a_plan_is_as_good_as_its_key_points_are_alike() -> None:
     assert 0 < quality < 0.5
     plain = outcome(bbox=[BOX]).values
     assert score_stage(needs(), STAGE, plain, golden, (1.0, 1.0)) == (Metric.IOU, 1.0), "a model without key points"
+
+
+def test_boxes_of_a_kind_without_labels_are_of_the_class_that_it_names() -> None:
+    stage = "face_detection"
+    dag = {
+        "generator": "SingleFrameGenerator",
+        "flow": ["SingleFrameGenerator", stage],
+        "input": {
+            stage: {"image": "SingleFrameGenerator.image"},
+            "Render": {"image": "SingleFrameGenerator.image", "count": f"{stage}.count_result"},
+        },
+    }
+    values = {Reference(stage, "bbox"): [BOX, BOX], Reference(stage, "prob"): [0.9, 0.8]}
+    detected = Outcome(Plan(0, VideoConf(), {}, ""), (64, 64), values, {})
+    row = details_of(needs_of(read_dag(dag), {stage: kinds()[stage]}), detected, (1.0, 1.0), (0, 0))
+    assert row == {"labels": ["face", "face"], "scores": [0.9, 0.8]}
