@@ -56,8 +56,12 @@ def main() -> None:
     given = namespaces.available()
     namespaces.enter(given)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors
-    for name in sys.argv[3:]:
-        getattr(importlib.import_module(name), "rehearse", lambda: None)()
+    try:
+        for name in sys.argv[3:]:
+            getattr(importlib.import_module(name), "rehearse", lambda: None)()
+    except Exception as error:  # noqa: BLE001  # whatever a library raises, it is reported
+        traceback.print_exc()
+        _refuse(control, f"{type(error).__name__}: {error}")
     python = of_python().beside(filter(None, sys.argv[2].split(os.pathsep)))
     gc.freeze()  # a garbage collection in a child would touch, and so copy, every page of these
     while True:
@@ -74,6 +78,20 @@ def main() -> None:
             control.close()
             _supervise(request, _build_paths(request, given, python), *descriptors)
         for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _refuse(control: socket.socket, reason: str) -> NoReturn:
+    """Answers the runs that wait with the reason why none can begin, and ends: the next run starts a new server."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
+        if not message:
+            os._exit(1)
+        control.shutdown(socket.SHUT_RD)  # whoever sends from now on sees it; what was sent before is still read
+        answer = json.dumps({"why": "unprepared", "reason": reason}).encode()
+        with contextlib.suppress(OSError), socket.socket(fileno=descriptors[0]) as job:
+            job.sendall(answer)
+        for descriptor in descriptors[1:]:
             os.close(descriptor)
 
 

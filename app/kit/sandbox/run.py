@@ -190,6 +190,11 @@ def judge(run: Run) -> Finished:
             hint="Submit the job again. If that does not help, the log of the worker has the reason.",
         )
     outcome = json.loads(run.outcome)
+    if outcome["why"] == "unprepared":
+        raise StageCrashed(
+            f"the sandbox could not load its libraries: {outcome['reason']}",
+            hint="Tell the operator: the installation lacks something, and the log of the worker has the details.",
+        )
     if run.stopping or outcome["why"] == "cancelled":
         raise StageCancelled("cancelled")
     if outcome["why"] == "timeout":

@@ -211,7 +211,7 @@ class Sandbox:
                     socket.send_fds(control, [message], descriptors)
                     return
                 except OSError:
-                    self._forget_server()
+                    self._end_server()
                     if attempt + 1 == START_TRIES:
                         raise StageCrashed("the sandbox process could not be started") from None
 

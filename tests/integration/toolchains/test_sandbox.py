@@ -197,6 +197,16 @@ def test_a_killed_fork_server_is_replaced(tmp_path: Path) -> None:
     sandbox.close()
 
 
+def test_libraries_that_cannot_be_loaded_are_named_and_the_next_run_tries_again(tmp_path: Path) -> None:
+    sandbox = Sandbox(libraries=["no_such_library"])
+    for _ in range(2):
+        with pytest.raises(StageCrashed, match=r"could not load its libraries: ModuleNotFoundError: .*no_such_library"):
+            sandbox.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS)
+    sandbox.start(libraries=[])
+    assert sandbox.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS).result["group"]
+    sandbox.close()
+
+
 PARENT = """
 import sys
 from pathlib import Path
