@@ -34,6 +34,7 @@ from app.conversion.service.uploads import Uploads
 from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import BadInput, ModelmillError, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
@@ -192,9 +193,12 @@ class Previews:
                 "inputs": inputs,
             }
             facts = self.intake.run(PREVIEW_PICTURES, request, folder, time_s=PREVIEW_TIME_S)
-            for thumb in facts["thumbnails"]:
-                at = _build_key(key, f"thumbs/{thumb['file']}")
-                self.objects.put_file(at, folder / "thumbs" / thumb["file"], content_type="image/jpeg")
+            files = [thumb["file"] for thumb in facts["thumbnails"]]
+            if not all(THUMB.fullmatch(file) and (folder / "thumbs" / file).is_file() for file in files):
+                raise StageCrashed("its check ended with an invalid result")
+            for file in files:
+                thumb = folder / "thumbs" / file
+                self.objects.put_file(_build_key(key, f"thumbs/{file}"), thumb, content_type="image/jpeg")
             return facts
 
 
