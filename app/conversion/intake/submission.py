@@ -113,12 +113,12 @@ def _has_pictures(unpacked: Unpacked) -> bool:
 
 
 def _warn_of_doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
-    """Warns if no preprocessing was named, none is certain, and the most likely one is not the default."""
+    """Warns if no preprocessing was chosen, none is certain, and the most likely one is not the default."""
     if recognition is None or recognition.is_sure or recognition.is_default:
         return []
     text = (
-        f"no preprocessing was named, and the default is taken: {summary_of(Preprocess())}; this model more likely "
-        f"takes {recognition.summary} ({recognition.confidence:.0%})"
+        f"no preprocessing was chosen, so the default is used: {summary_of(Preprocess())}; this model more likely "
+        f"expects {recognition.summary} ({recognition.confidence:.0%})"
     )
     return [{"code": "PREPROCESS_UNSURE", "message": text, "detail": recognition.to_json()}]
 
