@@ -21,10 +21,11 @@ class HomeSettings(WebSettings, HostSettings):
     homes_logical_root: str = Field(default="/private", pattern=r"^/[^/\x00]+(/[^/\x00]+)*$")
     """Name of that root in tasks and for users, and its path on an SFTPGo server."""
     home_quota_bytes: int = Field(default=0, ge=0)
-    """Maximum size of a data home whose user has no own quota; 0: no limit. Over SFTP a new value applies to users who
-    are created, or whose quota is set, afterwards."""
+    """Maximum size of a data home whose user has no own quota; 0: no limit. Over SFTP a new value applies within a
+    minute of the scheduler's start."""
     home_quota_files: int = Field(default=1_000_000, ge=0)
-    """Maximum number of files and folders in a data home whose user has no own limit; 0: no limit."""
+    """Maximum number of files and folders in a data home whose user has no own limit; 0: no limit. Over SFTP a
+    new value applies within a minute of the scheduler's start."""
     jobs_trash_after_days: int = Field(default=3, ge=0, le=3650)
     """Days after its end when the folder of a job moves from jobs/ to trash/jobs/ of its user's home."""
     jobs_purge_after_days: int = Field(default=7, ge=1, le=3650)

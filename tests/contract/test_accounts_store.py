@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 
 from app.accounts import store
 from app.accounts.credentials import SecretHasher
@@ -95,6 +96,16 @@ def test_two_administrators_who_disable_each_other_at_once_leave_one(accounts: A
         assert [type(problem) for problem in problems] == [LastAdmin]
         for name in names:
             accounts.users.change(name, by="test", is_enabled=True)
+
+
+def test_users_without_a_quota_are_locked_until_the_transaction_ends(accounts: Accounts, url: str) -> None:
+    if accounts.database.is_sqlite:
+        pytest.skip("SQLite has one writer anyway")
+    with accounts.database.write() as conn, own(url) as other, other.database.write() as second:
+        assert [user.name for user in store.lock_users_without_quota(conn)] == ["root-admin"]
+        second.exec_driver_sql("SET LOCAL lock_timeout = 1")
+        with pytest.raises(OperationalError, match="lock timeout"):
+            store.lock_user(second, "root-admin")
 
 
 def test_a_listener_that_fails_undoes_the_change(accounts: Accounts) -> None:

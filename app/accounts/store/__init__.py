@@ -33,6 +33,7 @@ from app.accounts.store.users import (
     list_users,
     lock_admins,
     lock_user,
+    lock_users_without_quota,
     note,
     was_deleted,
 )

@@ -42,6 +42,15 @@ def lock_admins(conn: Connection) -> None:
     conn.execute(sa.select(users.c.name).where(_IS_ADMIN).order_by(users.c.name).with_for_update()).all()
 
 
+def lock_users_without_quota(conn: Connection) -> list[User]:
+    """Users without a limit of their own on bytes or on files, by name, locked as by `lock_user`.
+
+    Call `lock_admins` first, as where one user is changed: two transactions could otherwise wait for each other.
+    """
+    statement = sa.select(users).where(sa.or_(users.c.quota_bytes.is_(None), users.c.quota_files.is_(None)))
+    return [_user_from_row(row) for row in conn.execute(statement.order_by(users.c.name).with_for_update())]
+
+
 def get_user(conn: Connection, name: str) -> User | None:
     row = conn.execute(sa.select(users).where(users.c.name == name)).first()
     return _user_from_row(row) if row else None

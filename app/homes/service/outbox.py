@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.accounts import store as accounts
 from app.accounts.model import User
 from app.accounts.service import OnChange
 from app.homes import store, token_bindings
@@ -36,6 +37,8 @@ WAIT_S = 10.0
 POLL_S = 0.05
 APPEARS_S = 2.0
 PAUSE = GrowingPause(5.0, 600.0)
+DEFAULT_QUOTA = "default_quota"
+"""Name of the fact that holds the installation's quota of which the accounts were last notified."""
 Wake = Callable[[int], None]
 logger = logging.getLogger(__name__)
 
@@ -115,6 +118,7 @@ class Outbox:
         if entry_id is not None:
             self._await_entry(entry_id)
             moment = now()
+        self._add_new_default(to_text(moment))
         with self.database.read() as conn:
             users = store.users_due(conn, to_text(moment))
         for user in users:
@@ -177,6 +181,28 @@ class Outbox:
         next_try_at = to_text(now() + timedelta(seconds=PAUSE.of_try(entry.tries)))
         with self.database.write() as conn:
             store.pending_failed(conn, entry, next_try_at=next_try_at, error=error.message)
+
+    def _add_new_default(self, at: str) -> None:
+        """If the installation's quota has changed, adds a change for each user without a quota of their own.
+
+        Args:
+            at: text in ISO 8601; the changes are due then.
+        """
+        if self.backend is None:
+            return
+        quota = self.files.options.quota()
+        default = f"{quota.size_bytes} bytes, {quota.files} files"
+        with self.database.read() as conn:
+            if store.facts(conn).get(DEFAULT_QUOTA) == default:
+                return
+        with self.database.write() as conn:
+            accounts.lock_admins(conn)
+            users = accounts.lock_users_without_quota(conn)
+            if store.facts(conn).get(DEFAULT_QUOTA) == default:  # another process was first
+                return
+            for user in users:
+                store.add_pending(conn, user.name, "changed", user.quota_bytes, at, quota_files=user.quota_files)
+            store.put_fact(conn, DEFAULT_QUOTA, default)
 
     def _get_quota(self, entry: PendingChange) -> Quota:
         return self.files.options.quota(entry.quota_bytes, entry.quota_files)

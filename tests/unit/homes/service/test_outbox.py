@@ -106,6 +106,7 @@ def test_word_that_is_here_before_the_transaction_is_done_waits_for_it(
 def test_an_sftp_server_that_is_away_keeps_nobody_from_making_users_and_hears_all_later_in_order(
     accounts: Accounts, homes: Homes, standin: SftpgoStandin
 ) -> None:
+    homes.outbox.apply_due(now())  # the default quota is recorded
     standin.is_broken = True
     accounts.users.create("alice", Role.USER, by="admin")
     accounts.users.change("alice", by="admin", quota_bytes=5)
@@ -212,6 +213,59 @@ def test_users_from_before_there_were_homes_get_theirs(database: Database, homes
     ]
     homes.outbox.apply_due(now())
     assert homes.outbox.waiting() == []
+
+
+@pytest.mark.parametrize("is_embedded", [True, False], ids=["embedded", "sftpgo"])
+def test_a_new_default_quota_reaches_accounts_without_their_own_once(
+    is_embedded: bool, accounts: Accounts, homes: Homes, standin: SftpgoStandin, database: Database
+) -> None:
+    backend = BuiltinBackend(database, host="h", port=1) if is_embedded else homes.outbox.backend
+
+    def apply_with(size_bytes: int, files: int) -> list[tuple[int, int | None]]:
+        """The quotas of the accounts after a pulse of a scheduler that was started with this default."""
+        options = HomesOptions(homes.options.root, quota_bytes=size_bytes, quota_files=files)
+        Homes(options, database, backend).outbox.apply_due(now())
+        if not is_embedded:
+            return [(user["quota_size"], user["quota_files"]) for _, user in sorted(standin.users.items())]
+        with database.read() as conn:
+            present = [store.get_account(conn, name) for name in ("alice", "bob", "carol", "dave")]
+        return [(account.quota_bytes, account.quota_files) for account in present if account is not None]
+
+    def last_entry_id() -> int:
+        with database.read() as conn:
+            return int(conn.execute(sa.select(sa.func.max(door_outbox.c.entry_id))).scalar_one())
+
+    accounts.users.create("alice", Role.USER, by="admin")
+    accounts.users.create("bob", Role.USER, by="admin", quota_bytes=5)
+    accounts.users.create("carol", Role.USER, by="admin", quota_files=6)
+    accounts.users.create("dave", Role.USER, by="admin", quota_bytes=0, quota_files=0)
+    assert apply_with(100, 200) == [(100, 200), (5, 200), (100, 6), (0, 0)]
+    assert apply_with(10, 20) == [(10, 20), (5, 20), (10, 6), (0, 0)]
+    assert homes.outbox.waiting() == []
+    entry_id = last_entry_id()
+    apply_with(10, 20)
+    assert last_entry_id() == entry_id
+    assert apply_with(10, 30) == [(10, 30), (5, 30), (10, 6), (0, 0)]
+
+
+def test_a_default_quota_that_another_process_has_just_sent_is_not_sent_again(
+    accounts: Accounts, homes: Homes, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts.users.create("alice", Role.USER, by="admin")
+    homes.outbox.apply_due(now())
+    with database.read() as conn:
+        entries = conn.execute(sa.select(door_outbox)).all()
+    present = store.facts
+
+    def read_before(_: Connection) -> dict[str, str]:
+        """As before the other process has sent it, once."""
+        monkeypatch.setattr(store, "facts", present)
+        return {}
+
+    monkeypatch.setattr(store, "facts", read_before)
+    homes.outbox.apply_due(now())
+    with database.read() as conn:
+        assert conn.execute(sa.select(door_outbox)).all() == entries
 
 
 # --- what users and administrators do ---------------------------------------------------------------
