@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 GoalKind = Literal["snr", "drop", "fastest", "smallest", "given"]
 
@@ -31,6 +32,16 @@ class Goal:
 
 AS_GIVEN = Goal("", "given")
 """Not to search: what is made is known."""
+
+
+def is_cross_validated(judgement: Mapping[str, Any]) -> bool:
+    """Returns whether each picture was judged by a model calibrated without it, while all calibrate the delivered one.
+
+    Args:
+        judgement: of a BIE report; see SearchOutcome.judgement.
+    """
+    calibrate, report = judgement.get("calibrate"), judgement.get("report")
+    return bool(calibrate) and calibrate == report and not judgement.get("is_own_set")
 
 
 def parse_goal(text: str) -> Goal:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from app.conversion.goals import is_cross_validated
 from app.kit.cli.tables import table_of
 from app.kit.clock import age
 from app.kit.text.plain_text import short_duration
@@ -80,7 +81,9 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         worst = f"worst output {_format_number(verdict.get('snr_db'), 1)} dB"
         if verdict.get("judged_on"):
             lowest = _format_number(verdict["snr_min_db"], 1)
-            worst += f", lowest of {verdict['judged_on']} pictures that set no range {lowest} dB"
+            is_crossed = is_cross_validated(report.get("judgement") or {})
+            origin = ", each judged by a model calibrated without it:" if is_crossed else " not used for calibration:"
+            worst += f", lowest of {verdict['judged_on']} pictures{origin} {lowest} dB"
         yield f"verdict: {word} ({worst}; rule: {verdict.get('rule')})"
     if size.get("float_bytes") and size.get("int8_bytes"):
         yield f"size: {_format_kilobytes(size['float_bytes'])} float, {_format_kilobytes(size['int8_bytes'])} int8"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.conversion.goals import GoalKind
+from app.conversion.goals import GoalKind, is_cross_validated
 
 Report = Mapping[str, Any]
 
@@ -74,6 +74,8 @@ class Judgement:
     """By how much candidates had to exceed the goal in the end; None in older reports."""
     is_own_set: bool = False
     """The pictures that were judged on were sent for that."""
+    is_cross_validated: bool = False
+    """See goals.is_cross_validated."""
 
     @property
     def is_uneven(self) -> bool:
@@ -103,8 +105,13 @@ def read_judgement(bie: Report) -> Judgement | None:
     names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "margin_db", "is_met")
     numbers = {name: matching.get(name) for name in names}
     counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
-    is_own_set = bool(matching.get("is_own_set"))
-    return Judgement(**counts, **numbers, task=_read_task(matching.get("task")), is_own_set=is_own_set)
+    return Judgement(
+        **counts,
+        **numbers,
+        task=_read_task(matching.get("task")),
+        is_own_set=bool(matching.get("is_own_set")),
+        is_cross_validated=is_cross_validated(matching),
+    )
 
 
 def read_labeled(bie: Report) -> tuple[LabeledScore, ...]:

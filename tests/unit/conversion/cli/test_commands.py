@@ -301,6 +301,21 @@ def test_a_report_without_quality_is_no_trouble():
     assert fact == "top-1: 0.950 float, 0.900 int8, 20 labeled pictures (set no range)"
 
 
+@pytest.mark.parametrize(
+    ("judgement", "origin"),
+    [
+        ({"calibrate": 24, "choose": 24, "report": 24}, "24 pictures, each judged by a model calibrated without it:"),
+        ({"calibrate": 24, "choose": 24, "report": 24, "is_own_set": True}, "24 pictures not used for calibration:"),
+        ({"calibrate": 96, "choose": 24, "report": 24}, "24 pictures not used for calibration:"),
+        ({}, "24 pictures not used for calibration:"),
+    ],
+)
+def test_the_verdict_says_what_the_judged_pictures_were_used_for(judgement, origin):
+    verdict = {"passed": True, "snr_db": 30.0, "judged_on": 24, "snr_min_db": 18.0, "rule": "the rule"}
+    report = {"verdict": verdict, "judgement": judgement}
+    assert f"lowest of {origin} 18.0 dB" in next(facts_of_quality(report))
+
+
 def test_the_verdict_says_that_nothing_was_quantized():
     verdict = {"passed": False, "nothing_quantized": True, "snr_db": 120.0, "rule": "the rule"}
     [fact] = facts_of_quality({"verdict": verdict})

@@ -53,6 +53,9 @@ def test_a_goal_that_was_missed_is_said_with_the_range_of_the_judgement() -> Non
     assert "The goal snr>=45 was not reached. No candidate reaches the goal." in text
     assert "On 10 pictures not used for calibration: mean 30.1 to 40.2 dB." in text
     assert "The same pictures zoomed in and darkened: mean at least 28.4 dB." in text
+    crossed = {**judgement, "calibrate": 10, "report": 10}
+    crossed_text = strip(Reports(ONNX, {**BIE, "goal": goal, "judgement": crossed}, NEF), "host")
+    assert "On 10 pictures, each judged by a model calibrated without it: mean 30.1 to 40.2 dB." in crossed_text
     stricter = {**judgement, "margin_db": 6.0}
     goal_16 = {**goal, "reason_code": "sixteen_bits"}
     beyond = strip(Reports(ONNX, {**BIE, "goal": goal_16, "judgement": stricter}, NEF), "host")
