@@ -11,6 +11,7 @@ from typing import Any
 from app.conversion.model import Artifact, Stage, submitted
 from app.conversion.options import Chip, HostQuantization, KneronOptions, Options, Preprocess, ToolchainName
 from app.conversion.pages import view_models
+from app.kit.web.templates import environment
 from app.kit.web.zip_stream import zip_stream
 
 A_JOB = submitted(
@@ -40,6 +41,15 @@ def test_options_of_the_other_toolchain_are_not_shown() -> None:
     names = {parameter.name for parameter in view_models.parameters(kneron)}
     assert {"model_id", "platform"} <= names and "method" not in names
     assert "model_id" not in {parameter.name for parameter in view_models.parameters(Options())}
+
+
+def test_words_among_the_values_are_translated_and_names_are_not() -> None:
+    template = '{% from "conversion/_state.html" import option_value %}{{ option_value(value) }}'
+    shown = {
+        value: environment("zh-Hant").from_string(template).render(value=value)
+        for value in ("yes", "no", "none", "minmax", "1, 2, 3")
+    }
+    assert shown == {"yes": "是", "no": "否", "none": "無", "minmax": "minmax", "1, 2, 3": "1, 2, 3"}
 
 
 def test_outputs_come_first_and_inputs_last() -> None:
