@@ -88,8 +88,8 @@ MIDDLEWARE = [
 
 
 @cache
-def declared() -> tuple[Sequence[WebPart], Sequence[Operation], Sequence[BaseRoute]]:
-    """What the capabilities give the web: the same for every application of a process, and made once."""
+def collect_declarations() -> tuple[Sequence[WebPart], Sequence[Operation], Sequence[BaseRoute]]:
+    """Returns what the capabilities declare for the web. All applications of a process share it, so it is made once."""
     parts = [capability.web() for capability in CAPABILITIES]
     operations = [
         *(operation for part in parts for operation in part.operations),
@@ -122,7 +122,7 @@ def create_app(settings: Settings | None = None, *, is_prepared: bool = False) -
     container = assemble(settings)
     if is_this_process and not is_prepared:
         _prepare_or_exit(container)
-    parts, operations, routes = declared()
+    parts, operations, routes = collect_declarations()
     app = Starlette(
         routes=list(routes),
         middleware=MIDDLEWARE,
@@ -130,7 +130,7 @@ def create_app(settings: Settings | None = None, *, is_prepared: bool = False) -
         lifespan=partial(_lifespan, is_prepared=is_this_process),
     )
     error_forms_of.put(app, {paths: form for part in parts for paths, form in part.error_forms.items()})
-    _give(app, container)
+    _attach_services(app, container)
     describe = partial(
         document,
         operations,
@@ -142,8 +142,8 @@ def create_app(settings: Settings | None = None, *, is_prepared: bool = False) -
     return app
 
 
-def _give(app: Starlette, container: Container) -> None:
-    """What endpoints and middleware find by their accessors."""
+def _attach_services(app: Starlette, container: Container) -> None:
+    """Attaches what endpoints and middleware read through their typed accessors."""
     settings, hub = container.settings, ChangeHub(container.settings.redis_url)
     container_of.put(app, container)
     hub_of.put(app, hub)
@@ -170,7 +170,7 @@ def collectors(container: Container, *, viewers: Callable[[], int]) -> list[Coll
 
 
 def prepare() -> None:
-    """What the application of this process needs before it serves, by itself. Exits as the application would."""
+    """Prepares what the application of this process needs before it serves. Exits as the application would."""
     settings = load_settings()
     logs.configure(settings.log_format, settings.log_level)
     container = assemble(settings)

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from app.bootstrap.container import assemble
 from app.bootstrap.encryption import encrypt_secrets
 from app.kit.sql import metadata
-from app.main import declared
+from app.main import collect_declarations
 from app.settings import Settings
 
 PARTS = ("joint", "video", "training", "nodes", "models", "notifications", "sweeps", "exchange", "packs")
@@ -20,7 +20,7 @@ PARTS = ("joint", "video", "training", "nodes", "models", "notifications", "swee
 def rehearse() -> None:
     """Assemble an installation, use its database and discard both. Libraries prepare themselves at their first use, and
     each part would have a copy of that. No part has these settings."""
-    declared()
+    collect_declarations()
     with TemporaryDirectory() as folder:
         container = assemble(Settings(data_dir=Path(folder), database_url=SecretStr(f"sqlite:///{folder}/database")))
         with container.database.write() as connection:

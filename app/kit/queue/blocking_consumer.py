@@ -36,7 +36,7 @@ from dramatiq.common import current_millis, q_name
 from dramatiq.errors import ConnectionClosed
 
 from app.kit.queue.inline_worker import Inline
-from app.kit.queue.unsettled import MESSAGE_ID, Answer, FinalCall, UnsettledMessages
+from app.kit.queue.unsettled import MESSAGE_ID, FinalCall, Outcome, UnsettledMessages
 from app.kit.redis import record_scripts
 from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, Script, as_map, database
 
@@ -45,7 +45,7 @@ from_json = JSONDecoder().raw_decode
 """A text as the brokers write it; json.loads takes five more steps."""
 MAX_BLOCK_S = 5.0
 """Maximum duration of the first wait after a message; less than the socket's timeout."""
-QUIET_BLOCKS = 4
+IDLE_BLOCKS = 4
 """How many times as long the next waits are, as long as no message arrives: a process without work seldom wakes up.
 After each wait comes a heartbeat; Dramatiq considers a process dead after a minute without one."""
 
@@ -83,7 +83,7 @@ end
 return {left, found, ARGV[5] == '0' and {} or claimed({unpack(ARGV, 7, last_of_claim)}, ids, found)}
 """
 )
-BEAT_S = 1.0
+HEARTBEAT_S = 1.0
 DRAIN_S = 0.05
 """How soon a consumer that fetches no more notices that it should end."""
 MAX_FETCH = 1000
@@ -117,13 +117,13 @@ class Delivery(MessageProxy):
 
 @dataclass(frozen=True)
 class SentRequest:
-    """What was sent, and what its replies are about, in this order: scripts, final calls, and the question."""
+    """What was sent, and what its replies are about, in this order: scripts, final calls, and the fetch."""
 
     scripts: Sequence[Script]
     finals: list[FinalCall]
-    answers: Sequence[Answer]
-    """The outcomes in the question."""
-    question_length: int
+    outcomes: Sequence[Outcome]
+    """The outcomes in the fetch."""
+    fetch_length: int
     """In commands."""
 
 
@@ -153,7 +153,7 @@ class ConsumerBroker(RedisBroker):
     def wake(self) -> None:
         """Ends every wait of this process for messages. If Redis is unreachable, they have already ended."""
         for messages in list(self._unsettled.values()):
-            messages.is_eased.set()
+            messages.may_have_room.set()
         with contextlib.suppress(redis.RedisError):
             for connection_id in list(self._waiting.values()):
                 self.client.client_unblock(connection_id)
@@ -183,13 +183,13 @@ class BlockingConsumer(_RedisConsumer):
     def __init__(self, broker: ConsumerBroker, queue_name: str, prefetch: int, timeout: int) -> None:
         super().__init__(broker, queue_name, prefetch, timeout)
         self.unsettled = broker.unsettled(queue_name)
-        self._line = RedisConnection(broker.client, encoding="utf-8")
+        self._connection = RedisConnection(broker.client, encoding="utf-8")
         self._look_s = timeout / 1000
         self._is_of_delayed = queue_name != q_name(queue_name)
-        self._is_dry = self._is_quiet = False
+        self._is_empty = self._is_idle = False
         self._known = {broker.exchange.sha}
         self._request: SentRequest | None = None
-        self._beat_at = -math.inf
+        self._heartbeat_at = -math.inf
         self._list = broker.list_key(queue_name)
         self._own_keys = (broker.database, broker.acks_key(broker.broker_id, queue_name), f"{self._list}.msgs")
         _call_connected(self._begin)
@@ -211,23 +211,23 @@ class BlockingConsumer(_RedisConsumer):
     def close(self) -> None:
         """Sends the last outcomes."""
         try:
-            if self._request is not None and self._line.is_open:
+            if self._request is not None and self._connection.is_open:
                 request, self._request = self._request, None
                 with contextlib.suppress(ConnectionClosed):  # the rest is sent again
                     _call_connected(lambda: self._receive_finals(request))
-                self._line.close()  # without the reply to the fetch: what it has taken is returned, see _begin
-            if self.unsettled.answers:
+                self._connection.close()  # without the reply to the fetch: what it has taken is returned, see _begin
+            if self.unsettled.outcomes:
                 _call_connected(lambda: self._exchange(0))
         finally:
-            self._line.close()
+            self._connection.close()
 
     def __next__(self) -> MessageProxy | None:
         if not self.message_cache:
             room = 0 if self.broker.is_draining else self.prefetch - self.outstanding_message_count
-            if self._request is None and room <= 0 and not self.unsettled.answers:
+            if self._request is None and room <= 0 and not self.unsettled.outcomes:
                 self._wait_for_room()
                 return None
-            if not self._line.is_open:  # it was lost as a request was sent ahead
+            if not self._connection.is_open:  # it was lost as a request was sent ahead
                 raise ConnectionClosed("The connection to Redis is lost.")
             self.message_cache = _call_connected(lambda: self._exchange(room))
         message, inline = self._take(), self.broker.work_inline
@@ -254,28 +254,28 @@ class BlockingConsumer(_RedisConsumer):
         request = self._request or self._send(room)
         self._request = None
         replies = self._receive_finals(request)
-        has_settled = bool(request.answers or request.finals)
+        has_settled = bool(request.outcomes or request.finals)
         request.finals.clear()  # and what the work has left with them, before the next message comes
-        for _ in range(request.question_length):
-            replies.append(self._line.receive())
+        for _ in range(request.fetch_length):
+            replies.append(self._connection.receive())
         errors = [reply for reply in replies if isinstance(reply, redis.RedisError)]
         if errors:
             self._handle(errors)
         else:
-            for answer in request.answers:
-                self.unsettled.forget(answer)
+            for outcome in request.outcomes:
+                self.unsettled.forget(outcome)
         if replies[-1] in errors:
             return []
         left, texts, records = replies[-1]
-        self._is_quiet = self._is_dry and not texts and not has_settled and self.outstanding_message_count == 0
-        self._is_dry = left == 0
+        self._is_idle = self._is_empty and not texts and not has_settled and self.outstanding_message_count == 0
+        self._is_empty = left == 0
         return list(zip(texts, records or [[]] * len(texts), strict=True))
 
     def _handle(self, errors: list[redis.RedisError]) -> None:
         if not any(isinstance(error, redis.exceptions.NoScriptError) for error in errors):
             raise errors[0]
-        self._beat_at = -math.inf  # the server was restarted
-        self._line.ask([self.broker.exchange.load])
+        self._heartbeat_at = -math.inf  # the server was restarted
+        self._connection.ask([self.broker.exchange.load])
         self._known = {self.broker.exchange.sha}
 
     def _send_ahead(self, final: FinalCall) -> None:
@@ -290,7 +290,7 @@ class BlockingConsumer(_RedisConsumer):
             return  # __next__ reports it
 
     def _send(self, room: int, *last: FinalCall) -> SentRequest:
-        answers, finals = self.unsettled.pending()
+        outcomes, finals = self.unsettled.pending()
         finals += last
         commands: list[Command] = []
         scripts = []
@@ -300,20 +300,20 @@ class BlockingConsumer(_RedisConsumer):
                 scripts.append(script)
                 commands.insert(0, script.load)
             commands.append(final.call.with_acknowledgement(*self._own_keys, final.redis_id))
-        self._is_quiet = self._is_quiet and not answers and not finals
-        self._line.allow(MAX_BLOCK_S * (QUIET_BLOCKS - 1) if self._is_quiet else 0.0)
-        question = self._build_question(answers, room)
-        self._line.send(commands + question)
-        return SentRequest(scripts, finals, answers, len(question))
+        self._is_idle = self._is_idle and not outcomes and not finals
+        self._connection.allow(MAX_BLOCK_S * (IDLE_BLOCKS - 1) if self._is_idle else 0.0)
+        fetch = self._build_fetch(outcomes, room)
+        self._connection.send(commands + fetch)
+        return SentRequest(scripts, finals, outcomes, len(fetch))
 
     def _receive_finals(self, request: SentRequest) -> list[Any]:
-        """Receives the replies to all but the question."""
-        replies = [self._line.receive() for _ in request.scripts]
+        """Receives the replies to all but the fetch."""
+        replies = [self._connection.receive() for _ in request.scripts]
         self._known.update(script.sha for script in request.scripts)
         return replies + [self._receive_final(final) for final in request.finals]
 
     def _receive_final(self, final: FinalCall) -> Any:
-        reply = self._line.receive()
+        reply = self._connection.receive()
         if not isinstance(reply, redis.RedisError):
             self.unsettled.settled(final)
             try:
@@ -322,21 +322,21 @@ class BlockingConsumer(_RedisConsumer):
                 self.logger.critical("Unexpected failure after the end of a message's work.", exc_info=True)
         return reply
 
-    def _build_question(self, answers: list[Answer], room: int) -> list[Command]:
-        if not self._is_dry or room <= 0:
-            return [self._settle_and_fetch(answers, room)]
-        wait_s = MAX_BLOCK_S * QUIET_BLOCKS if self._is_quiet else MAX_BLOCK_S
+    def _build_fetch(self, outcomes: list[Outcome], room: int) -> list[Command]:
+        if not self._is_empty or room <= 0:
+            return [self._settle_and_fetch(outcomes, room)]
+        wait_s = MAX_BLOCK_S * IDLE_BLOCKS if self._is_idle else MAX_BLOCK_S
         if self._is_of_delayed and self.outstanding_message_count > 0:  # they become due while none arrive
             wait_s = min(self._look_s, MAX_BLOCK_S)
         wait = ("BLMOVE", self._list, self._list, "LEFT", "LEFT", wait_s)
-        commands = [self._settle_and_fetch(answers, 0)] if answers else []
+        commands = [self._settle_and_fetch(outcomes, 0)] if outcomes else []
         return [*commands, wait, self._settle_and_fetch([], room)]
 
-    def _settle_and_fetch(self, answers: list[Answer], room: int) -> Command:
+    def _settle_and_fetch(self, outcomes: list[Outcome], room: int) -> Command:
         done: list[str] = []
         dead: list[str] = []
-        for answer in answers:
-            (done if answer.is_done else dead).append(answer.redis_id)
+        for outcome in outcomes:
+            (done if outcome.is_done else dead).append(outcome.redis_id)
         # Not for a message that has to wait for a worker's thread: a claim means that the work starts.
         claimer = self.broker.claimers.get(self.queue_name) if room > 0 and self.broker.work_inline else None
         claim = claimer.claim if claimer else ()
@@ -347,17 +347,17 @@ class BlockingConsumer(_RedisConsumer):
     def _heartbeat(self, *, is_due: bool) -> int | str:
         """The time, if a heartbeat is due: a thousand messages a second need one, not a thousand."""
         at = time.monotonic()
-        if not is_due and at - self._beat_at < BEAT_S:
+        if not is_due and at - self._heartbeat_at < HEARTBEAT_S:
             return ""
-        self._beat_at = at
+        self._heartbeat_at = at
         return current_millis()
 
     def _wait_for_room(self) -> None:
-        self.unsettled.is_eased.wait(DRAIN_S if self.broker.is_draining else self.timeout / 1000)
-        self.unsettled.is_eased.clear()
+        self.unsettled.may_have_room.wait(DRAIN_S if self.broker.is_draining else self.timeout / 1000)
+        self.unsettled.may_have_room.clear()
 
     def _begin(self) -> None:
-        _, connection_id = self._line.ask([self.broker.exchange.load, ("CLIENT", "ID")])
+        _, connection_id = self._connection.ask([self.broker.exchange.load, ("CLIENT", "ID")])
         self.broker.waits(self.queue_name, connection_id)
         unseen = self.broker.fetched(self.broker.broker_id, self.queue_name) - set(self.unsettled.messages.values())
         if unseen:

@@ -38,7 +38,7 @@ class FinalCall:
 
 
 @dataclass(eq=False)
-class Answer:
+class Outcome:
     """The outcome of a message: done, or dead."""
 
     is_done: bool
@@ -56,19 +56,19 @@ class UnsettledMessages:
     """Message id → redis id, until Redis has received the outcome."""
     claimed: dict[str, dict[str, str]] = field(default_factory=dict)
     """Redis id → the record that came with the message, until its work starts."""
-    answers: deque[Answer] = field(default_factory=deque)
+    outcomes: deque[Outcome] = field(default_factory=deque)
     """Outcomes that Redis has not received yet."""
-    is_eased: threading.Event = field(default_factory=threading.Event)
+    may_have_room: threading.Event = field(default_factory=threading.Event)
     _work: threading.local = field(default_factory=threading.local)
 
     @property
     def unfinished(self) -> int:
-        return len(self.messages) - len(self.answers)
+        return len(self.messages) - len(self.outcomes)
 
     @property
     def is_busy(self) -> bool:
         """Whether messages are unfinished, or final calls not sent."""
-        return self.unfinished > 0 or any(answer.final for answer in list(self.answers))
+        return self.unfinished > 0 or any(outcome.final for outcome in list(self.outcomes))
 
     def work(
         self,
@@ -100,28 +100,28 @@ class UnsettledMessages:
         on_final(final)
         return True
 
-    def pending(self) -> tuple[list[Answer], list[FinalCall]]:
+    def pending(self) -> tuple[list[Outcome], list[FinalCall]]:
         """Returns what Redis has not received yet: the outcomes without a final call, and the final calls."""
-        answers: list[Answer] = []
+        outcomes: list[Outcome] = []
         finals: list[FinalCall] = []
-        for answer in list(self.answers):
-            if answer.final is None:
-                answers.append(answer)
+        for outcome in list(self.outcomes):
+            if outcome.final is None:
+                outcomes.append(outcome)
             else:
-                finals.append(answer.final)
-        return answers, finals
+                finals.append(outcome.final)
+        return outcomes, finals
 
     def settle(self, message: MessageProxy, *, is_done: bool) -> None:
         final = vars(self._work).pop("final", None)
-        self.answers.append(Answer(is_done, message.message_id, message.options[MESSAGE_ID], final))
-        if not self.is_eased.is_set():  # needs no lock, unlike set
-            self.is_eased.set()
+        self.outcomes.append(Outcome(is_done, message.message_id, message.options[MESSAGE_ID], final))
+        if not self.may_have_room.is_set():  # needs no lock, unlike set
+            self.may_have_room.set()
 
     def settled(self, final: FinalCall) -> None:
         """Redis has received the call, and the outcome with it."""
-        for answer in [answer for answer in self.answers if answer.final is final]:
-            self.forget(answer)
+        for outcome in [outcome for outcome in self.outcomes if outcome.final is final]:
+            self.forget(outcome)
 
-    def forget(self, answer: Answer) -> None:
-        self.answers.remove(answer)
-        self.messages.pop(answer.message_id, None)
+    def forget(self, outcome: Outcome) -> None:
+        self.outcomes.remove(outcome)
+        self.messages.pop(outcome.message_id, None)

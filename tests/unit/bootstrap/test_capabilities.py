@@ -13,7 +13,7 @@ from app.bootstrap.container import Container
 from app.kit.web.common_pages import NAVIGATION as KIT_NAVIGATION
 from app.kit.web.languages import CHINESE, translations
 from app.kit.web.navigation import Area, in_order
-from app.main import collectors, create_app, declared
+from app.main import collect_declarations, collectors, create_app
 from app.settings import Settings
 from tests.harness.paths import REPOSITORY
 
@@ -86,7 +86,7 @@ def test_the_entries_of_the_menu_have_places_of_their_own_and_lead_to_pages() ->
     entries = [*(entry for capability in CAPABILITIES for entry in capability.navigation), *KIT_NAVIGATION]
     assert len({(entry.area, entry.position) for entry in entries}) == len(entries)
     assert len({entry.url for entry in entries}) == len(entries)
-    pages = {route.path for _, _, routes in [declared()] for route in routes}  # type: ignore[attr-defined]
+    pages = {route.path for _, _, routes in [collect_declarations()] for route in routes}  # type: ignore[attr-defined]
     assert {entry.url for entry in entries} <= pages
 
 

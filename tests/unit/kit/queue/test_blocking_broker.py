@@ -18,7 +18,7 @@ from app.kit.queue import blocking_consumer
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import InlineWork
-from app.kit.queue.unsettled import Answer
+from app.kit.queue.unsettled import Outcome
 from app.kit.redis.connections import Command, RedisConnection
 from tests.harness.until import until
 from tests.harness.valkey import Valkey
@@ -83,7 +83,7 @@ def test_a_heartbeat_comes_at_once_and_then_once_a_second(
 
     def beats() -> bool:
         broker.client.delete(f"{NAMESPACE}:__heartbeats__")
-        consumer.unsettled.answers.append(Answer(True, "none", "none", None))  # so that there is something to send
+        consumer.unsettled.outcomes.append(Outcome(True, "none", "none", None))  # so that there is something to send
         next(consumer)
         return bool(broker.client.zscore(f"{NAMESPACE}:__heartbeats__", broker.broker_id))
 
@@ -179,7 +179,7 @@ def test_a_consumer_without_messages_waits_longer_than_its_socket_and_is_woken_b
     own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking_consumer, "MAX_BLOCK_S", 0.1)
-    monkeypatch.setattr(blocking_consumer, "QUIET_BLOCKS", 300)
+    monkeypatch.setattr(blocking_consumer, "IDLE_BLOCKS", 300)
     client = redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None)
     broker = BlockingBroker(client=client, namespace=NAMESPACE)
     consumer = broker.consume("heavy", timeout=10)

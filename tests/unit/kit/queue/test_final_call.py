@@ -81,7 +81,7 @@ class Counter:
         for key in keys:
             self.broker.send("heavy", "count", message_id=key, key=key)
         for _ in keys:
-            while not self.broker.unsettled("heavy").answers or self.consumer.message_cache:
+            while not self.broker.unsettled("heavy").outcomes or self.consumer.message_cache:
                 assert next(self.consumer) is None
 
 
@@ -111,7 +111,7 @@ def test_on_a_busy_queue_the_last_call_the_acknowledgement_and_the_next_fetch_ar
     for key in "bcd":
         broker.send("heavy", "count", message_id=key, key=key)
     counter.consumer.prefetch = 1
-    until(lambda: next(counter.consumer) is None and broker.unsettled("heavy").answers)
+    until(lambda: next(counter.consumer) is None and broker.unsettled("heavy").outcomes)
     sent = sent_by_lines(monkeypatch)
     assert next(counter.consumer) is None
     assert [[command[0] for command in commands] for commands in sent] == [["EVALSHA", "EVALSHA"]]
