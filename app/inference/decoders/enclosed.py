@@ -64,7 +64,7 @@ class EnclosedFamily(Detector):
             self.labels = _read_labels(declared.get("labels"))
             """Names of the classes that it declares; may be empty."""
             self.preprocess = _read_preprocess(declared.get("preprocess"))  # type: ignore[misc]  # each file declares its own
-            self.usual_size = _size(declared.get("size"))  # type: ignore[misc]  # likewise
+            self.usual_size = _read_size(declared.get("size"))  # type: ignore[misc]  # likewise
         except InferenceFailed as error:
             raise ModelUnusable(error.message, hint=error.hint) from error
         except BaseException:
@@ -92,8 +92,8 @@ class EnclosedFamily(Detector):
         blobs = [np.ascontiguousarray(value).tobytes() for value in outputs.values()]
         answer, parts = self._process.ask(header, blobs)
         if "error" in answer:
-            raise InferenceFailed(f"the model's own decoder has failed: {_text(answer['error'])}", hint=HINT)
-        return _detections(answer, parts)
+            raise InferenceFailed(f"the model's own decoder has failed: {_to_text(answer['error'])}", hint=HINT)
+        return _check_detections(answer, parts)
 
     def close(self) -> None:
         """Ends its process."""
@@ -144,7 +144,7 @@ class _DecoderProcess:
         declared, _ = self._exchange({}, [self._source], START_S)
         if "error" in declared:
             self._kill()
-            raise InferenceFailed(f"the model's own decoder cannot be loaded: {_text(declared['error'])}", hint=HINT)
+            raise InferenceFailed(f"the model's own decoder cannot be loaded: {_to_text(declared['error'])}", hint=HINT)
         return declared
 
     def _exchange(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> Message:
@@ -188,7 +188,7 @@ class _DecoderProcess:
             process.wait()
 
 
-def _detections(answer: Mapping[str, Any], parts: Sequence[bytes | memoryview]) -> Detections:
+def _check_detections(answer: Mapping[str, Any], parts: Sequence[bytes | memoryview]) -> Detections:
     count = answer.get("count")
     if (
         not isinstance(count, int)
@@ -220,12 +220,12 @@ def _read_preprocess(options: Any) -> Preprocess:
         raise ModelUnusable(f"PREPROCESS of the model's own decoder: {error}", hint=HINT) from error
 
 
-def _size(sides: Any) -> Size:
+def _read_size(sides: Any) -> Size:
     is_size = isinstance(sides, list) and len(sides) == 2
     if not is_size or not all(isinstance(side, int) and 0 <= side <= MOST_SIDE for side in sides):
         raise ModelUnusable("SIZE of the model's own decoder is no width and height", hint=HINT)
     return sides[0], sides[1]
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return "".join(character if character.isprintable() else " " for character in str(value)[:MOST_TEXT])
