@@ -73,8 +73,8 @@ card = MODEL_CARD.read(MODEL_CARD.write(ModelCard("m", Format.ONNX, "0", 1, prep
 open_predictor(card, Path(json.loads(sys.argv[1])), None, PredictorOptions())
 """
 WEB = """
-from app.cli.up.web_server import configured
-server = configured("127.0.0.1", 0)
+from app.cli.up.web_server import configure
+server = configure("127.0.0.1", 0)
 server.app, server.factory = "app.bootstrap.health:healthz", False
 server.load()
 """

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.inference.installed_providers import installed_providers
+from app.inference.installed_providers import list_installed_providers
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import ExecutionProvider, PredictorOptions
 from app.inference.predictor import open_predictor
@@ -39,7 +39,7 @@ def answer(path, provider):
 answers = {path.name: {name: answer(path, name) for name in ("auto", "cpu")} for path in map(Path, sys.argv[1:])}
 providers.OPTIONS[ExecutionProvider.OPENVINO] = {"device_type": "NPU"}
 answers["without the device"] = answer(Path(sys.argv[1]), "openvino")
-print(json.dumps({"installed": installed_providers(), "answers": answers}))
+print(json.dumps({"installed": list_installed_providers(), "answers": answers}))
 """
 
 
