@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIMITS = {"time_s": 60, "memory_bytes": 1 << 30, "threads": 1}
+LIMITS = {"time_s": 60, "memory_bytes": 1 << 30, "disk_bytes": 1 << 30, "threads": 1}
 NOT_YET_A_GROUP = f"""
 import os, socket, time
 from app.kit.sandbox import fork_server
