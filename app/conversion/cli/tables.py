@@ -84,6 +84,8 @@ def facts_of_quality(report: Json) -> Iterator[str]:
             is_crossed = is_cross_validated(report.get("judgement") or {})
             origin = ", each judged by a model calibrated without it:" if is_crossed else " not used for calibration:"
             worst += f", lowest of {verdict['judged_on']} pictures{origin} {lowest} dB"
+        if verdict.get("uncounted"):
+            worst += f", not counted: {verdict['uncounted']} on which the output is nearly silent in float and 8 bits"
         yield f"verdict: {word} ({worst}; rule: {verdict.get('rule')})"
     if size.get("float_bytes") and size.get("int8_bytes"):
         yield f"size: {_format_kilobytes(size['float_bytes'])} float, {_format_kilobytes(size['int8_bytes'])} int8"

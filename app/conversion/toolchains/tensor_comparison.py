@@ -10,7 +10,7 @@ This module has the formulas and their checks. It does not handle sessions, mode
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,8 @@ class TensorComparison:
     exact: bool = False
     silent: bool = False
     same_shape: bool = True
+    is_uncounted: bool = False
+    """Both are next to nothing beside other samples, so its SNR and cosine were left out."""
 
 
 def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> TensorComparison:
@@ -68,6 +70,13 @@ def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = 
     return TensorComparison(
         _compute_snr_db(energy, noise), _compute_cosine(energy, other, product), max_abs, exact, silent=energy == 0.0
     )
+
+
+def compare_all(
+    sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]
+) -> dict[str, TensorComparison]:
+    """Compares every tensor of `reference` with the one of the same name. Raises NotFinite."""
+    return {name: compare(array, actual[name], tensor=name, sample=sample) for name, array in reference.items()}
 
 
 def require_finite(array: Array, tensor: str, sample: str) -> None:
@@ -130,6 +139,7 @@ class TensorStatistics:
     samples: int = 0
     exact: int = 0
     silent: int = 0
+    uncounted: int = 0
     other_shape: int = 0
     faint: int = 0
     """Samples for which the output is nearly 0 everywhere, so that another tensor was compared in its place."""
@@ -143,6 +153,7 @@ class TensorStatistics:
         self.max_abs = max(self.max_abs, comparison.max_abs)
         self.exact += comparison.exact
         self.silent += comparison.silent
+        self.uncounted += comparison.is_uncounted
         self.other_shape += not comparison.same_shape
 
     @property
@@ -151,8 +162,8 @@ class TensorStatistics:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns {name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, if they apply, exact, silent_samples,
-        faint_samples and other_shape_samples (an output whose size depends on the data cannot be compared value by
-        value)."""
+        uncounted_samples, faint_samples and other_shape_samples (an output whose size depends on the data cannot be
+        compared value by value)."""
         data: dict[str, Any] = {
             "name": self.name,
             "snr_db": self.snr_db.summary(2),
@@ -163,6 +174,8 @@ class TensorStatistics:
             data["exact"] = True
         if self.silent:
             data["silent_samples"] = self.silent
+        if self.uncounted:
+            data["uncounted_samples"] = self.uncounted
         if self.faint:
             data["faint_samples"] = self.faint
         if self.other_shape:
@@ -179,10 +192,18 @@ class OutputStatistics:
 
     def add(self, sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
         """Compares every tensor of `reference` with the one of the same name. Raises NotFinite."""
+        self.add_comparisons(sample, compare_all(sample, reference, actual), list_judged_names(reference))
+
+    def add_comparisons(
+        self, sample: str, comparisons: Mapping[str, TensorComparison], judged: Collection[str]
+    ) -> None:
+        """Adds one sample.
+
+        Args:
+            judged: See `list_judged_names`.
+        """
         worst: float | None = None
-        judged = list_judged_names(reference)
-        for name, array in reference.items():
-            comparison = compare(array, actual[name], tensor=name, sample=sample)
+        for name, comparison in comparisons.items():
             self.tensors.setdefault(name, TensorStatistics(name, is_discrete=name not in judged)).add(comparison)
             if comparison.snr_db is not None and name in judged:
                 worst = comparison.snr_db if worst is None else min(worst, comparison.snr_db)
@@ -213,6 +234,11 @@ class OutputStatistics:
     @property
     def is_exact(self) -> bool:
         return all(tensor.is_exact for tensor in self.tensors.values())
+
+    @property
+    def uncounted(self) -> int:
+        """Returns the number of samples that are not counted, of the tensor with most of them."""
+        return max((tensor.uncounted for tensor in self.tensors.values()), default=0)
 
     @property
     def has_other_shapes(self) -> bool:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from app.conversion.toolchains.host.quality import latency_ms
+from app.conversion.toolchains.host.quality import latency_ms, measure_outputs
 from app.conversion.toolchains.host.task_metrics import task_meter
-from app.conversion.toolchains.tensor_comparison import OutputStatistics
-from app.inference.runtimes.sessions import numeric_outputs, open_session, run
+from app.inference.runtimes.sessions import open_session
 
 QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm"})
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -44,13 +43,8 @@ def judge(float_path: Path, quantized_path: Path, samples: Sequence[Sample]) -> 
     """Runs both models on all samples, in one thread. Raises the errors of opening the quantized model."""
     reference, quantized = open_session(float_path, 1), open_session(quantized_path, 1)
     model = onnx.load(float_path)
-    meter, statistics = task_meter(model), OutputStatistics()
-    names = numeric_outputs(reference)
-    for sample in samples:
-        expected, actual = run(reference, sample.arrays, names), run(quantized, sample.arrays, names)
-        statistics.add(sample.name, expected, actual)
-        if meter is not None:
-            meter.add(expected, actual)
+    meter = task_meter(model)
+    statistics = measure_outputs(reference, quantized, samples, lambda *_: None, meter)
     task = meter.agreement() if meter else None
     return Judged(
         snr_db=statistics.worst_mean_snr_db,

@@ -35,6 +35,8 @@ def goal_line(result: SearchResult) -> str:
     """Returns a line for the log: whether the goal is reached, and by what."""
     goal, judgement = result.goal or {}, result.judgement
     known = f"{judgement['mean_db']} dB on {judgement['n']} pictures that set no range, lowest {judgement['min_db']} dB"
+    if judgement["uncounted"]:
+        known += f", {judgement['uncounted']} not counted, as the output is nearly silent there in float and in 8 bits"
     drop = result.search["candidates"][result.search["taken"]]["drop_percent"]
     known += "" if drop is None else f"; {drop} % of the task lost on those that chose"
     if not goal:
@@ -95,6 +97,12 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     warnings = _warn_of_empty_answers(report["quality"].get("task"), passed=verdict["passed"])
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings += [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
+    warnings += [
+        f"samples that do not count in the SNR of output {output['name']!r}, since it is nearly silent there in float "
+        f"and in 8 bits: {output['uncounted_samples']}"
+        for output in outputs
+        if output.get("uncounted_samples")
+    ]
     warnings += [
         f"output {output['name']!r} is nearly 0 everywhere for {output['faint_samples']} samples, which are judged "
         "before its Sigmoid: pictures that show what the model looks for would say more"

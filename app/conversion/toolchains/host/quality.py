@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
 from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
-from app.conversion.toolchains.tensor_comparison import OutputStatistics
+from app.conversion.toolchains.host.silent_outputs import compute_power, compute_silent_powers, is_silent_in_both
+from app.conversion.toolchains.tensor_comparison import (
+    OutputStatistics,
+    TensorComparison,
+    compare_all,
+    list_judged_names,
+)
 from app.inference.runtimes.sessions import Session, numeric_outputs, run
 
 if TYPE_CHECKING:
@@ -30,6 +38,18 @@ LATENCY_S_MAX = 2.0
 """Measuring stops early after this many seconds in all."""
 
 Step = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class _ComparedSample:
+    """A sample whose outputs were compared, each by the tensor that judges it."""
+
+    name: str
+    comparisons: Mapping[str, TensorComparison]
+    judged: Sequence[str]
+    """See `list_judged_names`."""
+    powers: Mapping[str, tuple[float, float]]
+    """Of both models' outputs, of those with real numbers that are not judged by a sigmoid's input."""
 
 
 def measure_outputs(
@@ -50,7 +70,7 @@ def measure_outputs(
     Raises:
         NotFinite: The float model's output holds a NaN or an infinity.
     """
-    result = OutputStatistics()
+    compared, faint = list[_ComparedSample](), defaultdict[str, int](int)
     total = min(len(samples), OUTPUT_SAMPLES)
     names = numeric_outputs(reference)
     for done, sample in enumerate(first(samples, OUTPUT_SAMPLES), start=1):
@@ -58,12 +78,36 @@ def measure_outputs(
         require_finite_arrays(expected, sample.name)
         actual = run(quantized, sample.arrays, names)
         tensors = find_judged_outputs(names, expected, logits or {})
-        result.add(sample.name, *({n: arrays[t] for n, t in tensors.items()} for arrays in (expected, actual)))
+        pair = [{name: arrays[tensor] for name, tensor in tensors.items()} for arrays in (expected, actual)]
+        comparisons, judged = compare_all(sample.name, *pair), list_judged_names(pair[0])
+        own = [name for name in judged if name not in (logits or {}) and pair[0][name].dtype.kind == "f"]
+        powers = {name: (compute_power(pair[0][name]), compute_power(pair[1][name])) for name in own}
+        compared.append(_ComparedSample(sample.name, comparisons, judged, powers))
         for name, tensor in tensors.items():
-            result.tensors[name].faint += tensor != name
+            faint[name] += tensor != name
         if meter is not None:
             meter.add({name: expected[name] for name in tensors}, {name: actual[name] for name in tensors})
         step(done, total)
+    result = _summarize(compared)
+    for name, count in faint.items():
+        result.tensors[name].faint = count
+    return result
+
+
+def _summarize(compared: Sequence[_ComparedSample]) -> OutputStatistics:
+    """Returns the statistics, without the SNR and cosine of outputs that are nearly silent in both models."""
+    by_output: dict[str, list[float]] = defaultdict(list)
+    for one in compared:
+        for name, (power, _) in one.powers.items():
+            by_output[name].append(power)
+    silent_powers, result = compute_silent_powers(by_output), OutputStatistics()
+    for one in compared:
+        left_out = {
+            name: replace(one.comparisons[name], snr_db=None, cosine=None, is_uncounted=True)
+            for name, powers in one.powers.items()
+            if is_silent_in_both(*powers, silent_powers.get(name, 0.0))
+        }
+        result.add_comparisons(one.name, {**one.comparisons, **left_out}, one.judged)
     return result
 
 
@@ -92,7 +136,7 @@ def quality_report(
 
 
 def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
-    """{snr_db: the worst output's mean, rule, nothing_quantized, passed}.
+    """{snr_db: the worst output's mean, rule, nothing_quantized, passed, uncounted: samples that have no part in it}.
 
     Without any SNR (all outputs silent) it has not passed, nor where nothing became int8: there is nothing to judge.
     """
@@ -102,6 +146,7 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
         "rule": VERDICT_RULE,
         "nothing_quantized": int8_nodes == 0,
         "passed": worst is not None and worst >= SNR_DB_MIN and int8_nodes > 0,
+        "uncounted": outputs.uncounted,
     }
 
 

@@ -17,6 +17,7 @@ from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
+from app.conversion.toolchains.host.silent_outputs import compute_power, compute_silent_powers, is_silent_in_both
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare, list_judged_names
 from app.inference.runtimes.sessions import numeric_outputs, open_session, run
@@ -63,6 +64,8 @@ class Score:
     drops: list[float] = field(default_factory=list)
     """Loss of the task in percent (see `task_drop`), a number for each part; empty if not measured."""
     is_whole: bool = True
+    uncounted: dict[str, int] = field(default_factory=dict)
+    """Number of pictures by output that are left out, as it is nearly silent there in both models."""
 
     @property
     def worst_output(self) -> str:
@@ -150,9 +153,16 @@ class Judge:
             self.pictures.append(JudgedPicture(part, sample.name, dict(sample.arrays), expected))
         example = next((picture.expected for picture in self.pictures if picture.expected), {})
         self._judged = list_judged_names({name: example[name] for name in self.names if name in example})
+        self.silent_powers = self._compute_silent_powers()
+        """By output, the power below which it is nearly silent."""
         self._altered: dict[tuple[int, str], list[JudgedPicture]] = {}
         self._sessions: tuple[Build | None, dict[int, tuple[Any, int]]] = (None, {})
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
+
+    def _compute_silent_powers(self) -> dict[str, float]:
+        answers = [picture.expected for picture in self.pictures if picture.expected]
+        real = [name for name in self._judged if name not in self._logits and answers[0][name].dtype.kind == "f"]
+        return compute_silent_powers({name: [compute_power(answer[name]) for answer in answers] for name in real})
 
     def examples(self, parts: Sequence[int]) -> list[JudgedPicture]:
         """Returns a few pictures of these parts."""
@@ -276,6 +286,10 @@ class Judge:
     ) -> None:
         for picture, actual in zip(pictures, answers, strict=True):
             for name, tensor in self.tensors(picture).items():
+                powers = compute_power(picture.expected[tensor]), compute_power(actual[tensor])
+                if is_silent_in_both(*powers, self.silent_powers.get(name, 0.0)):
+                    score.uncounted[name] = score.uncounted.get(name, 0) + 1
+                    continue
                 snr_db = _compute_snr_db(picture.expected[tensor], actual[tensor])
                 if snr_db is None:
                     continue

@@ -96,6 +96,7 @@ class SearchOutcome:
             "report": split.size(split.report) if split.report is not None else split.size(*split.choose),
             "is_own_set": split.is_own_set,
             "n": len(values),
+            "uncounted": score.uncounted.get(score.worst_output, 0),
             "mean_db": _round(score.mean_db if values else None),
             "p5_db": _round(float(np.percentile(values, 5)) if values else None),
             "min_db": _round(score.min_db if values else None),

@@ -78,6 +78,7 @@ def measure(
     threads: int,
     has_time: Callable[[], bool],
     only: Collection[str] | None = None,
+    silent_powers: Mapping[str, float] | None = None,
 ) -> list[Sensitivity]:
     """Each activation with its best range, and each weight.
 
@@ -85,6 +86,7 @@ def measure(
         ranges: By method, then by the activation's name; the first method stays where no other is better.
         has_time: Tensors that were not reached when it has no more are omitted.
         only: Activations and weights that are measured; None: all.
+        silent_powers: By target, the power below which it is nearly silent: noise is held against no less.
 
     Raises:
         UnsupportedOperator: The runtime cannot run a part of the model.
@@ -96,6 +98,7 @@ def measure(
     by_tensor = {tensor: a.name for a in activations for tensor in a.tensors}
     layers = {name: node.name for node in model.graph.node for name in node.output}
     weights = {weight.name: weight for weight in template.weights if only is None or weight.name in only}
+    floors = [(silent_powers or {}).get(target, 0.0) for target in targets]
     rows: list[Sensitivity] = []
     for begin, end in _split_tensors(model, len(by_tensor)):
         if not has_time():
@@ -103,7 +106,7 @@ def measure(
         suffix = Suffix(model, begin, end, by_tensor, weights, list(targets))
         if not suffix.activations and not suffix.weights:
             continue
-        probe = _Probe(model, suffix, samples, {t: usual[by_tensor[t]] for t in suffix.activations}, threads)
+        probe = _Probe(model, suffix, samples, {t: usual[by_tensor[t]] for t in suffix.activations}, threads, floors)
         for tensor in suffix.activations:
             name = by_tensor[tensor]
             if tensor != name:
@@ -161,8 +164,9 @@ class _Probe:
         samples: Sequence[SampleArrays],
         limits: Mapping[str, Range],
         threads: int,
+        floors: Sequence[float],
     ) -> None:
-        self._threads = threads
+        self._threads, self._floors = threads, floors
         self._session = suffix.open()
         self._names = [output.name for output in self._session.get_outputs()]
         before = open_session(bytes_with_outputs(model, suffix.inputs), threads)
@@ -189,7 +193,7 @@ class _Probe:
     def _compute_ratios(self, changed: Mapping[str, Array], begin: int, end: int) -> npt.NDArray[np.float64]:
         expected = self._expected[begin:end]
         rows = zip(expected, self._run(changed, begin, end), strict=True)
-        ratios = [_compute_ratios(reference, actual) for reference, actual in rows]
+        ratios = [_compute_ratios(reference, actual, self._floors) for reference, actual in rows]
         return np.array(ratios, np.float64).reshape(len(expected), -1 if expected else len(self._names))
 
     def noise_below(
@@ -198,7 +202,7 @@ class _Probe:
         """Returns the same if each picture is below its limit; None as soon as one is not."""
         rows = []
         for live, expected, limit in zip(self._live, self._expected, limits, strict=True):
-            rows.append(_compute_ratios(expected, self._run_one(live, changed)))
+            rows.append(_compute_ratios(expected, self._run_one(live, changed), self._floors))
             if max(rows[-1], default=0.0) >= limit:
                 return None
         return np.array(rows)
@@ -219,16 +223,17 @@ def _split_tensors(model: Any, tensors: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def _compute_ratios(expected: Sequence[Array], actual: Sequence[Array]) -> list[float]:
+def _compute_ratios(expected: Sequence[Array], actual: Sequence[Array], floors: Sequence[float]) -> list[float]:
     """Returns the noise-to-signal ratio at each target."""
-    return [_compute_ratio(x, y) for x, y in zip(expected, actual, strict=True)]
+    return [_compute_ratio(x, y, floor) for x, y, floor in zip(expected, actual, floors, strict=True)]
 
 
-def _compute_ratio(reference: Array, actual: Array) -> float:
+def _compute_ratio(reference: Array, actual: Array, floor: float) -> float:
     x, y = reference.astype(np.float64).reshape(-1), actual.astype(np.float64).reshape(-1)
     energy, noise = float(np.dot(x, x)), float(np.dot(x - y, x - y)) if x.size == y.size else np.inf
     if not np.isfinite(noise):
         return NOISE_MAX
+    energy = max(energy, floor * x.size)
     return 0.0 if energy == 0.0 else min(noise / energy, NOISE_MAX)
 
 

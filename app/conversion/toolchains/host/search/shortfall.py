@@ -167,18 +167,26 @@ class _Runs:
     """Runs models on a few pictures."""
 
     def __init__(self, judge: Judge, pictures: Sequence[JudgedPicture]) -> None:
-        self._pictures = [(picture, tuple(judge.tensors(picture).values())) for picture in pictures]
+        self._pictures = [(picture, judge.tensors(picture)) for picture in pictures]
+        self._floors_db = {
+            name: 10.0 * float(np.log10(max(power, 1e-30))) for name, power in judge.silent_powers.items()
+        }
 
     def levels(self, model: Any) -> list[_Level]:
-        """Without pictures whose outputs are all zero."""
+        """Without pictures whose outputs are all zero; errors in one that is nearly silent are held against the power
+        below which it is so."""
         session = open_session(model.SerializeToString(), 1)
         rows = []
-        for picture, names in self._pictures:
-            actual = run(session, picture.arrays, names)
+        for picture, tensors in self._pictures:
+            actual = run(session, picture.arrays, list(tensors.values()))
             known = [
-                _Level(picture, _to_db(picture.expected[name]), _to_db(picture.expected[name] - actual[name]))
-                for name in names
-                if picture.expected[name].any()
+                _Level(
+                    picture,
+                    max(_to_db(picture.expected[tensor]), self._floors_db.get(name, -np.inf)),
+                    _to_db(picture.expected[tensor] - actual[tensor]),
+                )
+                for name, tensor in tensors.items()
+                if picture.expected[tensor].any()
             ]
             rows += [min(known, key=lambda level: level.snr_db)] if known else []
         return rows

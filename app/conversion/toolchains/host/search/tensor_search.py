@@ -223,6 +223,7 @@ class TensorSearch:
                 threads=self._threads,
                 has_time=lambda: self._budget.allows(SENSITIVITY_SHARE),
                 only=only,
+                silent_powers=self._judge.silent_powers,
             )
             return [row.to_json() for row in rows]
 

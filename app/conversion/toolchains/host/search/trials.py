@@ -145,7 +145,9 @@ class Trials:
             return False
         best, output = self.best_narrow, score.worst_output
         values = best.score.by_output.get(output, [])
-        gains = [own - other for own, other in zip(score.values, values, strict=False)]
+        known = dict(zip(best.score.names.get(output, ()), values, strict=True))
+        own = zip(score.names.get(output, ()), score.values, strict=True)
+        gains = [value - known[name] for name, value in own if name in known]
         return len(gains) > 1 and fmean(values) + most_of(gains) < best.sure_db
 
     def _needs_task(self, score: Score) -> bool:

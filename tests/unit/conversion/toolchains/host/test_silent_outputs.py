@@ -1,0 +1,103 @@
+"""Samples on which an output is nearly silent: left out where it is so in float and in int8, counted where only float
+has nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.conversion.cli.tables import facts_of_quality
+from app.conversion.goals import parse_goal
+from app.conversion.model import Stage
+from app.conversion.options import Options
+from app.conversion.toolchains.host import quality
+from app.conversion.toolchains.host.search import sensitivity, shortfall
+from app.conversion.toolchains.host.search.candidates import Choice, TriedCandidate
+from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.split import Split
+from app.conversion.toolchains.host.search.trials import Trials
+from app.conversion.toolchains.host.silent_outputs import compute_silent_powers
+from app.inference.runtimes.sessions import open_session
+from tests.harness.models.host import arrays, run_all, work_folder
+from tests.unit.conversion.toolchains.host.search.test_search import Picture
+from tests.unit.conversion.toolchains.host.test_faint_outputs import SAMPLES, SHAPE, detector
+
+BRIGHT, OFFSET = 20.0, -12.0
+"""Bright samples have a mask; one that is not has e⁻¹² everywhere."""
+JUDGED = Split((0,) * SAMPLES, 1, (0,), None)
+
+
+@pytest.mark.parametrize("goal", ["none", "snr>=20"])
+def test_a_sample_that_is_silent_in_float_and_in_int8_is_not_counted_and_that_is_said(
+    goal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = work_folder(tmp_path, detector(OFFSET), arrays(SAMPLES, *SHAPE))
+    for path in sorted((folder / "ref_images").iterdir())[1:]:
+        np.save(path, BRIGHT * np.load(path))
+    report = run_all(folder, Options.model_validate({"quantization": {"goal": goal}}))[Stage.BIE].report
+    (output,) = report["quality"]["outputs"]
+    assert output["uncounted_samples"] == report["verdict"]["uncounted"] == 1
+    assert output["snr_db"]["n"] == output["cosine"]["n"] == SAMPLES - 1
+    assert any("nearly silent there in float and in 8 bits: 1" in warning for warning in report["warnings"])
+    assert any(", not counted: 1 on which" in line for line in facts_of_quality(report))
+    if goal != "none":
+        assert "1 not counted, as the output is nearly silent" in capsys.readouterr().out
+        judgement = report["judgement"]
+        assert (judgement["n"], judgement["uncounted"]) == (SAMPLES - 1, 1)
+        assert all(one["pictures"] == SAMPLES - 1 for one in report["search"]["candidates"])
+
+
+@pytest.mark.parametrize(("offset", "uncounted"), [(-11.0, 1), (-3.0, 0)])
+def test_report_and_search_count_a_sample_alike_and_one_with_a_mask_in_int8_alone_wholly(
+    offset: float, uncounted: int
+) -> None:
+    """The other model has a higher bias: so low that both have nothing, or so high that it sees a faint mask."""
+    samples, models = pictures(), [detector(OFFSET), detector(offset)]
+    sessions = [open_session(model.SerializeToString(), 1) for model in models]
+    expected, actual = ([one.run(["y"], sample.arrays)[0] for sample in samples] for one in sessions)
+    by_hand = [10 * np.log10(np.sum(x**2) / np.sum((x - y) ** 2)) for x, y in zip(expected, actual, strict=True)]
+    counted = np.array(by_hand[uncounted:], float)
+    assert by_hand[0] < -4, "the ratio that is left out, or else counts as it is"
+
+    output = quality.measure_outputs(sessions[0], sessions[1], samples, lambda *_: None).tensors["y"]
+    assert output.uncounted == uncounted
+    assert output.snr_db.values == pytest.approx(counted, abs=0.01)
+
+    judge = Judge(models[0], samples, JUDGED, threads=1, meter_of=lambda: None)
+    score = judge.judge(lambda _: models[1], (0,)).score
+    assert score.uncounted == ({"y": uncounted} if uncounted else {})
+    assert sorted(score.values) == pytest.approx(sorted(counted), abs=0.01)
+
+    first = shortfall._Runs(judge, judge.pictures[:1]).mean_db(models[1])
+    assert 0 < first < 60 if uncounted else -60 < first < 0, "held against the power below which it is silent"
+
+
+def test_silence_beside_silence_is_counted() -> None:
+    assert compute_silent_powers({"y": [0.0, 0.0, 1.0], "z": [1.0, 4.0, float("nan"), 9.0]}) == {"y": 0.0, "z": 4e-6}
+
+
+def test_what_a_tensor_costs_in_a_silent_sample_is_held_against_the_power_below_which_it_is_silent() -> None:
+    x, y = np.full(4, 1e-9), np.full(4, 1e-5)
+    assert sensitivity._compute_ratio(x, y, 0.0) == pytest.approx(1e8, rel=1e-3)
+    assert sensitivity._compute_ratio(x, y, 1e-8) == pytest.approx(1e-2, rel=1e-3)
+
+
+def test_a_candidate_is_held_against_the_best_on_the_same_pictures_although_each_leaves_out_others() -> None:
+    nothing: Any = None
+    trials = Trials(nothing, nothing, JUDGED, parse_goal("snr>=20"), nothing, print)
+    best = Score({"y": [10.0, 30.0, 50.0, 70.0]}, {"y": ["p0", "p1", "p2", "p3"]})
+    trials.trail.candidates.append(TriedCandidate(0, Choice("minmax"), best, False, False, 3, sure_db=38.0))
+    assert not trials._is_given_up(Score({"y": [31.0, 51.0, 71.0]}, {"y": ["p1", "p2", "p3"]}))
+    assert trials._is_given_up(Score({"y": [11.0, 31.0, 51.0]}, {"y": ["p1", "p2", "p3"]}))
+
+
+def pictures() -> list[Any]:
+    """The first is dark."""
+    values = np.random.default_rng(0).random((SAMPLES, *SHAPE), np.float32)
+    factors = [1.0] + [BRIGHT] * (SAMPLES - 1)
+    return [
+        Picture(f"p{n}", {"x": factor * value}) for n, (factor, value) in enumerate(zip(factors, values, strict=True))
+    ]
