@@ -99,7 +99,7 @@ if not IS_PATIENT:
 container: Any = actors.container
 runner.CHILD = "tests.harness.faults.stages:run_stage"
 NOTED = SandboxPaths(writes=(str(actors.container.settings.data_dir.parent / NOTES),))
-runner.StageRunner._places = lambda *_: NOTED  # type: ignore[method-assign]
+runner.StageRunner._build_paths = lambda *_: NOTED  # type: ignore[method-assign]
 JobClaimer.take = _named(JobClaimer.take)  # type: ignore[method-assign]
 report, finish = container.stages.send_done, container.broker.finish
 
