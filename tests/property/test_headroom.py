@@ -112,16 +112,17 @@ def traces(draw: st.DrawFn) -> list[TraceTask]:
 
 
 @searched(traces(), st.integers(1, 3), st.integers(4, 16), seconds=SECONDS)
-def test_the_first_that_waits_starts_when_it_would_without_those_behind_it(
+def test_the_first_that_waits_starts_no_later_than_it_would_without_those_behind_it(
     trace: list[TraceTask], nodes: int, cpus: int
 ) -> None:
+    """It may start earlier: the submission of another is a moment at which the scheduler looks again."""
     cluster = Cluster(nodes, 4, cpus)
     result = _run(trace, cluster)
     places = [at for at, task in enumerate(trace) if result.starts_s.get(task.name, 0) > task.submit_s]
     if places:
         first = places[0]
         alone = _run(trace[: first + 1], cluster)
-        assert result.starts_s[f"t{first}"] == alone.starts_s[f"t{first}"]
+        assert result.starts_s[f"t{first}"] <= alone.starts_s[f"t{first}"]
 
 
 def _run(trace: Sequence[TraceTask], cluster: Cluster) -> SimulationResult:

@@ -177,7 +177,7 @@ def test_what_was_lost_between_delivery_and_note_is_delivered_again(
     add(env, job.uid, SinkKind.HTTP, receiver.url)
     take(env, job.uid, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(env.container.results.sinks, "_noted", _killed)
+        patched.setattr(env.container.results.sinks, "_record_outcome", _killed)
         with pytest.raises(KeyboardInterrupt):
             deliver(env, job.uid)
     deliver(env, job.uid)
