@@ -195,7 +195,7 @@ def test_a_worker_of_joint_inference_says_that_its_camera_is_gone_until_it_is_ba
     after_s: float,
     why: str,
 ) -> None:
-    monkeypatch.setattr("app.edge.joint.stream.PAUSE_S", 0.2)
+    monkeypatch.setattr("app.edge.joint.stream.PAUSE_S", 1.0)  # to see why it broke off
     caplog.set_level(logging.WARNING)
     joint = JointInference(
         SmallModel(),

@@ -43,7 +43,7 @@ def decode(outputs, size, floor):
     if fault == 21:
         while True: pass
     if fault == 22:
-        for descriptor in range(3, 64):
+        for descriptor in range(3, 10_000):
             try: os.write(descriptor, b"\\xff" * 64)
             except OSError: pass
     return [[1, 2, 3, 4]], [0.5], [7]
