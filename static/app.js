@@ -82,6 +82,14 @@
   document.addEventListener("htmx:before:request", (event) => { if (isLeaving) event.preventDefault(); });
   window.addEventListener("pageshow", () => { isLeaving = false; });
 
+  // A refused form: the reader begins at the first field to change.
+  const wrong = document.querySelector('main [aria-invalid="true"]');
+  if (wrong && document.activeElement === document.body) {
+    const panel = wrong.closest("details");
+    if (panel) panel.open = true;
+    wrong.focus();
+  }
+
   // A message of the page before (?note=...) is shown once, not at every reload.
   const url = new URL(location);
   if (url.searchParams.has("note")) {

@@ -277,11 +277,11 @@
     }
   });
 
-  // A refused form: the reader begins at the first thing to change.
-  const wrong = form.querySelector('[aria-invalid="true"], .error a, [role="alert"]');
-  const target = wrong && (wrong.matches("input, select, textarea") ? wrong : wrong.closest("section, fieldset, .upload"));
+  // A refused form without a wrong field (see app.js): the reader begins at the part to change.
+  const wrong = !form.querySelector('[aria-invalid="true"]') && form.querySelector('.error a, [role="alert"]');
+  const target = wrong && wrong.closest("section, fieldset, .upload");
   if (target) {
-    if (!target.matches("input, select, textarea")) target.tabIndex = -1;
+    target.tabIndex = -1;
     const panel = target.closest("details");
     if (panel) panel.open = true;
     target.focus();

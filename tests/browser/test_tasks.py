@@ -217,6 +217,8 @@ def test_a_form_is_filled_in_previewed_and_submitted(
     page.get_by_label("Training data").fill("/private/users/local/datasets/missing")
     page.get_by_role("button", name="Submit the task").click()
     expect(page.locator("#problem-train_file")).to_be_visible()
+    if has_script:
+        expect(page.get_by_label("Training data")).to_be_focused()
     watches[0].forgive("status of 422")
     expect(page.get_by_label("Hugging Face model")).to_have_value("Qwen/Qwen2.5-0.5B-Instruct")
     page.get_by_label("Training data").fill("/private/users/local/datasets/train.parquet")
