@@ -19,5 +19,5 @@ def test_each_of_its_rules_makes_an_event_that_comes_by_mqtt_and_it_ends_by_itse
         shown = output.read()
         assert demo.wait(60) == Exit.OK, shown
     assert "those below have come from there" in shown and "/ui/video/GLOBAL_ID_1.SUB_ID_1" in shown
-    assert "passer-by: object crossed gate to the right" in shown and "object in row" in shown
+    assert "passer-by: face crossed gate to the right" in shown and "face in row" in shown
     assert shown.splitlines()[-1] == "Everything is stopped."
