@@ -130,7 +130,7 @@ def _make_not_a_file(shown: str, _: str) -> ModelmillError:
     return NotAFile(f"{shown} is no file.", hint="Name a file, not a folder or a device.")
 
 
-def _take(shown: str, _: str) -> ModelmillError:
+def _make_taken(shown: str, _: str) -> ModelmillError:
     return NameTaken(f"There is something at {shown} already.", hint="Choose another name, or remove what is there.")
 
 
@@ -161,7 +161,7 @@ _BY_ERRNO: dict[int, Callable[[str, str], ModelmillError]] = {
     errno.ENOTDIR: _make_not_a_folder,
     errno.EISDIR: _make_not_a_file,
     errno.ENXIO: _make_not_a_file,
-    errno.EEXIST: _take,
+    errno.EEXIST: _make_taken,
     errno.ENOTEMPTY: _make_busy,
     errno.EBUSY: _make_busy,
     errno.ETXTBSY: _make_busy,

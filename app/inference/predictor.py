@@ -126,7 +126,7 @@ class Predictor:
     def _read(self, outputs: Mapping[str, npt.NDArray[Any]], fit: Fit, started: float) -> Prediction:
         decoded = self._family.read(outputs, fit, self.input_size, self._options)
         if decoded.line is not None:
-            decoded = self._to_json(decoded.line, fit.source)
+            decoded = self._to_outputs(decoded.line, fit.source)
         return Prediction(
             self.counted(decoded.boxes),
             self.counted(decoded.candidates),
@@ -135,7 +135,7 @@ class Predictor:
             runtime=self.runtime,
         )
 
-    def _to_json(self, line: LineOfText, size: Size) -> DecodedOutputs:
+    def _to_outputs(self, line: LineOfText, size: Size) -> DecodedOutputs:
         """Returns the line as a box with its text, as large as the picture; nothing if nothing is written there."""
         text = line.text(self._characters).strip()[:MOST_TEXT]
         boxes = (Box(0.0, 0.0, float(size[0]), float(size[1]), line.score, text=text),) if text else ()

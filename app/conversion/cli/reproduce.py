@@ -47,7 +47,7 @@ def reproduce(
     from app.conversion.reproduction import compare, find_changed_versions
 
     with client_of(context, url) as client, archive_of(context, url) as archive:
-        before = _record(client, archive, job)
+        before = _find_record(client, archive, job)
         after = _run_again(client, before, timeout)
         with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:
             outputs = compare(before, after, partial(_fetch, client, archive, Path(folder)))
@@ -60,7 +60,7 @@ def reproduce(
         raise CommandFailed(Exit.FAILED)
 
 
-def _record(client: ConversionClient, archive: ArchiveClient, job: str) -> Record:
+def _find_record(client: ConversionClient, archive: ArchiveClient, job: str) -> Record:
     """Of a job that has completed. Raises NotFound, BadRequest."""
     record = stored_job(client, archive, job)
     if record["status"] != "COMPLETED":

@@ -47,7 +47,7 @@ outdated."""
 def job(request: Request) -> Response:
     """Renders the page of a job."""
     try:
-        record = _record(request)
+        record = _load_record(request)
     except NotFound:
         return render_gone(request)
     criteria = query(request, JobTabQuery)
@@ -57,7 +57,7 @@ def job(request: Request) -> Response:
 def live(request: Request) -> Response:
     """Sends what changes while a job runs, or 204 if the page shows this version (`seen`) already."""
     try:
-        record = _record(request)
+        record = _load_record(request)
     except NotFound:
         return reload_page()  # the page then says what happened
     criteria = query(request, JobTabQuery)
@@ -69,7 +69,7 @@ def live(request: Request) -> Response:
     return render(request, "conversion/_job_update.html", **context, is_measured_anew=is_measured_anew)
 
 
-def _record(request: Request) -> JobRecord:
+def _load_record(request: Request) -> JobRecord:
     return conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
 
 

@@ -116,12 +116,12 @@ def from_bytes(data: bytes) -> JobRecord:
         document = read_json(data)
         if document["format"] != FORMAT:
             raise NoDescription(f"the format {document['format']!r} is not known here")
-        return _record(document["job"])
+        return _read_record(document["job"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoDescription(f"this is not the description of a job: {error}") from error
 
 
-def _record(data: dict[str, Any]) -> JobRecord:
+def _read_record(data: dict[str, Any]) -> JobRecord:
     made: dict[str, Any] = {
         "status": Status(data["status"]),
         "stage": Stage(data["stage"]),

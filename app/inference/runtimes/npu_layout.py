@@ -75,7 +75,7 @@ def packing_of(node: Descriptor, chip: str) -> TensorLayout:
         )
         length = max(side * stride for side, stride in zip(shape, info.stride_npu, strict=True))
     else:
-        offsets, length = _count_blocks(layout, shape, chip)
+        offsets, length = _locate_blocks(layout, shape, chip)
     return TensorLayout(shape, np.asarray(offsets, dtype=np.intp), int(length), _read_factor(node, len(shape)), layout)
 
 
@@ -102,7 +102,7 @@ def _read_factor(node: Descriptor, rank: int) -> npt.NDArray[np.float64]:
     return values.reshape([len(values) if place == axis else 1 for place in range(rank)])
 
 
-def _count_blocks(layout: str, shape: tuple[int, ...], chip: str) -> tuple[Array, int]:
+def _locate_blocks(layout: str, shape: tuple[int, ...], chip: str) -> tuple[Array, int]:
     blocks = _BLOCKS.match(layout)
     if blocks is None or len(shape) != 4 or shape[0] != 1:
         raise ModelUnusable(

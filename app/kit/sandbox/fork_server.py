@@ -153,12 +153,12 @@ def _watch(child: int, job: socket.socket, request: dict[str, Any], started: flo
             return "memory", peak
         now = time.monotonic()
         if now >= measure_at:
-            if _load_stored(request["work_dir"]) > limits["disk_bytes"]:
+            if _measure_stored(request["work_dir"]) > limits["disk_bytes"]:
                 return "disk", peak
             measure_at = time.monotonic() + max(DISK_TICK_S, (time.monotonic() - now) / DISK_SHARE)
 
 
-def _load_stored(work_dir: str) -> int:
+def _measure_stored(work_dir: str) -> int:
     return disk_usage.measure_stored(work_dir) + disk_usage.nameless(_descendants(os.getpid()))
 
 

@@ -99,7 +99,7 @@ def advance(
     """
     tracks = [track for track in tracks if track.seen_at >= last_at or at - track.seen_at <= KEPT_S]
     track_of, taken = dict[int, int](), set[int]()
-    for _, i, j in sorted(_parse_pairs(tracks, objects, at)):
+    for _, i, j in sorted(_find_pairs(tracks, objects, at)):
         if i not in track_of and j not in taken:
             track_of[i] = j
             taken.add(j)
@@ -112,7 +112,7 @@ def advance(
     return paired, lost
 
 
-def _parse_pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> Iterator[tuple[float, int, int]]:
+def _find_pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> Iterator[tuple[float, int, int]]:
     """Yields the distance of an object from the last or expected position of a track, in sides, and the places of both:
     of each pair of one class that is near enough."""
     expected = [track.expected_at(at) for track in tracks]

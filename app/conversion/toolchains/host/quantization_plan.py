@@ -56,7 +56,7 @@ def plan(model: Any, options: HostQuantization) -> QuantizationPlan:
         StageFailed: exclude_nodes has a name that is not in the graph.
     """
     check_excluded(model, options.exclude_nodes)
-    tail = _read_tail(model)
+    tail = _find_tail(model)
     if ALREADY_QUANTIZED & set(operator_counts(model)):
         return QuantizationPlan((), tail, (), "the model is quantized already and was kept as it is")
     if opset_of(model) < 10:
@@ -80,7 +80,7 @@ def of_weighted_layers(model: Any, chosen: QuantizationPlan) -> QuantizationPlan
 
 
 def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) -> QuantizationPlan:
-    tail, quantizable = _read_tail(model), quantizable_operators()
+    tail, quantizable = _find_tail(model), quantizable_operators()
     if _has_attention(model):
         quantizable = quantizable & WEIGHTED
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -142,7 +142,7 @@ def check_excluded(model: Any, names: Sequence[str]) -> None:
     )
 
 
-def _read_tail(model: Any) -> tuple[Any, ...]:
+def _find_tail(model: Any) -> tuple[Any, ...]:
     """Returns the nodes that lead to no weighted layer, except activations that belong to one."""
     needed: set[str] = set()
     makers: dict[str, Any] = {name: node for node in model.graph.node for name in node.output}

@@ -75,10 +75,10 @@ def needs_of(dag: Dag, kinds: Mapping[str, StageKind]) -> DagRequirements:
             if reference.source in read:
                 read[reference.source].add(reference.field)
     outputs = {stage: _choose_outputs(kinds[stage], read[stage]) for stage in dag.stages}
-    return DagRequirements(dag, kinds, outputs, drawn, _handle_tracked(dag, kinds))
+    return DagRequirements(dag, kinds, outputs, drawn, _find_tracked_stage(dag, kinds))
 
 
-def _handle_tracked(dag: Dag, kinds: Mapping[str, StageKind]) -> str:
+def _find_tracked_stage(dag: Dag, kinds: Mapping[str, StageKind]) -> str:
     """Returns the stage whose boxes are tracked: the first that has some, or the last that says more of another's."""
     tracking = [stage for stage in dag.stages if kinds[stage].tracks]
     refining = [stage for stage in tracking if Type.BOXES in kinds[stage].inputs.values()]

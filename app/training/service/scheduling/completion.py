@@ -68,7 +68,7 @@ def end(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, ti
         logger.warning("The log of an ended job is not to be had; what was copied of it stays: %s", error.message)
         log_bytes, problem = None, error.message
     has_succeeded = job.status is RayStatus.SUCCEEDED
-    failure = None if has_succeeded else _describe_failure(context, task, attempt, job)
+    failure = None if has_succeeded else _classify_failure(context, task, attempt, job)
     remark = _describe_shortfall(context, task, attempt, job) if has_succeeded else ""
     left = settle(context, task, attempt, failure, tick, log_bytes=log_bytes, remark=remark)
     if left is None and problem:
@@ -204,7 +204,7 @@ def _was_quick(attempt: Attempt, tick: TickContext) -> bool:
     return from_text(attempt.ended_at or tick.at) - from_text(attempt.created_at) < QUICK
 
 
-def _describe_failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
+def _classify_failure(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob) -> Failure:
     if attempt.failure_kind is not None and not _is_canceled(task):  # why we stopped it
         return Failure(attempt.failure_kind, attempt.message)
     tail = _read_tail(context, task, attempt, job).decode("utf-8", "replace")
