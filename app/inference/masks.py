@@ -73,11 +73,11 @@ def outlines(values: npt.NDArray[Any], xs: npt.NDArray[Any], ys: npt.NDArray[Any
     padded = np.pad(values.astype(np.float64), 1, constant_values=-1)
     xs, ys = np.pad(xs, 1, mode="edge"), np.pad(ys, 1, mode="edge")
     lines = contour_generator(xs, ys, padded, line_type=LineType.Separate).lines(0)
-    loops = sorted(((_compute_area(loop), loop[:-1]) for loop in map(np.asarray, lines)), key=lambda loop: -loop[0])
+    loops = sorted(((signed_area(loop), loop[:-1]) for loop in map(np.asarray, lines)), key=lambda loop: -loop[0])
     return [loop for area, loop in loops if area > 0]
 
 
-def _compute_area(points: Points) -> float:
+def signed_area(points: Points) -> float:
     """Returns the area; negative for the outline of a hole."""
     x, y = points.T
     return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)

@@ -139,7 +139,7 @@ class Predictor:
         """Returns the line as a box with its text, as large as the picture; nothing if nothing is written there."""
         text = line.text(self._characters).strip()[:MOST_TEXT]
         boxes = (Box(0.0, 0.0, float(size[0]), float(size[1]), line.score, text=text),) if text else ()
-        return DecodedOutputs(tuple(box for box in boxes if box.score >= self._options.score_threshold), boxes)
+        return DecodedOutputs.of_candidates(boxes, self._options)
 
     def counted(self, boxes: tuple[Box, ...]) -> tuple[Box, ...]:
         """Returns the boxes of classes that count."""

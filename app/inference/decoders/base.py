@@ -6,7 +6,7 @@ A custom one is an entry point of the group `modelmill.decoders`, `name = "modul
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -70,6 +70,12 @@ class DecodedOutputs:
     probabilities: tuple[float, ...] = ()
     line: LineOfText | None = None
     """Of a model that reads text; it fills the picture."""
+
+    @classmethod
+    def of_candidates(cls, candidates: Iterable[Box], options: PredictorOptions) -> DecodedOutputs:
+        """Returns candidates, and as boxes those whose score is high enough."""
+        candidates = tuple(candidates)
+        return cls(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
 
 
 class ModelFamily(Protocol):
@@ -175,11 +181,11 @@ class Detector:
         columns = corners.tolist(), detections.scores[kept].tolist(), detections.labels[kept].tolist()
         keypoints = _read_keypoints(detections, kept, fit)
         masks = _read_masks(detections, kept, fit, size, options.score_threshold)
-        candidates = tuple(
+        candidates = (
             Box(x1, y1, x2, y2, score, label, points, mask)
             for (x1, y1, x2, y2), score, label, points, mask in zip(*columns, keypoints, masks, strict=True)
         )
-        return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
+        return DecodedOutputs.of_candidates(candidates, options)
 
 
 def _read_keypoints(detections: Detections, kept: npt.NDArray[np.intp], fit: Fit) -> Sequence[tuple[Keypoint, ...]]:
@@ -206,9 +212,27 @@ def _read_masks(
         parts: list[Points] = []
         if detections.scores[at] >= floor:
             parts = mask_of(coefficients[at], prototypes, detections.corners[at], size)
-        moved = [fit.points_to_source(part.astype(np.float32)).tolist() for part in parts]
-        masks.append(tuple(tuple((x, y) for x, y in part) for part in moved))
+        masks.append(tuple(polygon_in_picture(part, fit) for part in parts))
     return masks
+
+
+def polygon_in_picture(points: Points, fit: Fit) -> Polygon:
+    """Returns corners in pixels of the input as a polygon in pixels of the picture."""
+    return tuple((x, y) for x, y in fit.points_to_source(points.astype(np.float32)).tolist())
+
+
+def box_around(points: Points, fit: Fit, score: float, label: int) -> Box:
+    """Returns what lies within corners as a box with a mask, in pixels of the picture.
+
+    Args:
+        points: corners in pixels of the input.
+        fit: where the picture lies in the input.
+        score: 0..1.
+        label: index of the class.
+    """
+    polygon = polygon_in_picture(points, fit)
+    xs, ys = zip(*polygon, strict=True)
+    return Box(min(xs), min(ys), max(xs), max(ys), score, label, mask=(polygon,))
 
 
 MOST = 1000
@@ -259,36 +283,3 @@ def box_and_score_ports(ports: Sequence[OutputSpec]) -> tuple[OutputSpec, Output
     boxes, scores = sorted(ports, key=lambda port: (port.shape[-1:] != (4,), bool(re.search("score|logit", port.name))))
     fit = len(boxes.shape) == 3 and boxes.shape[2] == 4 and scores.fits(None, boxes.shape[1], None)
     return (boxes, scores) if fit and scores.shape[2] != 1 else None
-
-
-def find_scored_pairs(scores: Floats, floor: float) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Returns the row and the class of every score of at least `floor`, as authors do that suppress each class alone: a
-    box may be several things.
-
-    Args:
-        scores: N×C.
-        floor: lowest score.
-    """
-    rows, labels = np.nonzero(scores >= floor)
-    return rows, labels
-
-
-TOLERANCE = 0.05
-"""Probabilities of an int8 model may lie so far outside of 0..1."""
-
-
-def shares_of(values: Floats, *, is_exclusive: bool) -> Floats:
-    """Returns scores in 0..1, N×C. What lies in 0..1, about so for an int8 model, stays; anything else are logits.
-
-    Args:
-        values: N×C.
-        is_exclusive: whether the classes of a row exclude each other (softmax), or not (sigmoid).
-    """
-    if values.min(initial=0) >= -TOLERANCE and values.max(initial=0) <= 1 + TOLERANCE:
-        return np.clip(values, 0, 1)
-    if not is_exclusive:
-        shares: Floats = 1 / (1 + np.exp(-values))
-        return shares
-    powers = np.exp(values - values.max(axis=1, keepdims=True))
-    exclusive: Floats = powers / powers.sum(axis=1, keepdims=True)
-    return exclusive

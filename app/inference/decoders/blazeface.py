@@ -15,6 +15,7 @@ import numpy as np
 
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells, corners_of
+from app.inference.decoders.scores import sigmoid
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
@@ -24,7 +25,6 @@ MAPS = ((16, 2), (8, 6))
 ANCHORS = sum(side**2 * count for side, count in MAPS)
 SIDES = (0, 128, 256)
 """Of the input; 0 while it is open."""
-MOST_LOGIT = 100.0
 
 
 class Blazeface(Detector):
@@ -42,7 +42,7 @@ class Blazeface(Detector):
 
     def find(self, outputs: Outputs, size: Size, floor: float) -> Detections:
         logits, boxes = (values[0].astype(np.float32) for values in sorted(outputs.values(), key=lambda one: one.shape))
-        scores = 1 / (1 + np.exp(-np.clip(logits[:, 0], -MOST_LOGIT, MOST_LOGIT)))
+        scores = sigmoid(logits[:, 0])
         chosen = np.flatnonzero(scores >= floor)
         centre = boxes[chosen, :2] + _centres()[chosen] * np.array(size, np.float32)
         return Detections(corners_of(centre, boxes[chosen, 2:4]), scores[chosen], np.zeros(len(chosen), np.intp))

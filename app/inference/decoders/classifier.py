@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec
-from app.inference.errors import InferenceFailed
+from app.inference.decoders.scores import require_numbers
 from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
@@ -56,8 +56,7 @@ def probabilities(row: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """Returns probabilities: a row that sums to about 1 without a negative value is used as it is, any other as
     logits."""
     values = row.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")
+    require_numbers(values)
     if values.min() >= -TOLERANCE and abs(values.sum() - 1) <= TOLERANCE:
         shares = np.clip(values, 0, None)
     else:

@@ -17,18 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import (
-    Detections,
-    Detector,
-    Outputs,
-    OutputSpec,
-    box_and_score_ports,
-    find_scored_pairs,
-    shares_of,
-)
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, box_and_score_ports
 from app.inference.decoders.class_names import COCO, COCO_BY_NUMBER
 from app.inference.decoders.grids import corners_of
 from app.inference.decoders.post_processed import post_processed, roles_of, rows_of
+from app.inference.decoders.scores import find_scored_pairs, shares_of
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Size

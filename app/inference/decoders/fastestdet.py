@@ -14,6 +14,7 @@ import numpy as np
 
 from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.grids import cells, corners_of
+from app.inference.decoders.scores import sigmoid
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
@@ -44,7 +45,7 @@ class Fastestdet(Detector):
         scores = best**CLASS_POWER * np.clip(flat[0], 0, 1) ** OBJECT_POWER
         chosen = np.flatnonzero(scores >= floor)
         picked: Floats = flat[1:5, chosen].T
-        shift, sides = np.tanh(picked[:, :2]), 1 / (1 + np.exp(-picked[:, 2:]))
+        shift, sides = np.tanh(picked[:, :2]), sigmoid(picked[:, 2:])
         sides_in_cells: Floats = np.array([columns, rows], dtype=np.float32)
         centre = (cells(columns, rows)[chosen] + shift) / sides_in_cells
         pixels = corners_of(centre, sides) * np.array(size * 2, dtype=np.float32)

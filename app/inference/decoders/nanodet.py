@@ -14,9 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, find_scored_pairs
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec
 from app.inference.decoders.class_names import COCO
 from app.inference.decoders.grids import cells
+from app.inference.decoders.scores import find_scored_pairs, softmax
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Floats, Size
@@ -64,9 +65,7 @@ class Nanodet(Detector):
         chosen, labels = find_scored_pairs(scores, floor)
         places, steps = (part[chosen] for part in _locate_cells(size, strides, middle))
         picked = logits[chosen].reshape(len(chosen), 4, logits.shape[1] // 4)
-        shares = np.exp(picked - picked.max(axis=2, keepdims=True, initial=-np.inf))
-        distances = np.arange(picked.shape[2], dtype=np.float32)
-        reach = (shares / shares.sum(axis=2, keepdims=True)) @ distances * steps
+        reach = softmax(picked) @ np.arange(picked.shape[2], dtype=np.float32) * steps
         corners: Floats = np.concatenate([places - reach[:, :2], places + reach[:, 2:]], axis=1)
         return Detections(corners, scores[chosen, labels], labels)
 

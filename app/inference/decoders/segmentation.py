@@ -13,12 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.decoders.base import TOLERANCE, DecodedOutputs, Outputs, OutputSpec, shares_of
+from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec, box_around
 from app.inference.decoders.class_names import BACKGROUND, CITYSCAPES, VOC
-from app.inference.errors import InferenceFailed
-from app.inference.masks import Points, outlines, pixels_inside, simplify_polygon
-from app.inference.polygons import area_of
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.decoders.scores import TOLERANCE, require_numbers, shares_of
+from app.inference.masks import Points, outlines, pixels_inside, signed_area, simplify_polygon
+from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Size
 
@@ -69,16 +68,15 @@ class Segmentation:
         name, values = next(iter(outputs.items()))
         axis = _class_axis(OutputSpec(name, values.shape), size)
         maps = np.moveaxis(values, axis, 1)[0] if axis else values
-        if not np.isfinite(maps).all():
-            raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")
+        require_numbers(maps)
         xs, ys = (np.linspace(start, start + side, min(side, MOST_SAMPLES) + 1) for start, side in _sides(fit))
         rows, columns = _cells(ys, size[1], maps.shape[1]), _cells(xs, size[0], maps.shape[2])
         classes, shares = _read_classes(maps[:, rows][:, :, columns])
         areas = [area for label in np.unique(classes) if label >= 0 for area in _areas(label, classes, shares, xs, ys)]
-        boxes = [area.box(fit) for area in sorted(areas, key=lambda area: -area.size)[:MOST_AREAS]]
+        largest = sorted(areas, key=lambda area: -area.size)[:MOST_AREAS]
+        boxes = [box_around(area.outline, fit, area.score, area.label) for area in largest]
         floor = min(options.candidate_threshold, options.score_threshold)
-        candidates = tuple(box for box in boxes if box.score >= floor)
-        return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
+        return DecodedOutputs.of_candidates((box for box in boxes if box.score >= floor), options)
 
 
 def _class_axis(port: OutputSpec, size: Size) -> int | None:
@@ -127,12 +125,6 @@ class _Area(NamedTuple):
     score: float
     label: int
 
-    def box(self, fit: Fit) -> Box:
-        """Returns it in pixels of the picture."""
-        points = fit.points_to_source(self.outline.astype(np.float32))
-        (x1, y1), (x2, y2) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-        return Box(x1, y1, x2, y2, self.score, self.label, mask=(tuple((x, y) for x, y in points.tolist()),))
-
 
 def _areas(label: np.intp, classes: npt.NDArray[np.intp], shares: Floats, xs: Floats, ys: Floats) -> Iterator[_Area]:
     """Yields the connected parts of a class.
@@ -146,7 +138,7 @@ def _areas(label: np.intp, classes: npt.NDArray[np.intp], shares: Floats, xs: Fl
     is_class = classes == label
     least = LEAST_SHARE * (xs[-1] - xs[0]) * (ys[-1] - ys[0])
     for outline in outlines(np.where(is_class, 1.0, -1.0), xs, ys):
-        size = area_of(outline.tolist())
+        size = signed_area(outline)
         if size < least:
             continue
         inner = shares[is_class & pixels_inside(outline, xs, ys)]

@@ -13,18 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import (
-    Detections,
-    Detector,
-    Outputs,
-    OutputSpec,
-    box_and_score_ports,
-    find_scored_pairs,
-    shares_of,
-)
+from app.inference.decoders.base import Detections, Detector, Outputs, OutputSpec, box_and_score_ports
 from app.inference.decoders.class_names import COCO, COCO_BY_NUMBER, VOC
 from app.inference.decoders.grids import are_offsets, from_offsets
 from app.inference.decoders.post_processed import pixels_of, post_processed, roles_of
+from app.inference.decoders.scores import find_scored_pairs, shares_of
 from app.inference.decoders.ssd_priors import prior_set
 from app.inference.prediction import Decoder
 from app.inference.preprocess_options import Preprocess

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec
+from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec, box_around
 from app.inference.masks import Points, outlines, pixels_inside
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Size
 
@@ -58,9 +58,8 @@ class TextDetection:
         """See `ModelFamily.read`."""
         (values,) = outputs.values()
         floor = min(options.candidate_threshold, options.score_threshold)
-        lines = [_box(corners, score, fit) for corners, score in _lines(values[0, 0].astype(np.float32), floor)]
-        candidates = tuple(sorted(lines, key=lambda box: -box.score))
-        return DecodedOutputs(tuple(box for box in candidates if box.score >= options.score_threshold), candidates)
+        lines = sorted(_lines(values[0, 0].astype(np.float32), floor), key=lambda line: -line[1])
+        return DecodedOutputs.of_candidates((box_around(corners, fit, score, 0) for corners, score in lines), options)
 
 
 def _lines(shares: Floats, floor: float) -> Iterator[tuple[Points, float]]:
@@ -116,10 +115,3 @@ def _widen(corners: Points, distance: float) -> Points:
     width, height = _lengths(corners)
     across, down = (corners[1] - corners[0]) / width, (corners[3] - corners[0]) / height
     return corners + distance * np.array([-across - down, across - down, across + down, -across + down])
-
-
-def _box(corners: Points, score: float, fit: Fit) -> Box:
-    """Returns a line in pixels of the picture."""
-    points = fit.points_to_source(corners.astype(np.float32))
-    (x1, y1), (x2, y2) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-    return Box(x1, y1, x2, y2, score, 0, mask=(tuple((x, y) for x, y in points.tolist()),))

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.inference.decoders.base import DecodedOutputs, LineOfText, Outputs, OutputSpec, shares_of
+from app.inference.decoders.base import DecodedOutputs, LineOfText, Outputs, OutputSpec
+from app.inference.decoders.scores import require_numbers, shares_of
 from app.inference.decoders.text_detection import PADDLE
-from app.inference.errors import InferenceFailed
 from app.inference.prediction import Decoder, PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
@@ -52,8 +52,7 @@ class TextRecognition:
         """See `ModelFamily.read`."""
         (values,) = outputs.values()
         scores = values.reshape(-1, values.shape[-1]).astype(np.float32)
-        if not np.isfinite(scores).all():
-            raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")
+        require_numbers(scores)
         shares = shares_of(scores, is_exclusive=True)
         best = shares.argmax(axis=1)
         is_first = (np.diff(best, prepend=-1) != 0) & (best > 0)
