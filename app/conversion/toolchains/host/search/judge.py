@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,11 @@ class JudgedPicture:
     arrays: Mapping[str, Array]
     expected: Mapping[str, Array]
     """The float model's outputs."""
+
+    @cached_property
+    def powers(self) -> dict[str, float]:
+        """See `compute_power`: of each of the float model's outputs."""
+        return {name: compute_power(values) for name, values in self.expected.items()}
 
 
 @dataclass
@@ -160,9 +166,10 @@ class Judge:
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
 
     def _compute_silent_powers(self) -> dict[str, float]:
-        answers = [picture.expected for picture in self.pictures if picture.expected]
-        real = [name for name in self._judged if name not in self._logits and answers[0][name].dtype.kind == "f"]
-        return compute_silent_powers({name: [compute_power(answer[name]) for answer in answers] for name in real})
+        pictures = [picture for picture in self.pictures if picture.expected]
+        own = [name for name in self._judged if name not in self._logits]
+        real = [name for name in own if pictures[0].expected[name].dtype.kind == "f"]
+        return compute_silent_powers({name: [picture.powers[name] for picture in pictures] for name in real})
 
     def examples(self, parts: Sequence[int]) -> list[JudgedPicture]:
         """Returns a few pictures of these parts."""
@@ -286,7 +293,7 @@ class Judge:
     ) -> None:
         for picture, actual in zip(pictures, answers, strict=True):
             for name, tensor in self.tensors(picture).items():
-                powers = compute_power(picture.expected[tensor]), compute_power(actual[tensor])
+                powers = picture.powers[tensor], compute_power(actual[tensor])
                 if is_silent_in_both(*powers, self.silent_powers.get(name, 0.0)):
                     score.uncounted[name] = score.uncounted.get(name, 0) + 1
                     continue
