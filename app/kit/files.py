@@ -42,13 +42,13 @@ def make_private(folder: Path) -> Path:
     return folder
 
 
-def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
-    """Writes a small file atomically: a reader sees the old or the new content. It has this mode from the start.
+def write_whole(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> None:
+    """Writes a file atomically: a reader sees the old or the new content. It has this mode from the start.
     Its folder is created if missing.
 
     Args:
         path: the file; only one writer at a time.
-        text: in UTF-8.
+        content: a text is written in UTF-8.
         mode: PRIVATE or SHARED.
 
     Raises:
@@ -57,8 +57,8 @@ def write_whole(path: Path, text: str, *, mode: int = PRIVATE) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
     fresh.replace(path)
 
 

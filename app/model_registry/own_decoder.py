@@ -8,6 +8,7 @@ from pathlib import Path
 from app.inference.errors import InvalidModel
 from app.inference.prediction import ENCLOSED_DECODER, MOST_DECODER_SOURCE
 from app.kit.errors import BadRequest
+from app.kit.files import SHARED, write_whole
 
 HINT = "It needs def decode(outputs, size, floor): see the documentation of decoders."
 
@@ -33,9 +34,7 @@ def store_decoder(model: Path, source: str) -> None:
         raise InvalidModel(f"{model} is no ONNX model", hint="Name the model's file.") from error
     others = {entry.key: entry.value for entry in loaded.metadata_props if entry.key != ENCLOSED_DECODER}
     onnx.helper.set_model_props(loaded, {**others, ENCLOSED_DECODER: source})
-    fresh = model.with_name(f"{model.name}.new")
-    fresh.write_bytes(loaded.SerializeToString())
-    fresh.replace(model)
+    write_whole(model, loaded.SerializeToString(), mode=SHARED)
 
 
 def _check(source: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from app.inference.prediction import Prediction
+from app.kit.text.plain_text import printable
 from app.kit.text.untrusted_json import read_json
 
 SHOWN = 160
@@ -60,5 +61,4 @@ def _excerpt(body: bytes) -> str:
         message = read_json(body)["error"]["message"]
     except (ValueError, KeyError, TypeError):
         message = body[:SHOWN].decode("utf-8", "replace")
-    plain = "".join(c if c.isprintable() else " " for c in str(message)[:SHOWN])
-    return plain.strip() or "nothing"
+    return printable(str(message)[:SHOWN]).strip() or "nothing"

@@ -28,6 +28,7 @@ from app.kit.process.child_protocol import Message, receive, send
 from app.kit.process.spawn import python_module, signal_group, spawn
 from app.kit.sandbox.runner import child_environment
 from app.kit.text.json_form import FormError
+from app.kit.text.plain_text import printable
 
 PROGRAM = "app.inference.enclosed_program"
 START_S, ANSWER_S = 60.0, 5.0
@@ -92,7 +93,9 @@ class EnclosedFamily(Detector):
         blobs = [np.ascontiguousarray(value).tobytes() for value in outputs.values()]
         answer, parts = self._process.ask(header, blobs)
         if "error" in answer:
-            raise InferenceFailed(f"the model's own decoder has failed: {_to_text(answer['error'])}", hint=HINT)
+            raise InferenceFailed(
+                f"the model's own decoder has failed: {printable(str(answer['error'])[:MOST_TEXT])}", hint=HINT
+            )
         return _check_detections(answer, parts)
 
     def close(self) -> None:
@@ -144,7 +147,9 @@ class _DecoderProcess:
         declared, _ = self._exchange({}, [self._source], START_S)
         if "error" in declared:
             self._kill()
-            raise InferenceFailed(f"the model's own decoder cannot be loaded: {_to_text(declared['error'])}", hint=HINT)
+            raise InferenceFailed(
+                f"the model's own decoder cannot be loaded: {printable(str(declared['error'])[:MOST_TEXT])}", hint=HINT
+            )
         return declared
 
     def _exchange(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> Message:
@@ -225,7 +230,3 @@ def _read_size(sides: Any) -> Size:
     if not is_size or not all(isinstance(side, int) and 0 <= side <= MOST_SIDE for side in sides):
         raise ModelUnusable("SIZE of the model's own decoder is no width and height", hint=HINT)
     return sides[0], sides[1]
-
-
-def _to_text(value: object) -> str:
-    return "".join(character if character.isprintable() else " " for character in str(value)[:MOST_TEXT])

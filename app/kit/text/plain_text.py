@@ -53,6 +53,11 @@ def reason_of(error: BaseException, limit: int = 200) -> str:
     return OUT_OF_MEMORY if isinstance(error, MemoryError) else NO_REASON
 
 
+def printable(text: str) -> str:
+    """Returns the text with a space for each character that cannot be printed, such as a line end, an escape or NUL."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 MOST_DIGITS = 18
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.kit.errors import ModelmillError
+from app.kit.text.plain_text import printable
 from app.video.errors import BadPlan
 from app.video.model.plan import Plan
 from app.video.scheduling.contract import LIMIT_S
@@ -96,13 +97,8 @@ class PolicyRunner:
 
 def _make_failure(policy: str, reply: Mapping[str, Any]) -> _Failed:
     prefix = {"raised": f"{policy} raised: ", "invalid": f"{policy}: "}.get(reply["error"], "")
-    reason = _to_one_line(reply["reason"]).rstrip(".")
+    reason = printable(reply["reason"]).rstrip(".")
     return _Failed(reply["error"], f"{prefix}{reason}.", float(reply["took_ms"]))
-
-
-def _to_one_line(text: str) -> str:
-    """The text without characters that a database does not accept."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _measure_ms_since(began: float) -> float:
@@ -137,9 +133,9 @@ def _make_decision(planning_input: PlanningInput, plan: Plan, reply: Mapping[str
 
 def _read_memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[dict[str, Any], str, str]:
     """The state to store, the policy's reason, and a note if the new state cannot be stored: the old one then stays."""
-    reason, problem = _to_one_line(reply["said"]), reply.get("state_problem")
+    reason, problem = printable(reply["said"]), reply.get("state_problem")
     if problem:
-        return planning_input.memory, reason, f"Its state was not kept: {_to_one_line(problem)}."
+        return planning_input.memory, reason, f"Its state was not kept: {printable(problem)}."
     return dict(reply["state"]), reason, ""
 
 

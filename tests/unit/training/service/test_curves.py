@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,21 +115,5 @@ def test_a_file_beyond_what_is_read_is_cut_and_said_so(homes: Homes, folder: Pat
 def test_what_a_program_leaves_at_its_end_is_told(homes: Homes, folder: Path) -> None:
     (folder / "metrics.json").write_text('{"accuracy": 0.97, "epochs": 12, "note": "x", "ok": true}')
     shown = view("t--a01")
-    ended = TaskView(
-        Task(
-            "t",
-            "alice",
-            Workload.PPO,
-            "",
-            Demand(1, 1, 1),
-            seq=1,
-            state=State.SUCCEEDED,
-            version=1,
-            created_at=AT,
-            updated_at=AT,
-            waited_since=AT,
-            latest_attempt_no=1,
-        ),
-        folders=shown.folders,
-    )
+    ended = TaskView(replace(shown.task, state=State.SUCCEEDED, latest_attempt_no=1), folders=shown.folders)
     assert CurveReader(homes).read(ended).summary == {"accuracy": 0.97, "epochs": 12}
