@@ -19,7 +19,7 @@ from app.edge.agent.camera_discovery import CameraDiscovery
 from app.edge.agent.cameras import Cameras
 from app.edge.agent.certificates import NodeCertificate
 from app.edge.agent.driver import Reply, WorkloadDriver
-from app.edge.agent.host_metrics import WorkerCpu, host_report
+from app.edge.agent.host_metrics import host_report, kinds_of_processes
 from app.edge.agent.link import WebLink
 from app.edge.agent.options import AgentOptions
 from app.edge.agent.outbox import Outbox
@@ -28,6 +28,7 @@ from app.edge.agent.server import AgentServer, build_application
 from app.edge.agent.store import AgentStore
 from app.edge.agent.supervisor import WorkerSupervisor
 from app.edge.agent.web_client import WebClient, agent_version
+from app.edge.cpu_use import CpuUse
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadRequest
@@ -71,8 +72,8 @@ class NodeAgent:
         self.store = store
         self.web = web
         self._listening = listening
-        self._outbox = Outbox(store, web, self._report_soon)
-        self._worker_cpu = WorkerCpu()
+        self._outbox = Outbox(store.reports, web, self._report_soon)
+        self._worker_cpu = CpuUse(is_whole=False)
         self._certificate = NodeCertificate(options, web)
         self._link = WebLink(
             web,
@@ -227,19 +228,20 @@ class NodeAgent:
 
     def _report(self) -> NodeReport:
         offers = {driver.kind: offer for driver in self._drivers if (offer := self._list_offers(driver))}
-        workers = self._supervisor.reports()
+        workers, reports = self._supervisor.reports(), self.store.reports
+        kinds = {worker.pid: worker.key.kind for worker in workers if worker.pid}
         report = replace(
             host_report(self.options.data),
-            worker_cpu=self._worker_cpu.shares({worker.pid: worker.key.kind for worker in workers if worker.pid}),
+            worker_cpu=self._worker_cpu.shares(kinds_of_processes(kinds)),
             offers=offers,
             workers=workers,
             order_problem=self._link.order_problem,
             report_problem=self._outbox.problem,
-            lost_reports=self.store.lost_reports,
-            lost_reports_at=self.store.lost_reports_at,
-            refused_reports=self.store.refused_reports,
-            refused_reports_at=self.store.refused_reports_at,
-            refusal=self.store.refusal,
+            lost_reports=reports.lost.count,
+            lost_reports_at=reports.lost.last_at,
+            refused_reports=reports.refused.count,
+            refused_reports_at=reports.refused.last_at,
+            refusal=reports.refusal,
             discovered=self._discovery.cameras,
             tls=self._certificate.report,
             provider=self.options.provider,

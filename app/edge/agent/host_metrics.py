@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import importlib.util
 import os
-import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -46,32 +45,18 @@ def host_report(data: Path) -> NodeReport:
     )
 
 
-class WorkerCpu:
-    """Measures what the processes of workers use. Each worker has a session of its own."""
+def kinds_of_processes(kinds: Mapping[int, str]) -> dict[int, str]:
+    """Returns the kind of work of each process of the workers, each of which has a session of its own.
 
-    def __init__(self) -> None:
-        self._seconds: dict[int, float] | None = None
-        self._measured_at = 0.0
-
-    def shares(self, kinds: Mapping[int, str]) -> dict[str, float]:
-        """Returns the share of the machine's CPU since the last call, 0..1, by kind of work; nothing at the first call.
-
-        Args:
-            kinds: the kinds of work of the workers, by pid.
-        """
-        seconds, kind_of = dict[int, float](), dict[int, str]()
-        for pid in psutil.pids() if kinds else ():
-            with contextlib.suppress(OSError, psutil.Error):  # it has ended
-                if kind := kinds.get(os.getsid(pid)):
-                    seconds[pid], kind_of[pid] = sum(psutil.Process(pid).cpu_times()[:2]), kind
-        former, self._seconds = self._seconds, seconds
-        passed_s, self._measured_at = time.monotonic() - self._measured_at, time.monotonic()
-        shares = dict[str, float]()
-        if former is not None:
-            for pid, kind in kind_of.items():
-                used_s = max(0.0, seconds[pid] - former.get(pid, 0.0))
-                shares[kind] = shares.get(kind, 0.0) + used_s / passed_s / (psutil.cpu_count() or 1)
-        return {kind: min(1.0, share) for kind, share in shares.items()}
+    Args:
+        kinds: of the workers, by pid.
+    """
+    processes = dict[int, str]()
+    for pid in psutil.pids() if kinds else ():
+        with contextlib.suppress(OSError):  # it has ended
+            if kind := kinds.get(os.getsid(pid)):
+                processes[pid] = kind
+    return processes
 
 
 @lru_cache(maxsize=1)

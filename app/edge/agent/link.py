@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from app.edge.agent.backoff import LINK_PAUSE, Backoff
-from app.edge.agent.store import storage_problem
+from app.edge.agent.database import storage_problem
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CannotStart, Unreachable

@@ -8,7 +8,8 @@ import sqlite3
 from collections.abc import Callable
 
 from app.edge.agent.backoff import Backoff
-from app.edge.agent.store import AgentStore, storage_problem
+from app.edge.agent.database import storage_problem
+from app.edge.agent.report_store import ReportStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
@@ -37,7 +38,7 @@ class Outbox:
         problem: why the newest report could not be stored; empty: it was.
     """
 
-    def __init__(self, store: AgentStore, web: WebClient, on_problem: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: ReportStore, web: WebClient, on_problem: Callable[[], None] = lambda: None) -> None:
         """on_problem: called when `problem` has changed."""
         self._store = store
         self._web = web

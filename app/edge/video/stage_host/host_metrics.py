@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import psutil
 
+from app.edge.cpu_use import CpuUse
 from app.edge.video.stage_host.pool import StagePool
 from app.kit.clock import now, to_text
 from app.kit.network.tls import Credentials, tls_name
@@ -32,7 +33,7 @@ class HostMetrics:
         self._keys = keys
         self.way: dict[str, dict[str, Any]] = {}
         self._hosts: dict[str, str] = {}
-        self._cpu, self._measured_cpu_at, self._used = 0.0, time.monotonic(), dict[int, float]()
+        self._cpu = CpuUse(is_whole=True)
 
     def resources(self) -> dict[str, Any]:
         """cpu_ratio, mem_ratio: share of the machine that the host and its processes use, nothing else."""
@@ -43,27 +44,19 @@ class HostMetrics:
             "queue": self._pool.waiting,
         }
 
+    @property
+    def _pids(self) -> tuple[int, ...]:
+        return os.getpid(), *self._pool.pids
+
     def _measure_cpu_ratio(self) -> float:
-        """Since the last call, but at least over a second: a shorter time says nothing."""
-        passed = time.monotonic() - self._measured_cpu_at
-        if passed >= 1:
-            used = self._measure_each(lambda process: sum(process.cpu_times()[:2]))
-            spent = sum(seconds - self._used.get(pid, 0.0) for pid, seconds in used.items())
-            self._cpu = min(1.0, spent / passed / (psutil.cpu_count() or 1))
-            self._measured_cpu_at, self._used = time.monotonic(), used
-        return self._cpu
+        return self._cpu.shares(dict.fromkeys(self._pids, "host")).get("host", 0.0)
 
     def _measure_mem_ratio(self) -> float:
-        used = sum(self._measure_each(lambda process: process.memory_info().rss).values())
+        used = 0
+        for pid in self._pids:
+            with suppress(psutil.Error):  # a child may end at any time
+                used += psutil.Process(pid).memory_info().rss
         return used / float(psutil.virtual_memory().total)
-
-    def _measure_each(self, measure: Callable[[Any], float]) -> dict[int, float]:
-        """By pid. A child may end at any time."""
-        measures = dict[int, float]()
-        for pid in (os.getpid(), *self._pool.pids):
-            with suppress(psutil.Error):
-                measures[pid] = measure(psutil.Process(pid))
-        return measures
 
     def detail(self) -> dict[str, Any]:
         """stages: key → what runs it, empty until its first call."""

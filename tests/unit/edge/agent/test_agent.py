@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from app.cli import node
-from app.edge.agent import host_metrics, options, worker_status
-from app.edge.agent import store as agent_store
+from app.edge.agent import host_metrics, options, report_store, worker_status
 from app.edge.agent.agent import NodeAgent
 from app.edge.agent.allocation import environment_for_workers
 from app.edge.agent.backoff import Backoff, FailureCounter
@@ -292,17 +291,17 @@ class GoodDriver(BadDriver):
 def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported_nor_that_reports_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_store, "OUTBOX_MOST", 1)
+    monkeypatch.setattr(report_store, "OUTBOX_MOST", 1)
 
     async def report() -> Any:
         given = options.AgentOptions("edge0", options.Side.EDGE, "http://127.0.0.1:1", tmp_path, address="10.0.0.7")
         store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
         for body in (b"1", b"2"):
-            store.push("/told/a", body, "text/plain", "")
-        refused = store.oldest()
+            store.reports.push("/told/a", body, "text/plain", "")
+        refused = store.reports.oldest()
         assert refused is not None
-        store.remove_refused(refused, "NOT_FOUND: no such job")
-        lost_at = store.lost_reports_at
+        store.reports.remove_refused(refused, "NOT_FOUND: no such job")
+        lost_at = store.reports.lost.last_at
         with listen("127.0.0.1", 0) as listen_address:
             agent = NodeAgent(given, [BadDriver(), GoodDriver()], Cameras(), store, web, listen_address)  # type: ignore[list-item]
             heartbeat, port = agent._heartbeat(False).report, listen_address.getsockname()[1]

@@ -9,6 +9,7 @@ from typing import cast
 from modelmill_client import errors
 
 from app.edge.agent.outbox import Outbox
+from app.edge.agent.report_store import DroppedReports
 from app.edge.agent.store import AgentStore
 from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
@@ -30,14 +31,14 @@ class Listener:
 
 
 async def _tell_with_a_full_disk(store: AgentStore, listener: Listener) -> None:
-    outbox = Outbox(store, cast(WebClient, listener))
+    outbox = Outbox(store.reports, cast(WebClient, listener))
     outbox.push("/a", b"x", "text/plain")
     store._db.execute("PRAGMA query_only = ON")  # fails as a disk without room does
     running = asyncio.create_task(outbox.run())
     await until_async(lambda: listener.heard)
     store._db.execute("PRAGMA query_only = OFF")
     outbox.wake()
-    await until_async(lambda: running.done() or store.oldest() is None)
+    await until_async(lambda: running.done() or store.reports.oldest() is None)
     assert not running.done()
     running.cancel()
 
@@ -65,7 +66,7 @@ class Evicting(Listener):
 
 
 async def _tell_after_an_eviction(store: AgentStore, web: Evicting) -> None:
-    outbox = Outbox(store, cast(WebClient, web))
+    outbox = Outbox(store.reports, cast(WebClient, web))
     running = asyncio.create_task(outbox.run())
     outbox.push("/a", b"first", "text/plain")
     await until_async(lambda: web.tries == 1)
@@ -78,7 +79,7 @@ async def _tell_after_an_eviction(store: AgentStore, web: Evicting) -> None:
     assert web.tries == 1, "failed log-ins are counted: it would lock its own machine out"
     web.is_back, web.is_refused = True, False
     outbox.wake()
-    await until_async(lambda: store.oldest() is None)
+    await until_async(lambda: store.reports.oldest() is None)
     running.cancel()
 
 
@@ -100,22 +101,25 @@ class Refusing(Listener):
 
 
 async def _tell_of_jobs(store: AgentStore, web: Refusing) -> None:
-    outbox = Outbox(store, cast(WebClient, web))
+    outbox = Outbox(store.reports, cast(WebClient, web))
     for path, body in (("/jobs/gone", b"1"), ("/jobs/kept", b"2"), ("/jobs/gone", b"3")):
         outbox.push(path, body, "text/plain")
     running = asyncio.create_task(outbox.run())
-    await until_async(lambda: store.oldest() is None)
+    await until_async(lambda: store.reports.oldest() is None)
     running.cancel()
 
 
 def test_what_the_web_refuses_is_dropped_and_counted_with_the_last_reason(tmp_path: Path) -> None:
     store, web = AgentStore(tmp_path / "agent.db", "edge0"), Refusing()
-    assert (store.refused_reports, store.refused_reports_at, store.refusal) == (0, "", "")
+    assert (store.reports.refused, store.reports.refusal) == (DroppedReports(0, ""), "")
     asyncio.run(_tell_of_jobs(store, web))
     store.close()
     restarted = AgentStore(tmp_path / "agent.db", "edge0")
     assert web.heard == [b"2"]
-    assert (restarted.refused_reports, restarted.lost_reports) == (2, 0)
-    assert from_text(restarted.refused_reports_at)
-    assert restarted.refusal.startswith("NOT_FOUND: There is no job 3. xxx") and len(restarted.refusal) == 300
+    assert (restarted.reports.refused.count, restarted.reports.lost.count) == (2, 0)
+    assert from_text(restarted.reports.refused.last_at)
+    assert (
+        restarted.reports.refusal.startswith("NOT_FOUND: There is no job 3. xxx")
+        and len(restarted.reports.refusal) == 300
+    )
     restarted.close()

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.edge.agent import store as storing
+from app.edge.agent import report_store
 from app.edge.agent.disk_reserve import RESERVE_BYTES
+from app.edge.agent.report_store import DroppedReports
 from app.edge.agent.store import AgentStore, WorkerRecord
 from app.kit.clock import from_text
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
@@ -30,9 +31,9 @@ def store(tmp_path: Path) -> Iterator[AgentStore]:
 
 def bodies(store: AgentStore) -> list[bytes]:
     stored = list[bytes]()
-    while (entry := store.oldest()) is not None:
+    while (entry := store.reports.oldest()) is not None:
         stored.append(entry.body)
-        store.remove_sent(entry)
+        store.reports.remove_sent(entry)
     return stored
 
 
@@ -100,24 +101,24 @@ def test_a_worker_is_kept_with_its_port(store: AgentStore) -> None:
 
 
 def test_reports_lie_in_order_and_one_word_has_one_report(store: AgentStore) -> None:
-    store.push("/a", b"1", "text/plain", "")
-    store.push("/s", b"old", "text/plain", "status")
-    store.push("/a", b"2", "text/plain", "")
-    store.push("/s", b"new", "text/plain", "status")
+    store.reports.push("/a", b"1", "text/plain", "")
+    store.reports.push("/s", b"old", "text/plain", "status")
+    store.reports.push("/a", b"2", "text/plain", "")
+    store.reports.push("/s", b"new", "text/plain", "status")
     assert bodies(store) == [b"1", b"2", b"new"]
 
 
 def test_the_oldest_reports_go_when_there_are_too_many(
     store: AgentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(storing, "OUTBOX_MOST", 3)
-    assert (store.lost_reports, store.lost_reports_at) == (0, "")
+    monkeypatch.setattr(report_store, "OUTBOX_MOST", 3)
+    assert store.reports.lost == DroppedReports(0, "")
     with caplog.at_level(logging.WARNING):
         for number in range(5):
-            store.push("/a", b"%d" % number, "text/plain", "")
+            store.reports.push("/a", b"%d" % number, "text/plain", "")
     with closing(AgentStore(tmp_path / "edge0" / "agent.db", "edge0")) as restarted:
-        assert restarted.lost_reports == 2
-        assert from_text(restarted.lost_reports_at)
+        assert restarted.reports.lost.count == 2
+        assert from_text(restarted.reports.lost.last_at)
     assert bodies(store) == [b"2", b"3", b"4"]
     assert "are lost" in caplog.text
 
@@ -125,12 +126,12 @@ def test_the_oldest_reports_go_when_there_are_too_many(
 def test_the_oldest_reports_go_when_they_are_too_large_and_the_newest_stays(
     store: AgentStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storing, "OUTBOX_BYTES", 10)
+    monkeypatch.setattr(report_store, "OUTBOX_BYTES", 10)
     for letter in (b"a", b"b", b"c"):
-        store.push("/a", letter * 4, "text/plain", "")
+        store.reports.push("/a", letter * 4, "text/plain", "")
     store_bodies = bodies(store)
     assert store_bodies == [b"bbbb", b"cccc"]
-    store.push("/a", b"d" * 100, "text/plain", "")
+    store.reports.push("/a", b"d" * 100, "text/plain", "")
     assert bodies(store) == [b"d" * 100]
 
 
