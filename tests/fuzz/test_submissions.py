@@ -128,14 +128,14 @@ def unclear_reason(error: dict[str, Any]) -> str:
 @contextmanager
 def watched_memory(pids: list[int]) -> Iterator[list[int]]:
     """Samples of what the processes and all their descendants hold, private bytes."""
-    from app.kit.sandbox import fork_server
+    from app.kit.sandbox import process_tree
 
     samples: list[int] = []
     is_over = threading.Event()
 
     def watch() -> None:
         while not is_over.wait(0.2):
-            samples.append(sum(fork_server._measure_tree_memory(pid) for pid in pids))
+            samples.append(sum(process_tree.measure_memory(pid) for pid in pids))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -303,9 +303,9 @@ def _dump(deployment: Deployment, number: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _all_of(deployment: Deployment) -> list[int]:
-    from app.kit.sandbox import fork_server
+    from app.kit.sandbox import process_tree
 
-    return [pid for process in deployment.processes for pid in (process.pid, *fork_server._list_tree(process.pid))]
+    return [pid for process in deployment.processes for pid in (process.pid, *process_tree.list_all(process.pid))]
 
 
 @pytest.mark.slow

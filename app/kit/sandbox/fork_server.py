@@ -32,10 +32,9 @@ import sys
 import tempfile
 import time
 import traceback
-from pathlib import Path
 from typing import Any, NoReturn
 
-from app.kit.sandbox import disk_usage, kernel, landlock, namespaces, seccomp
+from app.kit.sandbox import disk_usage, kernel, landlock, namespaces, process_tree, seccomp
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
 
 TEMPORARY = ".tmp"
@@ -45,8 +44,6 @@ DISK_TICK_S = 0.5
 DISK_SHARE = 0.02
 """Of the time is spent on measuring a work folder, at most."""
 TERM_GRACE_S = 1.5
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-HAS_CHILDREN_FILES = Path("/proc/thread-self/children").exists()
 
 
 def main() -> None:
@@ -148,7 +145,7 @@ def _watch(child: int, job: socket.socket, request: dict[str, Any], started: flo
             return ("cancelled" if _is_word(job) else "deserted"), peak
         if time.monotonic() - started > limits["time_s"]:
             return "timeout", peak
-        peak = max(peak, _measure_tree_memory(os.getpid()))
+        peak = max(peak, process_tree.measure_memory(os.getpid()))
         if peak > limits["memory_bytes"]:
             return "memory", peak
         now = time.monotonic()
@@ -159,7 +156,7 @@ def _watch(child: int, job: socket.socket, request: dict[str, Any], started: flo
 
 
 def _measure_stored(work_dir: str) -> int:
-    return disk_usage.measure_stored(work_dir) + disk_usage.nameless(_descendants(os.getpid()))
+    return disk_usage.measure_stored(work_dir) + disk_usage.nameless(process_tree.list_monitored(os.getpid()))
 
 
 def _is_word(job: socket.socket) -> bool:
@@ -244,7 +241,7 @@ def _stop_group(child: int, grace_s: float) -> None:
     if grace_s:
         _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + grace_s
-        while time.monotonic() < deadline and _list_tree(os.getpid()):
+        while time.monotonic() < deadline and process_tree.list_all(os.getpid()):
             if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 break
             time.sleep(0.02)
@@ -275,62 +272,10 @@ def _reap_all(child: int) -> int:
 
 
 def _kill_tree(spared: int) -> None:
-    for pid in _list_tree(os.getpid()):
+    for pid in process_tree.list_all(os.getpid()):
         if pid != spared:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def _list_tree(root: int) -> list[int]:
-    """Returns every descendant of a process except zombies. It reads the state of all processes of the host."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            state, parent = _read_state_and_parent(entry)
-            if state not in "ZX":
-                children.setdefault(parent, []).append(int(entry))
-    pids, todo = [], [root]
-    while todo:
-        below = children.get(todo.pop(), [])
-        pids += below
-        todo += below
-    return pids
-
-
-def _read_state_and_parent(pid: str) -> tuple[str, int]:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return "X", 0
-    return fields[0], int(fields[1])
-
-
-def _measure_tree_memory(root: int) -> int:
-    """Returns the private resident memory of all descendants, in bytes."""
-    total = 0
-    for pid in _descendants(root):
-        with contextlib.suppress(OSError, ValueError):
-            _, resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[:3]
-            total += (int(resident) - int(shared)) * PAGE_BYTES
-    return total
-
-
-def _descendants(root: int) -> list[int]:
-    return _list_descendants(root) if HAS_CHILDREN_FILES else _list_tree(root)
-
-
-def _list_descendants(root: int) -> list[int]:
-    """Returns the descendants as the kernel lists them: cheap on a host with many processes, but it may miss some while
-    others end. Sufficient for monitoring ten times a second, not for killing."""
-    pids, todo = [], [root]
-    while todo:
-        pid = todo.pop()
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):
-                below = [int(text) for text in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
-                pids += below
-                todo += below
-    return pids
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.homes.counted_files import CountedFile
 from app.homes.errors import PathRefused, QuotaExceeded, TooManyFiles, sentences
 from app.homes.model import HOME_FOLDERS, Quota, check_may_enter
-from app.homes.quota import Allowance, CountedFile, Measurement, UsageTracker
+from app.homes.quota import Allowance, Measurement, UsageTracker
 from app.homes.rooted_directory import RootedDirectory
 
 OPEN_FILES = 64
