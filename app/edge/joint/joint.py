@@ -233,6 +233,11 @@ class JointInference:
         """Show the service's user an error."""
         self._last_error = error[:300]
 
+    def stop_uploads(self) -> None:
+        """Answer hard samples by the small model from now on, also those that wait for a place in the queue."""
+        if self._uploads is not None:
+            self._uploads.stop_accepting()
+
     def close(self, status: str = COMPLETED) -> None:
         """Answers what waits for the cloud with the edge's answers, and sends the last report."""
         if self._uploads is not None:

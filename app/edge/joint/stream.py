@@ -25,7 +25,7 @@ class SourceStreams:
 
     def __init__(self, joint: JointInference, media_server: str = "", node: str = "") -> None:
         """For media_server and node, see StreamBroadcasts."""
-        sources = joint.options.sources
+        self._joint, sources = joint, joint.options.sources
         tracker, self._broadcasts = SourceTracker(joint, sources), StreamBroadcasts(joint, media_server, node)
         self._streams = [SourceStream(joint, source, tracker, self._broadcasts) for source in sources]
 
@@ -35,9 +35,13 @@ class SourceStreams:
             stream.start()
 
     def close(self) -> None:
-        """Stop after the current frames; do not wait longer than a second for the sources."""
+        """Stop after the current frames; do not wait longer than a second for the sources.
+
+        The worker uploads nothing more: a frame that waits for a place in the queue gets the small model's answer.
+        """
         for stream in self._streams:
             stream.stop()
+        self._joint.stop_uploads()
         for stream in self._streams:
             stream.close()
         self._broadcasts.close()

@@ -98,6 +98,7 @@ class Uploads:
         self._loop = asyncio.new_event_loop()
         self._ready = asyncio.Semaphore(0)
         self._stopping = asyncio.Event()
+        self._is_accepting = True
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="uploads", daemon=True)
         self._thread.start()
@@ -119,7 +120,7 @@ class Uploads:
         with self._lock:
             if pending.waits:
                 self._room.wait_for(self._has_room)
-            if self._is_closed:
+            if not self._is_accepting:
                 return UploadResult(pending, error="the worker is ending")
             if not self._breaker.lets_through:
                 return UploadResult(pending, error=LEFT_ALONE)
@@ -135,15 +136,21 @@ class Uploads:
     def _has_room(self) -> bool:
         """Also true when waiting would be in vain."""
         is_full = len(self._waiting) >= self.options.queue_size
-        return not is_full or self._is_closed or not self._breaker.lets_through
+        return not is_full or not self._is_accepting or not self._breaker.lets_through
+
+    def stop_accepting(self) -> None:
+        """Reject what waits for a place in the queue, and whatever is offered from now on."""
+        with self._lock:
+            self._is_accepting = False
+            self._room.notify_all()
 
     def close(self) -> None:
         """End all samples that are queued or on their way without an answer."""
+        self.stop_accepting()
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._room.notify_all()
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
         for pending in self._waiting:

@@ -174,6 +174,21 @@ def test_a_stream_that_waits_ends_with_its_worker(hundred: Path, big_model: BigM
     assert joint.tally().inferences == joint.tally().fallback < 100
 
 
+def test_a_frame_that_waits_for_a_place_is_answered_before_its_stream_has_ended(
+    hundred: Path, big_model: BigModel, cloud: Cloud
+) -> None:
+    cloud.goes_on.clear()
+    options = EdgeOptions(sources=(NamedSource("", str(hundred)),), deadline_s=LONG_S, queue_size=1, senders=1)
+    with JointInference(Small(), make("CloudOnly", {}), options, big_model=big_model, service="s") as joint:
+        streams = SourceStreams(joint)
+        streams.start()
+        until(lambda: joint.tally().inferences == 3)
+        assert joint.tally().fallback == 0, "one is on its way, one is queued, one waits"
+        streams.close()
+        assert joint.tally().fallback == 1
+    assert joint.tally().fallback == 3
+
+
 def test_still_pictures_are_not_looked_at_and_their_number_is_said(hundred: Path) -> None:
     """Each is a little lighter than the one before."""
     with streaming(hundred, gate=FrameGate(motion=0.5, still_s=LONG_S * 100)) as joint:
