@@ -200,7 +200,13 @@ class VideoCluster(JointDeployment):
         for name in ("left", "right"):
             self.stage(name, "digest")
         self.stage("pausing", "pausing", seconds="0.1")
-        until(lambda: len(self.http.get("/get_cluster_info").json()) == len(ADDRESSES))
+        until(self._serves_all_everywhere)
+
+    def _serves_all_everywhere(self) -> bool:
+        """What a node does not serve yet is planned elsewhere."""
+        names = {stage["name"] for stage in self.http.get(f"{VIDEO}/stages").json()["stages"]}
+        serving = self.http.get("/get_resource_info").json().values()
+        return len(serving) == len(ADDRESSES) and all(names <= stages.keys() for stages in serving)
 
     def agent(self, name: str, side: str, *arguments: str) -> None:
         host = ADDRESSES[name]
