@@ -19,6 +19,7 @@ from app.kit.errors import BadRequest, ModelmillError, Unauthorized
 from app.kit.network.bearer import has_bearer
 from app.kit.network.tls import Credentials
 from app.kit.observability.logs import Format, Level, configure
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.kit.web.multipart import Part
 
@@ -27,7 +28,7 @@ BACKLOG = 128
 HINT = "Send multipart/form-data with a part picture, as curl -F picture=@file.jpg does."
 
 
-def json_of(part: Part | None, name: str) -> dict[str, Any]:
+def json_of(part: Part | None, name: str) -> JsonObject:
     """Returns the JSON object in a part; {} for a missing part.
 
     Raises:

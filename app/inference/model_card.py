@@ -10,6 +10,7 @@ from typing import Any
 
 from app.inference.prediction import Decoder
 from app.kit.text.json_form import JsonForm
+from app.kit.text.json_values import JsonObject
 
 
 class Format(StrEnum):
@@ -52,7 +53,7 @@ def version_on(card: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else (card, 1)
 
 
-def model_facts(card: object) -> dict[str, Any]:
+def model_facts(card: object) -> JsonObject:
     """Returns model_name and model_version, as a row names the model that has answered.
 
     Args:

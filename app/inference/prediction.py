@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from app.inference.keypoints import Keypoint, visible_lines, visible_points
 from app.inference.polygons import Polygon, flat, polygons_of
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:  # the control plane passes predictions on without computing with them
     import numpy as np
@@ -204,7 +205,7 @@ class Prediction:
         """The most probable class of a classifier."""
         return self.probabilities.index(max(self.probabilities)) if self.probabilities else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Returns the answer without candidates, which are only for mining where the model runs."""
         return {
             "boxes": [box.to_json() for box in self.boxes],
@@ -229,7 +230,7 @@ class Prediction:
         )
 
 
-def details_of(boxes: Sequence[Box]) -> dict[str, Any]:
+def details_of(boxes: Sequence[Box]) -> JsonObject:
     """Returns {"keypoints": for each box [[x, y, score], …], "masks": for each box [[x, y, x, y, …], …], "texts": for
     each box what is written there}, each only if some box has any."""
     keypoints, masks = any(box.keypoints for box in boxes), any(box.mask for box in boxes)

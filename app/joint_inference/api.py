@@ -4,7 +4,6 @@ report of them. OPERATIONS is its table of routes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -26,19 +25,19 @@ from app.kit.errors import BadRequest
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer, query
-from app.kit.web.operations import NODES, USERS, Operations
+from app.kit.web.operations import NODES, USERS, OpenApiSchema, Operations
 from app.kit.web.request_body import read_whole_body
 from app.nodes.access import node_of
 from app.results.endpoints import operations
 from app.results.model.producer import Producer
 
 YAML = "application/yaml"
-_RESOURCE: dict[str, Any] = {
+_RESOURCE: OpenApiSchema = {
     "required": True,
     "content": {YAML: {"schema": {"type": "string"}}, "application/json": {"schema": {"type": "object"}}},
 }
-_STATUS: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
-_SAMPLE: dict[str, Any] = {
+_STATUS: OpenApiSchema = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+_SAMPLE: OpenApiSchema = {
     "required": True,
     "content": {
         "multipart/form-data": {
@@ -54,7 +53,7 @@ _SAMPLE: dict[str, Any] = {
     },
 }
 _ONE = f"{SERVICES}/{{namespace}}/{{name}}"
-_NAMED: dict[str, dict[str, Any]] = {
+_NAMED: dict[str, OpenApiSchema] = {
     "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
     "name": {"type": "string", "pattern": NAME_PATTERN},
 }

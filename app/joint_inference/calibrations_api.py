@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -14,6 +14,7 @@ from app.joint_inference.calibration.sweep import pareto
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.responses import SERVICES
 from app.kit.clock import now
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
@@ -41,7 +42,7 @@ class CalibrationAnswer(BaseModel):
     """0..100."""
     samples: str
     """Folder or file that they are from."""
-    error: dict[str, Any]
+    error: JsonObject
     """Of one that failed."""
     links: dict[str, str]
 
@@ -106,7 +107,7 @@ def get_calibration(request: Request) -> Response:
     return json_answer(WholeCalibrationAnswer(**_describe(calibration), quality=quality, settings=settings))
 
 
-def _describe(calibration: Calibration) -> dict[str, Any]:
+def _describe(calibration: Calibration) -> JsonObject:
     request, at = calibration.request, calibration.calibration_id
     place = f"{SERVICES}/{request.namespace}/{request.name}/calibrations/{at}"
     return {

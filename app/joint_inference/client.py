@@ -6,25 +6,25 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+from app.kit.text.json_values import JsonObject
 from app.results.client import ResultsClient
 
 SERVICES = "/api/v2/services"
-Record = dict[str, Any]
 
 
 class JointClient(ResultsClient):
     """Rows, rules and sinks by path_of."""
 
-    def apply(self, resource: Any) -> tuple[Record, bool]:
+    def apply(self, resource: Any) -> tuple[JsonObject, bool]:
         """Create, or replace what has this namespace and name. True: it is new. The same again does no harm."""
         with self._answer("POST", SERVICES, params={"apply": "true"}, json=resource) as answer:
             answer.read()
             return dict(answer.json()), answer.status_code == 201
 
-    def service(self, namespace: str, name: str) -> Record:
+    def service(self, namespace: str, name: str) -> JsonObject:
         return self._json("GET", path_of(namespace, name))
 
-    def services(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
+    def services(self, *, limit: int = 50, **filters: str | None) -> Iterator[JsonObject]:
         """Newest first, page by page, at most `limit`.
 
         Args:
@@ -32,11 +32,11 @@ class JointClient(ResultsClient):
         """
         yield from self._pages(SERVICES, "services", limit=limit, filters=filters)
 
-    def change_rollout(self, namespace: str, name: str, action: str) -> Record:
+    def change_rollout(self, namespace: str, name: str, action: str) -> JsonObject:
         """action: pause, resume, roll-back, retry or promote."""
         return self._json("POST", f"{path_of(namespace, name)}/rollout", json={"action": action})
 
-    def calibrate(self, namespace: str, name: str, folder: str = "") -> Record:
+    def calibrate(self, namespace: str, name: str, folder: str = "") -> JsonObject:
         """Start a calibration with hard samples of the data home.
 
         Args:
@@ -44,15 +44,15 @@ class JointClient(ResultsClient):
         """
         return self._json("POST", f"{path_of(namespace, name)}/calibrations", json={"folder": folder})
 
-    def calibration(self, namespace: str, name: str, calibration_id: str) -> Record:
+    def calibration(self, namespace: str, name: str, calibration_id: str) -> JsonObject:
         """With the settings of the Pareto front, once it is READY."""
         return self._json("GET", f"{path_of(namespace, name)}/calibrations/{quote(calibration_id, safe='')}")
 
-    def drift(self, namespace: str, name: str) -> Record:
+    def drift(self, namespace: str, name: str) -> JsonObject:
         """{reference, threshold, measured}; all None if the service is not watched."""
         return self._json("GET", f"{path_of(namespace, name)}/drift")
 
-    def watch_drift(self, namespace: str, name: str, reference: Record) -> Record:
+    def watch_drift(self, namespace: str, name: str, reference: JsonObject) -> JsonObject:
         """reference: {calibration_id}, or {since, until}; and threshold, if not the usual one."""
         return self._json("PUT", f"{path_of(namespace, name)}/drift", json=reference)
 
@@ -63,11 +63,11 @@ class JointClient(ResultsClient):
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
         self._delete(path_of(namespace, name))
 
-    def events(self, namespace: str, name: str) -> list[Record]:
+    def events(self, namespace: str, name: str) -> list[JsonObject]:
         """Changes of its condition, newest first."""
         return list(self._json("GET", f"{path_of(namespace, name)}/events")["events"])
 
-    def samples(self, namespace: str, name: str) -> list[Record]:
+    def samples(self, namespace: str, name: str) -> list[JsonObject]:
         """The hard samples that were kept, newest first."""
         return list(self._json("GET", f"{path_of(namespace, name)}/samples")["samples"])
 

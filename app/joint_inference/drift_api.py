@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
 from starlette.requests import Request
@@ -13,6 +13,7 @@ from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.drift import THRESHOLD, Drift, ScoreDistribution
 from app.joint_inference.responses import SERVICES
 from app.kit.clock import now
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
@@ -48,11 +49,11 @@ class DriftBody(Strict):
 
 
 class DriftAnswer(BaseModel):
-    reference: dict[str, Any] | None
+    reference: JsonObject | None
     """{kind: calibration or window, calibration_id, since, until, distribution: {pictures, scores, classes}}. scores:
     objects in ten bins from 0 to 1; classes: objects by class. Null: the service is not watched."""
     threshold: float | None
-    measured: dict[str, Any] | None
+    measured: JsonObject | None
     """{at, scores, classes, is_above, distribution}. scores, classes: population stability index, null with fewer than
     100 objects."""
 
@@ -102,5 +103,5 @@ def _build_answer(drift: Drift | None) -> DriftAnswer:
     )
 
 
-def _describe_distribution(distribution: ScoreDistribution) -> dict[str, Any]:
+def _describe_distribution(distribution: ScoreDistribution) -> JsonObject:
     return {**vars(distribution), "classes": dict(distribution.classes)}

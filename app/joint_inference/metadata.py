@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.joint_inference.problems import Problem, path_of, shorten_value
+from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import DNS_LABEL, MAX_NAME, SUBDOMAIN, is_key, is_name, is_value
 from app.kit.text.labels import MAX_VALUE as MAX_LABEL
 from app.kit.text.labels import MOST as MAX_LABELS
@@ -23,7 +24,7 @@ def is_namespace(text: str) -> bool:
     return _DNS_LABEL.fullmatch(text) is not None
 
 
-def normalize_metadata(metadata: Mapping[str, Any], namespace: str | None) -> dict[str, Any]:
+def normalize_metadata(metadata: Mapping[str, Any], namespace: str | None) -> JsonObject:
     """Returns the part of the metadata that is stored, or that says which version was seen.
 
     Args:
@@ -31,7 +32,7 @@ def normalize_metadata(metadata: Mapping[str, Any], namespace: str | None) -> di
     """
     value = metadata.get("namespace")
     where = (namespace or DEFAULT_NAMESPACE) if value in (None, "") else value
-    fields: dict[str, Any] = {"name": metadata.get("name"), "namespace": where}
+    fields: JsonObject = {"name": metadata.get("name"), "namespace": where}
     for key in ("labels", "annotations", "resourceVersion", "uid"):
         if metadata.get(key) is not None:
             fields[key] = metadata[key]

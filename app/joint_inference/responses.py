@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from app.inference.model_card import ModelCard, version_on
 from app.joint_inference import schemas
@@ -14,6 +13,7 @@ from app.joint_inference.model.status import current_of
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service import ServiceEvent, WorkerView
 from app.joint_inference.service.rollouts import rollout_of
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import answer_of
 from app.nodes.model import WORKER_REPORT
 
@@ -87,7 +87,7 @@ def _describe_rollout(rollout: Rollout | None) -> schemas.RolloutAnswer | None:
     )
 
 
-def _describe_version(card: ModelCard) -> dict[str, Any]:
+def _describe_version(card: ModelCard) -> JsonObject:
     model, version = version_on(card.name)
     return {"model": model, "version": version, "sha256": card.sha256}
 
@@ -97,9 +97,9 @@ def _describe_worker(worker: Worker) -> dict[str, str]:
     return {"name": worker.name, "node": worker.place, "model": worker.model}
 
 
-def _describe_worker_state(view: WorkerView) -> dict[str, Any]:
+def _describe_worker_state(view: WorkerView) -> JsonObject:
     report = view.report
-    shown: dict[str, Any] = {
+    shown: JsonObject = {
         "role": Role(view.role).value,
         "node": view.node,
         "is_online": view.is_online,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 from app.joint_inference.model.rollout import RolloutAction, RolloutState
+from app.kit.text.json_values import JsonObject
 from app.kit.web.strict import Strict
 
 
@@ -30,9 +31,9 @@ class RolloutAnswer(BaseModel):
     """The roll-out of a new edge model to the nodes."""
 
     state: RolloutState
-    former: dict[str, Any]
+    former: JsonObject
     """{model, version, sha256}: what it goes back to."""
-    target: dict[str, Any]
+    target: JsonObject
     """Likewise: what it goes to."""
     wave: int
     """The present one, the first is 1; 0: none has begun."""
@@ -50,11 +51,11 @@ class RolloutChange(Strict):
 class ServiceAnswer(BaseModel):
     """The resource as in the Kubernetes API, and further fields."""
 
-    resource: dict[str, Any]
-    workers: list[dict[str, Any]]
+    resource: JsonObject
+    workers: list[JsonObject]
     """Of both sides, as their nodes report them: {role, node, is_online, name, state, pid, restarts, …}. wanted:
     {model, sha256}, what the node was told to run; detail has model and sha256 of what does run."""
-    reported: dict[str, Any]
+    reported: JsonObject
     """The last taskInfo of the edge worker; of several: added up. Each worker has its own."""
     rollout: RolloutAnswer | None
     """Null: a new model goes to all nodes at once."""
@@ -101,7 +102,7 @@ class EventsAnswer(BaseModel):
 class SamplesAnswer(BaseModel):
     """Newest first: {id, at, width, height, why, score, source, edge, cloud, …}, each with its picture's address."""
 
-    samples: list[dict[str, Any]]
+    samples: list[JsonObject]
 
 
 class Acknowledged(BaseModel):

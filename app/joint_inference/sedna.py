@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.joint_inference.model.resource import API_VERSION, Role, specification_of
+from app.kit.text.json_values import JsonObject
 
 SEDNA = "sedna.io/v1alpha1"
 BUNDLED = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "", "frameworkVersion": ""}
@@ -29,7 +30,7 @@ def is_sedna(resource: Mapping[str, Any]) -> bool:
     return bool(resource.get("apiVersion") == SEDNA)
 
 
-def from_sedna(resource: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def from_sedna(resource: Mapping[str, Any]) -> tuple[JsonObject, list[str]]:
     """In the requirement's spelling, still to be validated, and the fields that have no counterpart."""
     translated = {**resource, "apiVersion": API_VERSION}
     spec = resource.get("spec")
@@ -46,9 +47,9 @@ def from_sedna(resource: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return {**translated, "spec": {**spec, **workers}}, left_out
 
 
-def _convert_worker(worker: Mapping[str, Any], at: str, name: str, left_out: list[str]) -> dict[str, Any]:
+def _convert_worker(worker: Mapping[str, Any], at: str, name: str, left_out: list[str]) -> JsonObject:
     """A field of the requirement that is there wins over its counterpart."""
-    fields: dict[str, Any] = {"name": name}
+    fields: JsonObject = {"name": name}
     rest = dict(worker)
     if "hardExampleMining" in rest:
         fields["hardExampleAlgorithm"] = rest.pop("hardExampleMining")
@@ -57,10 +58,10 @@ def _convert_worker(worker: Mapping[str, Any], at: str, name: str, left_out: lis
     return {**fields, **rest}
 
 
-def _from_template(template: Mapping[str, Any], at: str, left_out: list[str]) -> dict[str, Any]:
+def _from_template(template: Mapping[str, Any], at: str, left_out: list[str]) -> JsonObject:
     spec = template.get("spec")
     spec = spec if isinstance(spec, dict) else {}
-    fields: dict[str, Any] = {"nodeName": spec["nodeName"]} if "nodeName" in spec else {}
+    fields: JsonObject = {"nodeName": spec["nodeName"]} if "nodeName" in spec else {}
     left_out += [f"{at}.{key}" for key in template if key != "spec"]
     left_out += [f"{at}.spec.{key}" for key in spec if key not in ("nodeName", "containers")]
     parameters = []
@@ -73,7 +74,7 @@ def _from_template(template: Mapping[str, Any], at: str, left_out: list[str]) ->
     return {**fields, "workerSpec": {**BUNDLED, "parameters": parameters}}
 
 
-def _from_env(env: Any, at: str, left_out: list[str]) -> list[dict[str, Any]]:
+def _from_env(env: Any, at: str, left_out: list[str]) -> list[JsonObject]:
     """valueFrom is a cluster's: there is nothing here to take it from."""
     parameters = []
     for index, entry in enumerate(env if isinstance(env, list) else ()):

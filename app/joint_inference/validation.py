@@ -18,6 +18,7 @@ from app.joint_inference.model.resource import API_VERSION, KIND
 from app.joint_inference.model.rollout import size_of
 from app.joint_inference.problems import Problem, path_of, refuse, shorten_value
 from app.joint_inference.sedna import from_sedna, ignored_parameters, is_sedna
+from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import BadLabels, check_labels
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _NAMED = (("model", "name"), ("nodeName",), ("hardExampleAlgorithm", "name"))
 """What names something of this installation, and so must not be empty."""
 
 
-def validate(resource: Any, *, namespace: str | None = None) -> dict[str, Any]:
+def validate(resource: Any, *, namespace: str | None = None) -> JsonObject:
     """apiVersion, kind, metadata {name, namespace, labels?, annotations?, resourceVersion?, uid?} and spec.
 
     resource: any JSON value. namespace: that of the path, where it must agree. The status is not looked at. What this
@@ -57,7 +58,7 @@ def advice(resource: Any) -> list[str]:
     return [*unknown, *ignored_parameters(validate(resource)["spec"])]
 
 
-def select_known_fields(resource: Any) -> dict[str, Any]:
+def select_known_fields(resource: Any) -> JsonObject:
     """The labels, annotations and fields of spec that a resource names and a schema knows, whole or in part, and valid
     or not. Raises InvalidResource for what is nested too deep."""
     _refuse_deep(resource, "$")
@@ -74,7 +75,7 @@ def unknown_in(resource: Any) -> list[str]:
     return [path_of(path).removeprefix("$.") for path in pruned]
 
 
-def validate_status(status: Any) -> dict[str, Any]:
+def validate_status(status: Any) -> JsonObject:
     """Raises InvalidResource, with paths that start with $.status."""
     _refuse_deep(status, "$.status")
     fit, _ = _prune(status, STATUS_SCHEMA, ("status",))
@@ -83,7 +84,7 @@ def validate_status(status: Any) -> dict[str, Any]:
     return fit
 
 
-def _examine(resource: Any, namespace: str | None) -> tuple[dict[str, Any], list[str]]:
+def _examine(resource: Any, namespace: str | None) -> tuple[JsonObject, list[str]]:
     if not isinstance(resource, dict):
         refuse([Problem("$", f"must be an object, not {_name_kind(resource)}")])
     _refuse_deep(resource, "$")

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 from app.inference.broadcast import MAX_FPS, MAX_PATH, MAX_WIDTH, MIN_FPS, MIN_WIDTH, PATH, Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
@@ -18,6 +17,7 @@ from app.joint_inference.hard_examples.parameters import ParameterReader, make_b
 from app.joint_inference.model.resource import Role, Specification
 from app.joint_inference.model.sources import BROADCAST, NamedSource, read_sources
 from app.joint_inference.model.tally import RowChoice
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 COLORS = ("RGB", "BGR", "GRAY", "auto")
@@ -205,9 +205,9 @@ def _read_broadcast(reader: ParameterReader) -> Broadcast | None:
     return Broadcast(path, fps, width)
 
 
-def _read_preprocess(reader: ParameterReader) -> dict[str, Any]:
+def _read_preprocess(reader: ParameterReader) -> JsonObject:
     """Only what was given: the rest is the model's own."""
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     if reader.text("color"):
         options["color"] = reader.choice("color", "auto", COLORS)
     if reader.text("resize"):

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.kit.errors import BadInput, Conflict, NotFound
+from app.kit.text.json_values import JsonObject
 from app.nodes.model import WorkKey
 
 CAMERAS = "nodecameras"
@@ -100,7 +101,7 @@ class CameraList:
         gone = self.get(camera_id)
         return replace(self, cameras=tuple(camera for camera in self.cameras if camera is not gone))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Returns the content of the order."""
         cameras = {camera.id: {"type": camera.type, "source": camera.source} for camera in self.cameras}
         return {"cameras": cameras, "next_id": self.next_id}

@@ -2,56 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 from app.kit.cli.api_client import ApiClient
+from app.kit.text.json_values import JsonObject
 
 NODES = "/neptune/nodes"
-Record = dict[str, Any]
 
 
 class NodesClient(ApiClient):
     """The API of nodes."""
 
-    def nodes(self, selector: str = "") -> list[Record]:
+    def nodes(self, selector: str = "") -> list[JsonObject]:
         """Returns the nodes. `selector`: only those with these labels, such as site=berlin."""
-        nodes: list[Record] = self._json("GET", NODES, params={"selector": selector} if selector else {})["nodes"]
+        nodes: list[JsonObject] = self._json("GET", NODES, params={"selector": selector} if selector else {})["nodes"]
         return nodes
 
-    def node(self, name: str) -> Record:
+    def node(self, name: str) -> JsonObject:
         return self._json("GET", f"{NODES}/{quote(name, safe='')}")
 
-    def put_labels(self, name: str, labels: Record) -> Record:
+    def put_labels(self, name: str, labels: JsonObject) -> JsonObject:
         """Replaces all labels. Returns the stored ones."""
-        stored: Record = self._json("PUT", f"{NODES}/{quote(name, safe='')}/labels", json={"labels": labels})["labels"]
+        stored: JsonObject = self._json("PUT", f"{NODES}/{quote(name, safe='')}/labels", json={"labels": labels})[
+            "labels"
+        ]
         return stored
 
-    def register(self, name: str, side: str, *, replace: bool = False) -> Record:
+    def register(self, name: str, side: str, *, replace: bool = False) -> JsonObject:
         """Registers a node. Returns it with its token, which is shown only now."""
         return self._json("POST", NODES, json={"name": name, "side": side, "replace": replace})
 
-    def access(self, name: str) -> Record:
+    def access(self, name: str) -> JsonObject:
         """Returns {allowed, videos, sources}; see schemas.Access."""
         return self._json("GET", _build_access_path(name))
 
-    def put_access(self, name: str, access: Record) -> Record:
+    def put_access(self, name: str, access: JsonObject) -> JsonObject:
         return self._json("PUT", _build_access_path(name), json=access)
 
-    def cameras(self, name: str) -> list[Record]:
+    def cameras(self, name: str) -> list[JsonObject]:
         """Returns [{id, type, source}] of the cameras that were added to the node."""
-        cameras: list[Record] = self._json("GET", _build_cameras_path(name))["cameras"]
+        cameras: list[JsonObject] = self._json("GET", _build_cameras_path(name))["cameras"]
         return cameras
 
-    def discovered_cameras(self, name: str) -> list[Record]:
+    def discovered_cameras(self, name: str) -> list[JsonObject]:
         """Returns the cameras that answer on the node's network: {address, service, name, hardware}."""
-        cameras: list[Record] = self._json("GET", _build_cameras_path(name))["discovered"]
+        cameras: list[JsonObject] = self._json("GET", _build_cameras_path(name))["discovered"]
         return cameras
 
-    def add_camera(self, name: str, type: str, source: str) -> Record:
+    def add_camera(self, name: str, type: str, source: str) -> JsonObject:
         return self._json("POST", _build_cameras_path(name), json={"type": type, "source": source})
 
-    def change_camera(self, name: str, camera_id: str, *, type: str | None, source: str | None) -> Record:
+    def change_camera(self, name: str, camera_id: str, *, type: str | None, source: str | None) -> JsonObject:
         """Returns the changed camera.
 
         Args:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.kit.access import EVERYBODY, AccessRule, Member, read_allowed
+from app.kit.text.json_values import JsonObject
 from app.nodes.model import Node
 
 CAMERAS = ("videos", "sources")
@@ -36,7 +37,7 @@ class Grants:
             for kind in CAMERAS
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         shown = {kind: {name: rule.to_json() for name, rule in sorted(getattr(self, kind).items())} for kind in CAMERAS}
         return {"allowed": self.node.to_json(), "owners": list(self.owners.names or ()), **shown}
 

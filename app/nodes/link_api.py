@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -15,9 +14,10 @@ from app.kit.errors import Conflict, NotFound
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import SHA256, blob_key
 from app.kit.redis.change_hub import changed
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import LINK
 from app.kit.web.http import json_answer, query, stream_bytes
-from app.kit.web.operations import NODES, Operations
+from app.kit.web.operations import NODES, OpenApiSchema, Operations
 from app.kit.web.request_body import read_whole_body
 from app.kit.web.shutdown import is_ending
 from app.kit.web.sse import hub_of
@@ -31,7 +31,7 @@ from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, Heartbeat, order_frame
 SLICE_S = 1.0
 """Seconds until a waiting poll notices that the server ends."""
 NO_STORE = {"Cache-Control": "no-store"}
-_RANGE: dict[str, dict[str, Any]] = {"Range": {"type": "string", "pattern": "^bytes=[0-9]{1,9}-[0-9]{0,9}$"}}
+_RANGE: dict[str, OpenApiSchema] = {"Range": {"type": "string", "pattern": "^bytes=[0-9]{1,9}-[0-9]{0,9}$"}}
 OPERATIONS = Operations(
     {
         "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
@@ -167,7 +167,7 @@ def list_authorities(request: Request) -> Response:
     return json_answer(schemas.AuthoritiesAnswer(authorities=nodes_of(request).certificates.authorities()))
 
 
-async def _read_message(request: Request) -> dict[str, Any]:
+async def _read_message(request: Request) -> JsonObject:
     """Reads the message in the body. Raises BadFrame, TooLarge."""
     return read(await read_whole_body(request, MAX_UP_BYTES, "A message"))
 

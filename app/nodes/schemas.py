@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.kit.access import MOST
 from app.kit.network.addresses import without_credentials
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import answer_of
 from app.kit.web.strict import Strict
 from app.nodes.cameras import MOST_SOURCE, MOST_TYPE, Camera
@@ -131,7 +132,7 @@ class WorkerAnswer(BaseModel):
     message: str
     log: list[str]
     started_at: str
-    detail: dict[str, Any]
+    detail: JsonObject
     is_encrypted: bool = False
     """It accepts encrypted connections only, from nodes with a certificate."""
 
@@ -171,7 +172,7 @@ class NodeAnswer(BaseModel):
     """Execution providers that its onnxruntime was built with, as openvino and cpu."""
     provider: str
     """Used by services and stages without their own: auto, or the one that its agent was started with."""
-    offers: dict[str, Any]
+    offers: JsonObject
     """What else it has, by kind of work, as {"videojobs": {"videos": {"0": {"type": "traffic flow"}}}}."""
     worker_states: dict[WorkerState, int]
     """How many of its workers are in which state; UNKNOWN while the node is offline."""
@@ -203,7 +204,7 @@ class MessagesQuery(Strict):
 
 
 class FrameAnswer(BaseModel):
-    header: dict[str, Any]
+    header: JsonObject
     """namespace, resourceKind, resourceName, operation, uid, part, seq, generation."""
     content: str
     """Base64 of a JSON object."""
@@ -228,7 +229,7 @@ class Report(BaseModel):
     """Where other machines reach the workers of this one."""
     known: dict[str, Seq] | None = None
     """Orders that the node has when it connects: kind/uid/part → number of the order."""
-    report: dict[str, Any]
+    report: JsonObject
 
 
 class CertificateRequest(Strict):

@@ -17,6 +17,7 @@ from typing import Any
 
 from app.kit.errors import BadRequest
 from app.kit.text.json_form import FormError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkKey
 
@@ -42,7 +43,7 @@ class Acknowledgement:
 
     seqs: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {"seqs": list(self.seqs)}
 
     @staticmethod
@@ -66,7 +67,7 @@ class Heartbeat:
     order_seqs: Mapping[str, int] | None = None
     """The numbers of the stored orders by str(WorkKey); only in the first heartbeat of a connection."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         data = {"version": self.version, "address": self.address, "report": NODE_REPORT.write(self.report)}
         return data if self.order_seqs is None else {**data, "known": dict(self.order_seqs)}
 
@@ -80,7 +81,7 @@ class Heartbeat:
         return Heartbeat(version, address, _report(data.get("report")), _order_seqs(data.get("known")))
 
 
-def order_frame(order: Order) -> dict[str, Any]:
+def order_frame(order: Order) -> JsonObject:
     """Returns the frame of an order as an object: a long poll is answered with a list of them."""
     header = {
         "namespace": order.namespace,
@@ -119,11 +120,11 @@ def parse_order(frame: Mapping[str, Any], node: str) -> Order:
     )
 
 
-def acknowledge_frame(seqs: Collection[int]) -> dict[str, Any]:
+def acknowledge_frame(seqs: Collection[int]) -> JsonObject:
     return _make_frame({"operation": ACKNOWLEDGE}, Acknowledgement(tuple(seqs)).to_json())
 
 
-def report_frame(heartbeat: Heartbeat) -> dict[str, Any]:
+def report_frame(heartbeat: Heartbeat) -> JsonObject:
     return _make_frame({"operation": REPORT}, heartbeat.to_json())
 
 
@@ -143,7 +144,7 @@ def dump_frame(data: Mapping[str, Any]) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
-def read(text: str | bytes) -> dict[str, Any]:
+def read(text: str | bytes) -> JsonObject:
     """Reads a JSON object of this protocol: a frame, or a body of the long poll.
 
     Raises:
@@ -159,11 +160,11 @@ def read(text: str | bytes) -> dict[str, Any]:
     return data
 
 
-def _make_frame(header: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+def _make_frame(header: Mapping[str, Any], content: Mapping[str, Any]) -> JsonObject:
     return {"header": dict(header), "content": base64.b64encode(dump_frame(content).encode()).decode()}
 
 
-def _unpack(frame: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+def _unpack(frame: Mapping[str, Any]) -> tuple[Mapping[str, Any], JsonObject]:
     header, content = frame.get("header"), frame.get("content")
     if not isinstance(header, dict) or not isinstance(content, str):
         raise BadFrame("A frame has a header, an object, and a content, a text.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +11,7 @@ from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.http import CSV, json_answer, text_file
 from app.kit.web.idempotency import HEADER, SCHEMA
-from app.kit.web.operations import Operations
+from app.kit.web.operations import OpenApiSchema, Operations
 from app.kit.web.request_body import read_whole_body
 from app.training import cluster_schemas, responses, schemas
 from app.training.access import training_of
@@ -27,7 +25,7 @@ from app.training.store import TaskFilter
 YAML = "application/yaml"
 EVERYBODY = "*"
 NO_STORE = {"Cache-Control": "no-store"}
-SPEC: dict[str, Any] = {
+SPEC: OpenApiSchema = {
     "required": True,
     "content": {
         YAML: {"schema": {"type": "string"}},

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from app.kit.cli.api_client import ApiClient
+from app.kit.text.json_values import JsonObject
 
 TASKS, SWEEPS, ENVIRONMENTS = "/api/v2/tasks", "/api/v2/task-sweeps", "/api/v2/task-environments"
 MOST_LINES = 5000
-Record = dict[str, Any]
 
 
 class TrainingClient(ApiClient):
-    def submit(self, spec: bytes, *, idempotency_key: str) -> Record:
+    def submit(self, spec: bytes, *, idempotency_key: str) -> JsonObject:
         """Safe to repeat with the same key: the response is the same task."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
         return self._json("POST", TASKS, content=spec, headers=headers)
@@ -22,11 +21,11 @@ class TrainingClient(ApiClient):
     def again(
         self,
         task_id: str,
-        changes: dict[str, Any] | None = None,
+        changes: JsonObject | None = None,
         *,
         resume: int | str | None = None,
         idempotency_key: str,
-    ) -> Record:
+    ) -> JsonObject:
         """Submits a task again. The record lists the differences in `changes`.
 
         Args:
@@ -37,10 +36,10 @@ class TrainingClient(ApiClient):
         body = {"set": changes or {}, "resume": resume}
         return self._json("POST", f"{TASKS}/{task_id}/again", json=body, headers={"Idempotency-Key": idempotency_key})
 
-    def task(self, task_id: str) -> Record:
+    def task(self, task_id: str) -> JsonObject:
         return self._json("GET", f"{TASKS}/{task_id}")
 
-    def tasks(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
+    def tasks(self, *, limit: int = 50, **filters: str | None) -> Iterator[JsonObject]:
         """Newest first, page by page, at most `limit`.
 
         Args:
@@ -48,13 +47,13 @@ class TrainingClient(ApiClient):
         """
         yield from self._pages(TASKS, "tasks", limit=limit, filters=filters)
 
-    def cancel(self, task_id: str) -> Record:
+    def cancel(self, task_id: str) -> JsonObject:
         return self._json("POST", f"{TASKS}/{task_id}/cancel")
 
-    def set_priority(self, task_id: str, priority: str) -> Record:
+    def set_priority(self, task_id: str, priority: str) -> JsonObject:
         return self._json("PATCH", f"{TASKS}/{task_id}", json={"priority": priority})
 
-    def release(self, task_id: str) -> Record:
+    def release(self, task_id: str) -> JsonObject:
         return self._json("POST", f"{TASKS}/{task_id}/release")
 
     def log(
@@ -71,7 +70,7 @@ class TrainingClient(ApiClient):
         with self._answer("GET", f"{TASKS}/{task_id}/logs", params=params) as answer:
             return answer.read()
 
-    def metrics(self, task_id: str, *, names: Sequence[str] = (), points: int = 500) -> Record:
+    def metrics(self, task_id: str, *, names: Sequence[str] = (), points: int = 500) -> JsonObject:
         """The learning curves.
 
         Args:
@@ -79,11 +78,11 @@ class TrainingClient(ApiClient):
         """
         return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
 
-    def checkpoints(self, task_id: str) -> Record:
+    def checkpoints(self, task_id: str) -> JsonObject:
         """The checkpoints of a task by step, each with its value of `metric`."""
         return self._json("GET", f"{TASKS}/{task_id}/checkpoints")
 
-    def export(self, task_id: str, checkpoint: int | str = "last", *, onnx: bool, idempotency_key: str) -> Record:
+    def export(self, task_id: str, checkpoint: int | str = "last", *, onnx: bool, idempotency_key: str) -> JsonObject:
         """A task that makes a model of a checkpoint.
 
         Args:
@@ -101,9 +100,9 @@ class TrainingClient(ApiClient):
         *,
         images: str = "",
         name: str = "",
-        options: dict[str, Any] | None = None,
+        options: JsonObject | None = None,
         idempotency_key: str,
-    ) -> Record:
+    ) -> JsonObject:
         """Sends a model that a task left to conversion.
 
         Args:
@@ -117,7 +116,7 @@ class TrainingClient(ApiClient):
 
     def register(
         self, task_id: str, artifact: str, name: str, *, new_version: bool = False, note: str = "", idempotency_key: str
-    ) -> Record:
+    ) -> JsonObject:
         """Keeps a model that a task left under a name in the model registry.
 
         Args:
@@ -130,12 +129,12 @@ class TrainingClient(ApiClient):
         body = {"artifact": artifact, "name": name, "new_version": new_version, "note": note}
         return self._json("POST", f"{TASKS}/{task_id}/models", json=body, headers={"Idempotency-Key": idempotency_key})
 
-    def submit_sweep(self, spec: bytes, *, idempotency_key: str) -> Record:
+    def submit_sweep(self, spec: bytes, *, idempotency_key: str) -> JsonObject:
         """Submits a task with `vary`. Safe to repeat with the same key."""
         headers = {"Content-Type": "application/yaml", "Idempotency-Key": idempotency_key}
         return self._json("POST", SWEEPS, content=spec, headers=headers)
 
-    def sweep_again(self, sweep_id: str, changes: dict[str, Any] | None = None, *, idempotency_key: str) -> Record:
+    def sweep_again(self, sweep_id: str, changes: JsonObject | None = None, *, idempotency_key: str) -> JsonObject:
         """Submits a sweep again. The record lists the differences in `changes`.
 
         Args:
@@ -145,24 +144,24 @@ class TrainingClient(ApiClient):
         headers = {"Idempotency-Key": idempotency_key}
         return self._json("POST", f"{SWEEPS}/{sweep_id}/again", json=body, headers=headers)
 
-    def sweeps(self) -> list[Record]:
+    def sweeps(self) -> list[JsonObject]:
         """The last ones, the newest first."""
-        sweeps: list[Record] = self._json("GET", SWEEPS)["sweeps"]
+        sweeps: list[JsonObject] = self._json("GET", SWEEPS)["sweeps"]
         return sweeps
 
-    def sweep(self, sweep_id: str) -> Record:
+    def sweep(self, sweep_id: str) -> JsonObject:
         """Its tasks, their values and the best one."""
         return self._json("GET", f"{SWEEPS}/{sweep_id}")
 
-    def cancel_sweep(self, sweep_id: str) -> Record:
+    def cancel_sweep(self, sweep_id: str) -> JsonObject:
         return self._json("POST", f"{SWEEPS}/{sweep_id}/cancel")
 
-    def environments(self) -> list[Record]:
+    def environments(self) -> list[JsonObject]:
         """Those that my tasks may name."""
-        environments: list[Record] = self._json("GET", ENVIRONMENTS)["environments"]
+        environments: list[JsonObject] = self._json("GET", ENVIRONMENTS)["environments"]
         return environments
 
-    def put_environment(self, name: str, document: bytes) -> Record:
+    def put_environment(self, name: str, document: bytes) -> JsonObject:
         """Add one, or write it anew (administrators)."""
         headers = {"Content-Type": "application/yaml"}
         return self._json("PUT", f"{ENVIRONMENTS}/{name}", content=document, headers=headers)
@@ -171,15 +170,15 @@ class TrainingClient(ApiClient):
         """Administrators."""
         self._delete(f"{ENVIRONMENTS}/{name}")
 
-    def stacks(self, task_id: str) -> list[Record]:
+    def stacks(self, task_id: str) -> list[JsonObject]:
         """Where the processes of a running task are."""
-        stacks: list[Record] = self._json("POST", f"{TASKS}/{task_id}/stacks")["stacks"]
+        stacks: list[JsonObject] = self._json("POST", f"{TASKS}/{task_id}/stacks")["stacks"]
         return stacks
 
-    def cluster(self) -> Record:
+    def cluster(self) -> JsonObject:
         return self._json("GET", "/api/v2/cluster")
 
-    def conversion(self, job_id: str) -> Record:
+    def conversion(self, job_id: str) -> JsonObject:
         """The conversion job of a task's result."""
         return self._json("GET", f"/jobs/{job_id}")
 

@@ -7,10 +7,10 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 from urllib.parse import urlencode
 
 from app.kit.clock import to_text
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import csv_cell
 from app.kit.web.http import answer_of
 from app.training import cluster_schemas, schemas, sweep_schemas
@@ -29,7 +29,7 @@ def summary(view: TaskView) -> schemas.TaskSummary:
     return answer_of(schemas.TaskSummary, view.task, view, **_write_view(view))
 
 
-def _write_view(view: TaskView) -> dict[str, Any]:
+def _write_view(view: TaskView) -> JsonObject:
     """What the task does not have in this form."""
     task = view.task
     return {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
+from app.kit.text.json_values import JsonObject
 from app.kit.web.strict import TEXT, Moment, Strict
 from app.training.model import FailureKind, Priority, State, Workload
 
@@ -83,7 +84,7 @@ class NewConversion(Strict):
     """Samples for the quantization, a zip or a folder: from the folder of the task, or a whole path. Without it those
     that the task left beside the model."""
     name: Annotated[str, Field(max_length=200)] = ""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """Of the conversion, as POST /jobs takes them; what they leave out is as the task describes its model."""
 
 
@@ -138,7 +139,7 @@ class AttemptAnswer(BaseModel):
 
 class WaitingAnswer(BaseModel):
     code: str
-    facts: dict[str, Any]
+    facts: JsonObject
 
 
 class DemandAnswer(BaseModel):
@@ -255,7 +256,7 @@ class EventAnswer(BaseModel):
     event_id: int
     ts: str
     event_type: str
-    payload: dict[str, Any]
+    payload: JsonObject
 
 
 class EventsAnswer(BaseModel):

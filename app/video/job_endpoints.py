@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -11,10 +10,11 @@ from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.mjpeg import MIXED
-from app.kit.web.operations import Operations
+from app.kit.web.operations import OpenApiSchema, Operations
 from app.kit.web.request_body import read_whole_body
 from app.kit.web.sse import CONTENT_TYPE as STREAM
 from app.kit.web.sse import event_stream, hub_of
@@ -35,9 +35,9 @@ from app.video.service.resources import naming_only
 
 MAX_JSON_BYTES = 1 << 20
 _ONE = f"{JOBS}/{{job_uid}}"
-_OBJECT: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+_OBJECT: OpenApiSchema = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 PICTURE_HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}
-_UID: dict[str, dict[str, Any]] = {"job_uid": {"type": "string", "pattern": schemas.UID}}
+_UID: dict[str, OpenApiSchema] = {"job_uid": {"type": "string", "pattern": schemas.UID}}
 OPERATIONS = Operations(_UID)
 
 
@@ -229,16 +229,14 @@ async def video_changes(request: Request) -> Response:
 
 # --- helpers --------------------------------------------------------------------------------------
 def _answer_submitted(
-    request: Request, submission: Submission, stages: list[str] | None, **parts: dict[str, Any] | None
+    request: Request, submission: Submission, stages: list[str] | None, **parts: JsonObject | None
 ) -> Response:
     submission = replace(submission, dag=with_dag(request, submission, stages, **parts))
     job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     return json_answer(responses.describe_job(job), 201, {"Location": responses.place_of(job.uid)})
 
 
-def with_dag(
-    request: Request, submission: Submission, stages: list[str] | None, **parts: dict[str, Any] | None
-) -> object:
+def with_dag(request: Request, submission: Submission, stages: list[str] | None, **parts: JsonObject | None) -> object:
     """The DAG of a submission, or that of stages.
 
     Args:
@@ -257,7 +255,7 @@ def with_dag(
     return {**dag, **given} if isinstance(dag, dict) else dag
 
 
-def dag_of_stages(catalogue: Catalogue, user: str, stages: list[str]) -> dict[str, Any]:
+def dag_of_stages(catalogue: Catalogue, user: str, stages: list[str]) -> JsonObject:
     kinds = catalogue.kinds_of_stages(user)
     return chain_stages([(name, _require_kind(name, kinds)) for name in stages])
 
@@ -277,7 +275,7 @@ def _load_job(request: Request) -> VideoJob:
     return video_of(request).jobs.get(user_of(request), uid_of(request))
 
 
-async def _read_object(request: Request) -> dict[str, Any]:
+async def _read_object(request: Request) -> JsonObject:
     """Raises BadFrame, TooLarge."""
     return read(await read_whole_body(request, MAX_JSON_BYTES, "A JSON body"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import answer_of, json_answer
-from app.kit.web.operations import Operations
+from app.kit.web.operations import OpenApiSchema, Operations
 from app.video import responses, schemas
 from app.video.access import video_of
 from app.video.job_endpoints import with_dag
@@ -22,7 +21,7 @@ from app.video.responses import VIDEO
 from app.video.service import Submission
 
 SETS = f"{VIDEO}/job-sets"
-_ID: dict[str, dict[str, Any]] = {"set_id": {"type": "string", "pattern": "^[0-9a-f-]{36}$"}}
+_ID: dict[str, OpenApiSchema] = {"set_id": {"type": "string", "pattern": "^[0-9a-f-]{36}$"}}
 OPERATIONS = Operations(_ID)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import answer_of, json_answer
-from app.kit.web.operations import Operations
+from app.kit.web.operations import OpenApiSchema, Operations
 from app.kit.web.strict import Moment, Strict
 from app.results.producer_operations import PARAMETERS
 from app.results.rule_endpoints import event_id_of
@@ -22,7 +21,7 @@ from app.video.responses import JOBS
 from app.video.service import Clip
 
 _ONE = f"{JOBS}/{{job_uid}}"
-_PATH: dict[str, dict[str, Any]] = {"job_uid": {"type": "string", "pattern": schemas.UID}, **PARAMETERS}
+_PATH: dict[str, OpenApiSchema] = {"job_uid": {"type": "string", "pattern": schemas.UID}, **PARAMETERS}
 USUAL = timedelta(minutes=1)
 MEDIA_TYPES = ("video/mp4", "video/webm")
 HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}

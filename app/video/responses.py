@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.video import schemas
 from app.video.model.job import JobState, VideoJob
 from app.video.model.kinds import GENERATORS, RENDERED, STAGE_SPEC, Stage, StageKind, StageSpec
@@ -81,7 +82,7 @@ def predictions(rows: Sequence[Prediction]) -> schemas.WhatIfAnswer:
     return schemas.WhatIfAnswer(predictions=[prediction(row) for row in rows])
 
 
-def prediction(row: Prediction) -> dict[str, Any]:
+def prediction(row: Prediction) -> JsonObject:
     return {
         **vars(row),
         "video_conf": row.video_conf.to_json(),
@@ -90,7 +91,7 @@ def prediction(row: Prediction) -> dict[str, Any]:
     }
 
 
-def _collect_facts(job: VideoJob) -> dict[str, Any]:
+def _collect_facts(job: VideoJob) -> JsonObject:
     place = place_of(job.uid)
     return {
         **{name: getattr(job, name) for name in _SUMMARY},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
     BaseModel,
@@ -12,12 +12,12 @@ from pydantic import (
 )
 
 from app.kit.access import MOST
+from app.kit.text.json_values import JsonObject
 from app.kit.web.strict import TEXT, Strict
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy
 
 UID = r"^GLOBAL_ID_[0-9]{1,10}\.SUB_ID_[0-9]{1,9}$"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-Json = dict[str, Any]
 Text = Annotated[str, Field(max_length=200, pattern=TEXT)]
 VideoId = Annotated[StrictInt, Field(ge=0, le=9999)] | Annotated[StrictStr, Field(max_length=64, pattern=TEXT)]
 NodeText = Annotated[str, Field(min_length=1, max_length=255, pattern=TEXT)]
@@ -37,20 +37,20 @@ class JobQuery(Strict):
 
 
 class DagOrStages(Strict):
-    dag: Json | None = None
+    dag: JsonObject | None = None
     """The requirement's {generator, flow, input}; flow may be a graph {stage: [stages before]}."""
     stages: StageNames | None = None
     """Instead of a DAG: names in the order they run; whose output each input is goes without saying."""
 
 
 class JobFields(DagOrStages):
-    gate: Json | None = None
+    gate: JsonObject | None = None
     """dag.gate: {region: "x1,y1,x2,y2", motion, still_s}."""
-    recording: Json | None = None
+    recording: JsonObject | None = None
     """dag.recording: {hours, megabytes, fps, width}: keep its drawn picture on the node."""
-    broadcast: Json | None = None
+    broadcast: JsonObject | None = None
     """dag.broadcast: {path, fps, width}: push its drawn picture to the node's media server."""
-    constraint: Json | None = None
+    constraint: JsonObject | None = None
     """{delay: s or [lo, hi], accuracy or acc_level}."""
     policy: Text = ""
     restart_policy: RestartPolicy | None = None
@@ -94,8 +94,8 @@ class Choice(Strict):
 
 
 class NewPlan(Strict):
-    video_conf: Json
-    flow_mapping: Json
+    video_conf: JsonObject
+    flow_mapping: JsonObject
 
 
 class NewStage(Strict):
@@ -119,10 +119,10 @@ class WhatIf(Strict):
     job_uid: Text | None = None
     node: Text | None = None
     video_id: VideoId | None = None
-    dag: Json | None = None
-    nodes: dict[str, Json] | None = None
+    dag: JsonObject | None = None
+    nodes: dict[str, JsonObject] | None = None
     """name → {up_mbps, down_mbps, cpu_ratio, online}"""
-    video_conf: Json | None = None
+    video_conf: JsonObject | None = None
     model_id: Annotated[int, Field(ge=0, le=2)] | None = None
 
 
@@ -203,14 +203,14 @@ class BroadcastAnswer(BaseModel):
 
 
 class JobAnswer(JobSummary):
-    dag: Json
-    stages: list[Json]
+    dag: JsonObject
+    stages: list[JsonObject]
     """With their models pinned, by model_id."""
-    constraint: Json
+    constraint: JsonObject
     restart_policy: RestartPolicy
     realtime: bool
-    plan: Json | None
-    plan_result: Json
+    plan: JsonObject | None
+    plan_result: JsonObject
     broadcast: BroadcastAnswer | None
     """Null: its picture is not broadcast, or nothing was reported yet."""
 
@@ -218,33 +218,33 @@ class JobAnswer(JobSummary):
 class ResultsAnswer(BaseModel):
     """results: the newest ten, newest last."""
 
-    results: list[Json]
-    plan: Json | None
-    plan_result: Json
+    results: list[JsonObject]
+    plan: JsonObject | None
+    plan_result: JsonObject
 
 
 class EventsAnswer(BaseModel):
     """Oldest first: {at, type, message}."""
 
-    events: list[Json]
+    events: list[JsonObject]
 
 
 class DecisionsAnswer(BaseModel):
     """Newest first: {at, seq, policy, why, outcome, reason, took_ms, inputs_hash, plan}."""
 
-    decisions: list[Json]
+    decisions: list[JsonObject]
 
 
 class SeriesAnswer(BaseModel):
     """Oldest first: {at, plan_result, plan, hi}."""
 
-    points: list[Json]
+    points: list[JsonObject]
 
 
 class ResourcesAnswer(BaseModel):
     """By node_ip, as the job's policy is given them; without stages that are neither the job's nor for its user."""
 
-    resources: dict[str, Any]
+    resources: JsonObject
 
 
 class NodeVideosAnswer(BaseModel):
@@ -289,7 +289,7 @@ class StageAnswer(BaseModel):
     kind: str
     models: list[list[str]]
     parameters: dict[str, str]
-    variants: list[list[Json]]
+    variants: list[list[JsonObject]]
     """The models as they are pinned."""
 
 
@@ -300,10 +300,10 @@ class StagesAnswer(BaseModel):
 class WhatIfAnswer(BaseModel):
     """Fastest first."""
 
-    predictions: list[Json]
+    predictions: list[JsonObject]
 
 
 class MeasurementsAnswer(BaseModel):
     """{node, stage, model_id, model, resolution, delay_s, bytes, quality, frames, at}"""
 
-    measurements: list[Json]
+    measurements: list[JsonObject]

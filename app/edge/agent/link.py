@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
@@ -24,6 +23,7 @@ from app.edge.agent.web_client import WebClient
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CannotStart, Unreachable
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.nodes import wire
 from app.nodes.model import HEARTBEAT_S, Order
 
@@ -253,7 +253,7 @@ class WebLink:
             logger.warning("No connection to %s; it is tried again and again: %s", self._web.url, text)
 
 
-def _read_frame(text: str | bytes) -> dict[str, Any]:
+def _read_frame(text: str | bytes) -> JsonObject:
     try:
         return wire.read(text)
     except wire.BadFrame:

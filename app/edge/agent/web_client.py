@@ -20,6 +20,7 @@ from app.edge.agent.options import socket_url
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
 from app.kit.network.addresses import is_loopback
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.nodes import wire
 from app.nodes.model import Side
@@ -193,7 +194,7 @@ class WebClient:
         return Unreachable(f"What answers at {self.url} is not Modelmill, or of another version.")
 
 
-def _require_object(body: bytes) -> dict[str, Any]:
+def _require_object(body: bytes) -> JsonObject:
     try:
         return read_object(body)
     except UnreadableJson:

@@ -9,7 +9,6 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -24,6 +23,7 @@ from app.edge.worker_server import HANDLERS, HINT, check_bearer, json_of, listen
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.worker_options import cloud_options
 from app.kit.errors import BadRequest, TooMany
+from app.kit.text.json_values import JsonObject
 from app.kit.web.forms import small_parts
 from app.kit.web.multipart import Part
 
@@ -95,7 +95,7 @@ class CloudServer:
     def _check(self, request: Request) -> None:
         check_bearer(request.headers, self._secret, hint="Its edge worker knows it.")
 
-    def _answer(self, parts: dict[str, Part]) -> dict[str, Any]:
+    def _answer(self, parts: dict[str, Part]) -> JsonObject:
         started = time.perf_counter()
         meta = json_of(parts.get("meta"), "meta")
         picture = picture_of(parts)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.inference.agreement import agreement
 from app.inference.prediction import Picture, Prediction
+from app.kit.text.json_values import JsonObject
 
 EVERY_S = 0.2
 MOST = 1000
@@ -37,7 +38,7 @@ class ModelComparison:
         self._compared_at = self._told_at = -1000.0
         self._agreement = self._ms = self._former_ms = 0.0
         self._pictures = self._errors = 0
-        self._reported: dict[str, Any] = {}
+        self._reported: JsonObject = {}
 
     def add(self, picture: Picture, prediction: Prediction, ms: float) -> None:
         """Compares the models on a picture if it is time again.
@@ -65,7 +66,7 @@ class ModelComparison:
         """Counts a picture that the new model could not answer."""
         self._errors += 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Returns the roll-out's Comparison; a new one only now and then, since each causes a report."""
         now = self._clock()
         if now - self._told_at >= TOLD_EVERY_S:

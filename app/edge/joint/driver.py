@@ -24,6 +24,7 @@ from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.sources import BROADCAST, NamedSource, read_sources
 from app.kit.network.addresses import reachable_url, without_credentials
+from app.kit.text.json_values import JsonObject
 from app.nodes.model import Order
 
 MODULES = {Role.EDGE: "app.edge.joint.edge", Role.CLOUD: "app.edge.joint.cloud"}
@@ -189,7 +190,7 @@ def content_of(order: Order) -> OrderContent:
     return content
 
 
-def _select_dependencies(content: OrderContent) -> dict[str, Any]:
+def _select_dependencies(content: OrderContent) -> JsonObject:
     """Returns everything but the other worker, since a change of the edge's thresholds must not restart the big model;
     and without the model of a comparison, since its end needs no restart."""
     own = {name: value for name, value in content.resource["spec"].items() if name == f"{content.role}Worker"}

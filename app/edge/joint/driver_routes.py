@@ -21,6 +21,7 @@ from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.model.tally import Sample
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_form import FormError, JsonForm
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.multipart import parts_in
 from app.kit.web.request_body import read_whole_body
@@ -51,12 +52,12 @@ class WorkerInfo:
     ownerKind: str
     status: Literal["completed", "failed", "running"]
     kind: str = "inference"
-    taskInfo: dict[str, Any] | None = None
-    ownerInfo: dict[str, Any] | None = None
+    taskInfo: JsonObject | None = None
+    ownerInfo: JsonObject | None = None
     """Sedna's name for taskInfo."""
     uid: str = ""
     """Of the service."""
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)
 
 
 WORKER_INFO = JsonForm(WorkerInfo)
@@ -198,7 +199,7 @@ class DriverEndpoints:
                 return order
         raise UnknownWorker(f"No service of this node has a worker {worker}.")
 
-    def _make_orders(self, namespace: str, name: str, resource: dict[str, Any], operation: Operation) -> list[Order]:
+    def _make_orders(self, namespace: str, name: str, resource: JsonObject, operation: Operation) -> list[Order]:
         """Returns an order for each worker that runs here. The web's choice of the model and of the cloud's address
         stays."""
         current = {order.key.part: order for order in self.agent.find(PLURAL, namespace, name)}
@@ -235,7 +236,7 @@ def _describe_worker(report: WorkerReport) -> dict[str, str]:
     }
 
 
-def _order(template: Order, part: str, current: Order | None, resource: dict[str, Any]) -> Order:
+def _order(template: Order, part: str, current: Order | None, resource: JsonObject) -> Order:
     if current is not None:
         old = current.content.get("resource") or {}
         metadata = {**(old.get("metadata") or {}), **resource["metadata"]}
@@ -253,7 +254,7 @@ def _change_order(order: Order, operation: Operation, content: Mapping[str, Any]
     return Order(**{**vars(order), "seq": 0, "operation": operation, "content": content, "is_acknowledged": False})
 
 
-def _trim(resource: Mapping[str, Any]) -> dict[str, Any]:
+def _trim(resource: Mapping[str, Any]) -> JsonObject:
     """Removes the status and what Kubernetes adds, as in the web's orders."""
     metadata = resource["metadata"]
     trimmed = {name: metadata[name] for name in ("name", "namespace", "uid", "generation") if name in metadata}
@@ -277,7 +278,7 @@ def _check_agreement(metadata: Any, what: str, path: str) -> None:
         raise BadRequest(f"metadata.{what} is {str(value)[:80]!r}, and the path says {path!r}.")
 
 
-def _read_object(body: bytes) -> dict[str, Any]:
+def _read_object(body: bytes) -> JsonObject:
     try:
         endpoints = read_json(body)
     except UnreadableJson:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.edge.joint.byte_budget import ByteBudget
 from app.edge.joint.comparison import ModelComparison
@@ -37,6 +37,7 @@ from app.joint_inference.worker_options import EdgeOptions, MiningMode, algorith
 from app.kit.clock import now as clock
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 
 OnFinal = Callable[[OpenSample, Outcome], None]
 """Called once for every sample, from any thread."""
@@ -89,8 +90,8 @@ class JointInference:
         self.rows = RowQueue(options.rows, labels)
         self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_format_now())
         self.status = RUNNING
-        self.detail: dict[str, Any] = {}
-        self.broadcasts: Callable[[], list[dict[str, Any]]] = list
+        self.detail: JsonObject = {}
+        self.broadcasts: Callable[[], list[JsonObject]] = list
         """Returns the states of the broadcasts of its streams, for the report."""
         self._on_final = on_final
         self._budget = UploadBudget(options.max_upload_ratio)
@@ -220,7 +221,7 @@ class JointInference:
         counts = self._bytes.counts
         return replace(tally, bytes_saved=counts.saved_bytes, bytes_month=counts.month_bytes)
 
-    def status_report(self) -> dict[str, Any]:
+    def status_report(self) -> JsonObject:
         """Returns the report to the agent."""
         detail = {**self.detail, "rowsLost": self.rows.lost} if self.rows.lost else dict(self.detail)
         if broadcasts := self.broadcasts():

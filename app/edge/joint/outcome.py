@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any
 
 from app.inference.prediction import Picture, Prediction
 from app.inference.region import Crop
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.tally import Source
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Outcome:
     model: object = None
     """Name on the card of the model whose answer is the final one, as it tells it."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "id": self.id,
             "source": self.source.value,

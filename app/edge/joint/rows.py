@@ -13,13 +13,13 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.edge.joint.outcome import Outcome, Place
 from app.inference.model_card import model_facts
 from app.inference.prediction import Box, Prediction, details_of
 from app.inference.region import Crop
 from app.joint_inference.model.tally import MOST_ROWS, RowChoice
+from app.kit.text.json_values import JsonObject
 
 MOST_WAITING = 5000
 """Beyond it the oldest is omitted."""
@@ -117,7 +117,7 @@ class RowQueue:
         return texts
 
 
-def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequence[str]) -> dict[str, Any]:
+def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequence[str]) -> JsonObject:
     """A row as the web keeps it. What a classifier answers is an object as large as the picture; the class of a text is
     the text itself.
 

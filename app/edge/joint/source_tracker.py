@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from app.edge.joint.joint import COMPLETED, FAILED, RUNNING, JointInference
 from app.joint_inference.model.sources import SOURCES, NamedSource, SourceState, SourceStatus
 from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import STREAM, StreamEnd
 from app.kit.clock import now, to_text
+from app.kit.text.json_values import JsonObject
 
 
 class SourceTracker:
@@ -93,7 +93,7 @@ class SourceTracker:
             if total := sum(getattr(state, key) for state in states):
                 joint.detail[f"{key}Number"] = total
 
-    def _stream_end(self) -> dict[str, Any]:
+    def _stream_end(self) -> JsonObject:
         """Why no frames come, or not all: failures if there are any."""
         failed = {name: end for name, end in self._ends.items() if end.is_failure}
         ends = failed or (self._ends if len(self._ends) == len(self._states) else {})

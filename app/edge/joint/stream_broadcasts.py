@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.edge.joint.joint import JointInference
 from app.edge.joint.outcome import OpenSample
@@ -13,6 +12,7 @@ from app.edge.media.broadcaster import Broadcaster
 from app.inference.annotations import draw
 from app.inference.broadcast import Broadcast
 from app.inference.prediction import Picture
+from app.kit.text.json_values import JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class StreamBroadcasts:
         if name in self._broadcasters:
             self._broadcasters[name].show(SampleScene(number, pending))
 
-    def states(self) -> list[dict[str, Any]]:
+    def states(self) -> list[JsonObject]:
         """Returns the state of each, with the name of its source."""
         return [{"source": name, **broadcaster.state()} for name, broadcaster in self._broadcasters.items()]
 

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.inference.prediction import ExecutionProvider
 from app.joint_inference.model.content import OrderContent
@@ -14,6 +13,7 @@ from app.joint_inference.model.sources import NamedSource
 from app.kit.errors import BadInput
 from app.kit.files import write_whole
 from app.kit.network.tls import Credentials
+from app.kit.text.json_values import JsonObject
 
 VARIABLE = "MODELMILL_WORK"
 
@@ -77,7 +77,7 @@ class Work:
         """Write the file, readable by its owner only: it holds a secret."""
         write_whole(path, json.dumps(self._to_json(), ensure_ascii=False))
 
-    def _to_json(self) -> dict[str, Any]:
+    def _to_json(self) -> JsonObject:
         return {
             "role": self.content.role.value,
             "content": self.content.to_json(),

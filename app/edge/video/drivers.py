@@ -23,6 +23,7 @@ from app.inference.sources.facts import SourceFacts, facts_of
 from app.inference.sources.hardware_decoder import hardware_decoder
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.network.addresses import reachable_url, without_credentials
+from app.kit.text.json_values import JsonObject
 from app.nodes.cameras import Camera
 from app.nodes.model import Order
 from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent, StageHost
@@ -110,7 +111,7 @@ class JobDriver:
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
         videos, server = self.videos.told(), without_credentials(self._media_server)
-        offers: dict[str, Any] = {"address": agent.own_address, "videos": videos} if videos else {}
+        offers: JsonObject = {"address": agent.own_address, "videos": videos} if videos else {}
         offers |= {"media_server": server} if videos and server else {}
         with suppress(ImportError):  # without PyAV there is no video, as each of them says
             offers |= {"decoding": hardware_decoder().text} if videos else {}
@@ -192,7 +193,7 @@ def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content
         raise WorkRefused(f"The order cannot be read: {type(error).__name__}: {error}.", reason="BadOrder") from None
 
 
-def _remove(content: Mapping[str, Any], changing: tuple[str, ...]) -> dict[str, Any]:
+def _remove(content: Mapping[str, Any], changing: tuple[str, ...]) -> JsonObject:
     return {name: value for name, value in content.items() if name not in changing}
 
 

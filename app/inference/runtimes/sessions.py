@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from app.inference.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 Array = npt.NDArray[Any]
@@ -201,9 +202,9 @@ class HostModel:
 
     def __init__(self, path: Path, threads: int = 1, level: Level = "all") -> None:
         self.manifest, model = read_nef(path)
-        self.inputs: list[dict[str, Any]] = self.manifest["inputs"]
-        self.outputs: list[dict[str, Any]] = self.manifest["outputs"]
-        self.preprocess: dict[str, Any] = self.manifest["preprocess"]
+        self.inputs: list[JsonObject] = self.manifest["inputs"]
+        self.outputs: list[JsonObject] = self.manifest["outputs"]
+        self.preprocess: JsonObject = self.manifest["preprocess"]
         self._session = open_session(model, threads, level)
 
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -225,7 +226,7 @@ class HostModel:
         return np.ascontiguousarray(array, dtype=spec["dtype"])
 
 
-def read_nef(path: Path) -> tuple[dict[str, Any], bytes]:
+def read_nef(path: Path) -> tuple[JsonObject, bytes]:
     """Read the manifest and the ORT-format model of a host NEF, and compare them.
 
     Raises:
@@ -246,7 +247,7 @@ def read_nef(path: Path) -> tuple[dict[str, Any], bytes]:
     return manifest, model
 
 
-def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+def read_manifest(archive: zipfile.ZipFile) -> JsonObject:
     """Read the manifest alone, without loading the model.
 
     Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -26,6 +25,7 @@ from app.joint_inference.service import Services
 from app.joint_inference.worker_options import algorithm_of
 from app.kit.clock import to_text
 from app.kit.sql import Event, publish
+from app.kit.text.json_values import JsonObject
 from app.results import store as results
 from app.results.model.frame_result import ResultFilter
 
@@ -166,7 +166,7 @@ def _publish(conn: Connection, service: Service, drift: Drift, at: str) -> None:
     subject, name = f"service:{service.uid}", f"{service.namespace}/{service.name}"
     measured = drift.measured
     assert measured is not None
-    facts: dict[str, Any] = {"namespace": service.namespace, "service": service.name, "reason": drift.message}
+    facts: JsonObject = {"namespace": service.namespace, "service": service.name, "reason": drift.message}
     facts |= {"scores": measured.scores, "classes": measured.classes, "threshold": drift.threshold}
     path = f"/ui/services/{name}/drift"
     publish(conn, Event(f"{subject}:{EVENT}:{at}", EVENT, service.owner, subject, name, at, path, facts))

@@ -20,11 +20,12 @@ from app.joint_inference.errors import BadSamples
 from app.joint_inference.hard_examples import load_algorithms, make
 from app.joint_inference.model.resource import Role
 from app.joint_inference.worker_options import worker_options
+from app.kit.text.json_values import JsonObject
 
 Progress = Callable[..., None]
 
 
-def run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def run(request: Mapping[str, Any], progress: Progress) -> JsonObject:
     """request: {samples, into, edge, cloud}, each side {card, model, twin, parameters}. Leaves answers.json and
     sweep.json in `into`. Raises BadSamples, BadParameter, ModelUnusable and what reading samples raises."""
     into = Path(request["into"])

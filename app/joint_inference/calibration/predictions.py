@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.inference.prediction import Box, Prediction, boxes_of
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class SamplePredictions:
     cloud: Prediction
     truth: GroundTruth = UNKNOWN
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         truth = self.truth
         return {
             "name": self.name,
@@ -54,7 +55,7 @@ class SamplePredictions:
         return SamplePredictions(str(data["name"]), _read(data["edge"]), _read(data["cloud"]), truth)
 
 
-def _to_json(prediction: Prediction) -> dict[str, Any]:
+def _to_json(prediction: Prediction) -> JsonObject:
     return {**prediction.to_json(), "candidates": [box.to_json() for box in prediction.candidates]}
 
 

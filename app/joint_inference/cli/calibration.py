@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from app.joint_inference.cli.services import POLL_S, FullName, client_of, split_
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
+from app.kit.text.json_values import JsonObject
 
 
 def calibrate(
@@ -66,7 +67,7 @@ def drift(
     print_record(record, drift_line(record), as_json=as_json)
 
 
-def drift_line(record: dict[str, Any]) -> str:
+def drift_line(record: JsonObject) -> str:
     """The last measurement."""
     reference, measured = record["reference"], record["measured"]
     if reference is None or measured is None:
@@ -79,7 +80,7 @@ def drift_line(record: dict[str, Any]) -> str:
     return f"{state}  {values}  compared with {origin}"
 
 
-def calibration_lines(record: dict[str, Any]) -> list[str]:
+def calibration_lines(record: JsonObject) -> list[str]:
     """What is known of a calibration."""
     lines = [f"{record['calibration_id']}  {record['state']}  {record['samples']}  {record['links']['page']}"]
     if record["error"]:

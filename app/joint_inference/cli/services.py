@@ -17,6 +17,7 @@ from app.kit.cli.document_files import read_file
 from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
+from app.kit.text.json_values import JsonObject
 from app.standalone.camera import CAMERA, CAMERA_HELP, DEVICE_HELP
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def split_full_name(full_name: str) -> tuple[str, str]:
     return namespace or "default", name
 
 
-def _format_shown(record: dict[str, Any], *, as_json: bool) -> str:
+def _format_shown(record: JsonObject, *, as_json: bool) -> str:
     from app.joint_inference.cli.tables import service_lines
 
     return json.dumps(record, indent=2) if as_json else "\n".join(service_lines(record))
@@ -213,7 +214,7 @@ def _is_gone(client: JointClient, namespace: str, name: str, timeout_s: float) -
     return True
 
 
-def _find_service(client: JointClient, namespace: str, name: str) -> dict[str, Any] | None:
+def _find_service(client: JointClient, namespace: str, name: str) -> JsonObject | None:
     from app.kit.cli.api_client import ApiError
 
     try:

@@ -16,6 +16,7 @@ from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.joint_inference.service.services import Services
 from app.kit.clock import to_text
+from app.kit.text.json_values import JsonObject
 
 INVALID = "InvalidResource"
 PREFIX = "modelmill.neptune.io"
@@ -86,7 +87,7 @@ class Mirror:
             return True
         return self._find(resource) is None
 
-    def status_for(self, resource: Json, *, now: datetime) -> dict[str, Any] | None:
+    def status_for(self, resource: Json, *, now: datetime) -> JsonObject | None:
         """Returns what its status should be; None if it is up to date. A service that was deleted here while the
         cluster still has it is created again."""
         before: Json = resource.get("status") or {}
@@ -114,7 +115,7 @@ class Mirror:
             return None
 
 
-def without_theirs(resource: Json) -> dict[str, Any]:
+def without_theirs(resource: Json) -> JsonObject:
     """Returns the user's part of a resource, without the cluster's uid, versions, finalizers and its tools'
     annotations."""
     metadata = resource["metadata"]
@@ -138,12 +139,12 @@ def is_news(before: Json, status: Json) -> bool:
     return shown is not None and former is not None and shown - former >= HEARTBEAT
 
 
-def merge_patch(before: Json, status: Json) -> dict[str, Any]:
+def merge_patch(before: Json, status: Json) -> JsonObject:
     """Returns a JSON merge patch; what no longer exists becomes null."""
     return {**dict.fromkeys(set(before) - set(status)), **status}
 
 
-def _refuse_status(service: Json, before: Json, refusal: Refusal, now: str) -> dict[str, Any]:
+def _refuse_status(service: Json, before: Json, refusal: Refusal, now: str) -> JsonObject:
     """Returns the status of the service that continues as before, if there is one, with the refusal as its current
     condition."""
     goes_on = " The service goes on as it was before." if service else ""
@@ -152,7 +153,7 @@ def _refuse_status(service: Json, before: Json, refusal: Refusal, now: str) -> d
     return {"active": 0, "failed": 0, **service, "conditions": conditions}
 
 
-def _keep_status(status: Json) -> dict[str, Any]:
+def _keep_status(status: Json) -> JsonObject:
     conditions = [
         {key: value for key, value in entry.items() if key != "lastHeartbeatTime"}
         for entry in status.get("conditions") or ()

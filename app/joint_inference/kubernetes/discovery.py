@@ -4,7 +4,6 @@ created."""
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from app.joint_inference.metadata import DEFAULT_NAMESPACE
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAMES, SINGULAR, VERSION
 from app.joint_inference.service import ServiceEvent
 from app.kit.errors import BadRequest, NotFound
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 
 LIKE = ("1", "32")
@@ -135,7 +135,7 @@ async def events(request: Request) -> Response:
     where = request.path_params["namespace"]
     services, user = joint_of(request).services, user_of(request)
 
-    def listed() -> list[dict[str, Any]]:
+    def listed() -> list[JsonObject]:
         try:
             uid = services.get(user, where, name).uid
             events = services.events(user, where, name)
@@ -155,12 +155,12 @@ async def _list_names(request: Request) -> list[str]:
     return sorted({DEFAULT_NAMESPACE, *(service.namespace for service in every)})
 
 
-def _describe_namespace(name: str) -> dict[str, Any]:
+def _describe_namespace(name: str) -> JsonObject:
     metadata = {"name": name, "uid": name, "labels": {"kubernetes.io/metadata.name": name}, "creationTimestamp": None}
     return {"kind": "Namespace", "apiVersion": "v1", "metadata": metadata, "status": {"phase": "Active"}}
 
 
-def _build_table(namespaces: list[dict[str, Any]]) -> dict[str, Any]:
+def _build_table(namespaces: list[JsonObject]) -> JsonObject:
     columns = [
         {"name": name, "type": "string", "format": "", "description": "", "priority": 0} for name in ("Name", "Status")
     ]
@@ -174,7 +174,7 @@ def _build_table(namespaces: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _describe_event(event: ServiceEvent, number: int, uid: str, namespace: str, name: str) -> dict[str, Any]:
+def _describe_event(event: ServiceEvent, number: int, uid: str, namespace: str, name: str) -> JsonObject:
     at = f"{event.at[:19]}Z"
     about = {"kind": KIND, "namespace": namespace, "name": name, "uid": uid, "apiVersion": API_VERSION}
     return {

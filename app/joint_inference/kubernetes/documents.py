@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,6 +17,7 @@ from app.joint_inference.kubernetes.representations import failure
 from app.joint_inference.model.crd import SCHEMA
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL, VERSION
 from app.kit.errors import NotFound
+from app.kit.text.json_values import JsonObject
 from app.kit.web.idempotency import HEADER
 from app.kit.web.idempotency import SCHEMA as SCHEMA_OF_KEY
 
@@ -56,7 +56,7 @@ def _compute_digest() -> str:
     return hashlib.sha256(_load_text()).hexdigest()[:32].upper()
 
 
-def document() -> dict[str, Any]:
+def document() -> JsonObject:
     """Returns the OpenAPI 3.0 document of the group and version."""
     return {
         "openapi": "3.0.0",
@@ -75,7 +75,7 @@ def document() -> dict[str, Any]:
     }
 
 
-def _find_one(suffix: str, *further: str) -> dict[str, Any]:
+def _find_one(suffix: str, *further: str) -> JsonObject:
     methods = {"get": "get", "put": "put", "patch": "patch", **{name: name for name in further}}
     return {
         "parameters": [_in_path("namespace"), _in_path("name")],
@@ -86,7 +86,7 @@ def _find_one(suffix: str, *further: str) -> dict[str, Any]:
     }
 
 
-def _describe_operation(name: str, action: str, answers: str, *, writes: bool = False) -> dict[str, Any]:
+def _describe_operation(name: str, action: str, answers: str, *, writes: bool = False) -> JsonObject:
     response = {"description": "OK", "content": {"application/json": {"schema": _make_ref(answers)}}}
     parameters = [_in_query("dryRun"), _in_query("fieldManager"), _in_query("fieldValidation")] if writes else []
     operation = {
@@ -101,12 +101,12 @@ def _describe_operation(name: str, action: str, answers: str, *, writes: bool = 
     return operation
 
 
-def _add_body(operation: dict[str, Any]) -> dict[str, Any]:
+def _add_body(operation: JsonObject) -> JsonObject:
     header = {"name": HEADER, "in": "header", "required": False, "schema": SCHEMA_OF_KEY}
     return {**operation, "parameters": [*operation["parameters"], header]}
 
 
-def _build_schemas() -> dict[str, Any]:
+def _build_schemas() -> JsonObject:
     head = {
         "apiVersion": {**_TEXT, "description": API_VERSION},
         "kind": {**_TEXT, "description": KIND},
@@ -145,7 +145,7 @@ def _build_schemas() -> dict[str, Any]:
     }
 
 
-def _describe_metadata() -> dict[str, Any]:
+def _describe_metadata() -> JsonObject:
     texts = {"type": "object", "additionalProperties": _TEXT}
     return {
         **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), _TEXT),
@@ -160,9 +160,9 @@ def _make_ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _in_path(name: str) -> dict[str, Any]:
+def _in_path(name: str) -> JsonObject:
     return {"name": name, "in": "path", "required": True, "schema": _TEXT}
 
 
-def _in_query(name: str) -> dict[str, Any]:
+def _in_query(name: str) -> JsonObject:
     return {"name": name, "in": "query", "schema": _TEXT}

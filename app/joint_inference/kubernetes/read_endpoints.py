@@ -18,6 +18,7 @@ from app.joint_inference.kubernetes.watch import watch
 from app.joint_inference.model.resource import Service
 from app.kit.clock import now
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.auth import user_of
 
@@ -38,7 +39,7 @@ async def list_services(request: Request) -> Response:
     namespace = request.path_params.get("namespace")
     every, version = await run_in_threadpool(lambda: services.all(user, namespace=namespace))
     matching = [service for service in every if selector.takes(service) and _place(service) > after]
-    metadata: dict[str, Any] = {"resourceVersion": str(version)}
+    metadata: JsonObject = {"resourceVersion": str(version)}
     if len(matching) > limit:
         metadata["continue"] = _write_token(matching[limit - 1])
         if not query.get("labelSelector") and not query.get("fieldSelector"):

@@ -16,6 +16,7 @@ from app.joint_inference.errors import FieldConflict, InvalidResource, ServiceCh
 from app.joint_inference.model.crd import PRINTER_COLUMNS
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL
 from app.kit.errors import ModelmillError, Unauthorized
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import retry_after
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -57,7 +58,7 @@ def failure(error: ModelmillError, name: str = "") -> Response:
     return JSONResponse(status_of(error, name), status_code=error.status, headers=headers)
 
 
-def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
+def status_of(error: ModelmillError, name: str = "") -> JsonObject:
     """Returns a Status.
 
     Args:
@@ -66,7 +67,7 @@ def status_of(error: ModelmillError, name: str = "") -> dict[str, Any]:
     """
     name = str(error.detail.get("name") or name)
     reason, message = _describe_error(error, name)
-    details: dict[str, Any] = {"group": GROUP, "kind": PLURAL}
+    details: JsonObject = {"group": GROUP, "kind": PLURAL}
     if name:
         details["name"] = name
     if isinstance(error, FieldConflict):
@@ -117,7 +118,7 @@ def _describe_cause(problem: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def list_of(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> dict[str, Any]:
+def list_of(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> JsonObject:
     return {"kind": LIST_KIND, "apiVersion": API_VERSION, "metadata": dict(metadata), "items": list(items)}
 
 
@@ -150,7 +151,7 @@ _NAME_COLUMN = {
 
 def table_of(
     resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], *, now: datetime, include: str = "Metadata"
-) -> dict[str, Any]:
+) -> JsonObject:
     """Returns a Table, as `kubectl get` prints it.
 
     Args:
@@ -203,16 +204,16 @@ def _format_two_units(large: int, unit: str, small: int, small_unit: str) -> str
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 
-def _define_column(column: Mapping[str, str]) -> dict[str, Any]:
+def _define_column(column: Mapping[str, str]) -> JsonObject:
     described = column.get(
         "description", f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
     )
     return {"name": column["name"], "type": column["type"], "format": "", "description": described, "priority": 0}
 
 
-def _make_row(resource: Mapping[str, Any], now: datetime, include: str) -> dict[str, Any]:
+def _make_row(resource: Mapping[str, Any], now: datetime, include: str) -> JsonObject:
     cells = [_format_cell(read_path(resource, column["jsonPath"]), column["type"], now) for column in _COLUMNS]
-    row: dict[str, Any] = {"cells": [resource["metadata"]["name"], *cells]}
+    row: JsonObject = {"cells": [resource["metadata"]["name"], *cells]}
     if include == "Object":
         row["object"] = resource
     elif include == "Metadata":

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
@@ -26,6 +25,7 @@ from app.joint_inference.service import Services
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.redis.change_hub import ChangeHub, changed
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import authenticator_of, caller_of, user_of
 from app.kit.web.sse import hub_of
 
@@ -179,11 +179,11 @@ async def _may_go_on(request: Request) -> bool:
 
 
 def _write_bookmark(version: int, annotations: dict[str, str]) -> bytes:
-    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    metadata: JsonObject = {"resourceVersion": str(version), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
     return _write_line("BOOKMARK", {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata})
 
 
-def _write_line(kind: str, document: dict[str, Any]) -> bytes:
+def _write_line(kind: str, document: JsonObject) -> bytes:
     return json.dumps({"type": kind, "object": document}).encode() + b"\n"

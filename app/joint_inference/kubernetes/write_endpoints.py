@@ -29,6 +29,7 @@ from app.joint_inference.service import Services
 from app.joint_inference.validation import validate, validate_status
 from app.kit.clock import now
 from app.kit.errors import BadRequest, ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.merge_patch import merge_patch
 from app.kit.web.auth import user_of
 from app.kit.web.idempotency import once
@@ -57,7 +58,7 @@ def created(request: Request, resource: Any, operation: str = UPDATE) -> Respons
     return add_warnings(answer_service(request, service, status=201), warnings)
 
 
-def _try_create(services: Services, user: str, resource: Any, namespace: str | None) -> dict[str, Any]:
+def _try_create(services: Services, user: str, resource: Any, namespace: str | None) -> JsonObject:
     """What would be created. Raises ServiceExists."""
     fit = validate(resource, namespace=namespace)
     place = fit["metadata"]
@@ -69,7 +70,7 @@ def _try_create(services: Services, user: str, resource: Any, namespace: str | N
     raise ServiceExists(f"There is a service {place['name']!r} already.")
 
 
-def try_change(services: Services, user: str, before: Service, resource: Any) -> dict[str, Any]:
+def try_change(services: Services, user: str, before: Service, resource: Any) -> JsonObject:
     """What a service would be after a change; nothing is stored.
 
     Args:
@@ -112,7 +113,7 @@ async def delete_service(request: Request) -> Response:
     return await run_in_threadpool(_answer_delete, request, options if isinstance(options, dict) else {})
 
 
-def _answer_delete(request: Request, options: dict[str, Any]) -> Response:
+def _answer_delete(request: Request, options: JsonObject) -> Response:
     services, user, place = joint_of(request).services, user_of(request), request.path_params
     before = services.get(user, place["namespace"], place["name"])
     preconditions = options.get("preconditions")
@@ -136,7 +137,7 @@ async def put_status(request: Request) -> Response:
     return await run_in_threadpool(_answer_status_put, request, body)
 
 
-def _answer_status_put(request: Request, body: dict[str, Any]) -> Response:
+def _answer_status_put(request: Request, body: JsonObject) -> Response:
     services, user, place = joint_of(request).services, user_of(request), request.path_params
     before, writing = services.get(user, place["namespace"], place["name"]), write_options(request)
     if request.method == "PUT" or content_type(request) == APPLY:
@@ -159,7 +160,7 @@ def read_body_name(resource: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def apply_change(before: Service, resource: Any) -> dict[str, Any]:
+def apply_change(before: Service, resource: Any) -> JsonObject:
     """What it would be. Raises ServiceChanged, InvalidResource."""
     check_version(before, resource)
     fit = validate(resource, namespace=before.namespace)
@@ -175,7 +176,7 @@ def apply_change(before: Service, resource: Any) -> dict[str, Any]:
     }
 
 
-def metadata_of(resource: Any) -> dict[str, Any]:
+def metadata_of(resource: Any) -> JsonObject:
     metadata = resource.get("metadata") if isinstance(resource, dict) else None
     return metadata if isinstance(metadata, dict) else {}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from app.inference.keypoints import VISIBLE
 from app.inference.polygons import area_of, flat
 from app.inference.prediction import Box
 from app.joint_inference.model.tally import Sample
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 ALIKE_BITS = 5
@@ -28,7 +28,7 @@ class NoDataset(Exception):
 class CocoDataset:
     """The lists of an annotations file, and its other content."""
 
-    document: dict[str, Any]
+    document: JsonObject
 
     @staticmethod
     def read(text: bytes) -> CocoDataset:
@@ -96,11 +96,11 @@ class CocoDataset:
             if is_class:
                 annotation[WHOLE] = True
 
-    def _annotate(self, image_id: int, box: Box, across: float, down: float, labels: tuple[str, ...]) -> dict[str, Any]:
+    def _annotate(self, image_id: int, box: Box, across: float, down: float, labels: tuple[str, ...]) -> JsonObject:
         name = labels[box.label] if box.label < len(labels) else str(box.label)
         x, y = box.x1 * across, box.y1 * down
         width, height = (box.x2 - box.x1) * across, (box.y2 - box.y1) * down
-        annotation: dict[str, Any] = {
+        annotation: JsonObject = {
             "id": self._next("annotations"),
             "image_id": image_id,
             "category_id": self._add_category(name),
@@ -129,7 +129,7 @@ class CocoDataset:
         return max((int(one["id"]) for one in self.document[kind]), default=0) + 1
 
 
-def _write_keypoints(box: Box, across: float, down: float) -> dict[str, Any]:
+def _write_keypoints(box: Box, across: float, down: float) -> JsonObject:
     """Returns x, y and v of each key point, v as COCO has it: 2 for a visible one, and 0, 0, 0 for any other."""
     points = [
         [round(x * across, 2), round(y * down, 2), 2] if score >= VISIBLE else [0, 0, 0]

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.inference.model_card import MODEL_CARD, ModelCard
 from app.joint_inference.model.resource import Role, Service, Specification, Worker, specification_of
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class OrderContent:
     def worker(self) -> Worker:
         return self.specification.worker(self.role)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "role": self.role.value,
             "resource": dict(self.resource),
@@ -75,7 +76,7 @@ class OrderContent:
         )
 
 
-def resource_for_node(service: Service) -> dict[str, Any]:
+def resource_for_node(service: Service) -> JsonObject:
     """Returns the resource without what changes all the time, since an order is sent again when its content differs,
     and without what no node uses."""
     whole = service.to_resource()

@@ -7,21 +7,21 @@ of the edge worker. `python -m ops.crd` writes the file.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from app.joint_inference.model.resource import GROUP, KIND, PLURAL, SHORT_NAMES, VERSION
+from app.kit.text.json_values import JsonObject
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer"}
 _TIME = {"type": "string", "format": "date-time"}
 
 
-def _make_object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+def _make_object(properties: JsonObject, *required: str) -> JsonObject:
     requirement = {"required": list(required)} if required else {}
     return {"type": "object", **requirement, "properties": properties}
 
 
-def _list_of(item: dict[str, Any]) -> dict[str, Any]:
+def _list_of(item: JsonObject) -> JsonObject:
     return {"type": "array", "items": item}
 
 
@@ -86,10 +86,10 @@ _CONDITION = _make_object(
     },
 )
 
-SPEC_SCHEMA: dict[str, Any] = _make_object(
+SPEC_SCHEMA: JsonObject = _make_object(
     {"edgeWorker": _EDGE_WORKER, "cloudWorker": _CLOUD_WORKER}, "edgeWorker", "cloudWorker"
 )
-STATUS_SCHEMA: dict[str, Any] = _make_object(
+STATUS_SCHEMA: JsonObject = _make_object(
     {
         "conditions": _list_of(_CONDITION),
         "startTime": _TIME,
@@ -98,7 +98,7 @@ STATUS_SCHEMA: dict[str, Any] = _make_object(
         "metrics": _list_of(_make_object(_PAIR)),
     },
 )
-SCHEMA: dict[str, Any] = _make_object({"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA})
+SCHEMA: JsonObject = _make_object({"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA})
 """The requirement's openAPIV3Schema."""
 
 PRINTER_COLUMNS: list[dict[str, str]] = [
@@ -124,7 +124,7 @@ PRINTER_COLUMNS: list[dict[str, str]] = [
 ]
 
 
-def crd() -> dict[str, Any]:
+def crd() -> JsonObject:
     """Returns the whole definition, which the caller may change."""
     version = {
         "name": VERSION,
@@ -141,7 +141,7 @@ def crd() -> dict[str, Any]:
         "metadata": {"name": f"{PLURAL}.{GROUP}"},
         "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
     }
-    document: dict[str, Any] = json.loads(json.dumps(whole))  # no shared parts, which copy.deepcopy would keep shared
+    document: JsonObject = json.loads(json.dumps(whole))  # no shared parts, which copy.deepcopy would keep shared
     return document
 
 

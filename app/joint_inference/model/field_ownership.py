@@ -11,6 +11,7 @@ from typing import Any
 
 from app.joint_inference.errors import FieldConflict
 from app.joint_inference.model.resource import API_VERSION
+from app.kit.text.json_values import JsonObject
 
 APPLY, UPDATE = "Apply", "Update"
 OURS = "modelmill"
@@ -66,7 +67,7 @@ def record_update(
 
 def merge_apply(
     managed: Sequence[Any], live: Mapping[str, Any], intended: Mapping[str, Any], by: Manager, at: str, *, force: bool
-) -> tuple[dict[str, Any], list[Any]]:
+) -> tuple[JsonObject, list[Any]]:
     """live with what `by` wants, without what they wanted before and do not any more, and its managedFields.
 
     Args:
@@ -126,9 +127,9 @@ def _iterate_leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield from _iterate_leaves(inner, (*path, str(key)))
 
 
-def _select_nested(live: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+def _select_nested(live: Mapping[str, Any], fields: Fields) -> JsonObject:
     rest = {key: value for key, value in live["metadata"].items() if key not in ("labels", "annotations")}
-    resource: dict[str, Any] = {**live, "metadata": rest, "spec": {}}
+    resource: JsonObject = {**live, "metadata": rest, "spec": {}}
     for path, value in fields.items():
         node = resource
         for key in path[:-1]:
@@ -171,8 +172,8 @@ def _write_owners(shares: Sequence[OwnedFields], before: Sequence[OwnedFields]) 
     ]
 
 
-def _build_tree(paths: frozenset[Path]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
+def _build_tree(paths: frozenset[Path]) -> JsonObject:
+    tree: JsonObject = {}
     for path in sorted(paths):
         node = tree
         for key in path:

@@ -14,6 +14,7 @@ from app.joint_inference.model.reconciliation import ServicePlan
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.tally import UPLOAD_SHARE, Breaker
+from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import text_of
 from app.nodes.model import Node
 
@@ -113,7 +114,7 @@ def _format_cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:
     return f"{reason} ({len(nodes)}): {names}. {nodes[0][1].message.partition(chr(10))[0]}"
 
 
-def sum_infos(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def sum_infos(infos: Iterable[Mapping[str, Any]]) -> JsonObject:
     """The taskInfo of the whole: counts and pictures a second are added up, p50 is the middle of the nodes', p95 that
     of the slowest, and the breaker the worst.
 
@@ -123,7 +124,7 @@ def sum_infos(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     known = [info for info in infos if "inferenceNumber" in info]
     if not known:
         return {}
-    total: dict[str, Any] = {key: sum(int(info.get(key) or 0) for info in known) for key in COUNTS}
+    total: JsonObject = {key: sum(int(info.get(key) or 0) for info in known) for key in COUNTS}
     pictures = total["inferenceNumber"]
     total["uploadCloudRatio"] = round(total["hardExampleNumber"] / pictures, 4) if pictures else 0.0
     total[UPLOAD_SHARE] = round(total["uploadNumber"] / pictures, 4) if pictures else 0.0
@@ -147,7 +148,7 @@ def sum_infos(infos: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return total
 
 
-def task_info_of(reported: Mapping[str, Any]) -> dict[str, Any]:
+def task_info_of(reported: Mapping[str, Any]) -> JsonObject:
     """Returns the counters in what is stored."""
     return {key: value for key, value in reported.items() if key not in ("phase", SUMMED_AT)}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import text_of
 
 GROUP = "neptune.io"
@@ -106,9 +107,9 @@ class Service:
     def specification(self) -> Specification:
         return specification_of(self.spec)
 
-    def to_resource(self) -> dict[str, Any]:
+    def to_resource(self) -> JsonObject:
         """Returns the resource as in the Kubernetes API."""
-        metadata: dict[str, Any] = {
+        metadata: JsonObject = {
             "name": self.name,
             "namespace": self.namespace,
             "uid": self.uid,

@@ -12,6 +12,7 @@ from app.joint_inference.model.sources import source_broadcasts
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
+from app.kit.text.json_values import JsonObject
 from app.nodes.model import WorkerReport, WorkerState
 
 PENDING, RUNNING, FAILED = ConditionType.PENDING, ConditionType.RUNNING, ConditionType.FAILED
@@ -93,7 +94,7 @@ class ObservedWorker:
         return self.report is not None and self.report.state is WorkerState.BACKOFF
 
 
-def running_model(report: WorkerReport | None) -> dict[str, Any] | None:
+def running_model(report: WorkerReport | None) -> JsonObject | None:
     """Returns what the worker reports as its model: name, version, sha256; None if it does not report it."""
     detail = report.detail if report else {}
     if not detail.get("model") or not detail.get("sha256"):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
+
 
 class ConditionType(StrEnum):
     """The requirement's three, of which one is the current state, and warnings beside it."""
@@ -67,7 +69,7 @@ class Condition:
 
 def conditions_after(
     before: Sequence[Mapping[str, Any]], current: Condition, warning: Condition | None, now: str
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The list of conditions again: a warning, the states that were (False), the one that is (True) last.
     lastTransitionTime moves when status or reason of an entry does; lastHeartbeatTime with every call.
 
@@ -88,7 +90,7 @@ def conditions_after(
 
 def _make_entry(
     known: Mapping[str, Any] | None, kind: str, status: str, reason: str, message: str, *, now: str
-) -> dict[str, Any]:
+) -> JsonObject:
     is_same = known is not None and (known["status"], known.get("reason")) == (status, reason)
     since = known["lastTransitionTime"] if known is not None and is_same else now
     return {
@@ -101,7 +103,7 @@ def _make_entry(
     }
 
 
-def complete_status(status: Mapping[str, Any], now: str) -> dict[str, Any]:
+def complete_status(status: Mapping[str, Any], now: str) -> JsonObject:
     """A status that somebody else wrote, in which nothing is missing that ours have; conditions of no type of ours are
     omitted, as they are at each look."""
     blank = {"status": "Unknown", "lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "", "message": ""}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.joint_inference.model.status import Reason
+from app.kit.text.json_values import JsonObject
 
 STREAM = "stream"
 """Key in a worker's report of itself."""
@@ -27,7 +28,7 @@ class StreamEnd:
     def is_failure(self) -> bool:
         return self.reason is not Reason.SOURCE_ENDED
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         partial = {"is_partial": True} if self.is_partial else {}
         return {"reason": self.reason.value, "message": self.message[:MOST_TEXT], **partial}
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.inference.prediction import Prediction
+from app.kit.text.json_values import JsonObject
 
 UPLOAD_SHARE = "cloudAnswerRatio"
 """The key of the share of all pictures that the cloud answered."""
@@ -76,7 +77,7 @@ class Tally:
         """The share that the cloud answered."""
         return self.uploaded / self.inferences if self.inferences else 0.0
 
-    def to_task_info(self) -> dict[str, Any]:
+    def to_task_info(self) -> JsonObject:
         """Returns the requirement's taskInfo, with further keys."""
         return {
             "inferenceNumber": self.inferences,
@@ -126,7 +127,7 @@ class Sample:
     """Origin of the picture: a file's name and the frame's number."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             **vars(self),
             "labels": list(self.labels),

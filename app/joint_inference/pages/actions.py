@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -24,6 +23,7 @@ from app.joint_inference.schemas import RolloutChange
 from app.joint_inference.validation import validate, warnings_of
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.page_actions import with_form
@@ -45,7 +45,7 @@ def _apply_change(request: Request, sent: Mapping[str, str]) -> Response:
     once before it is overwritten."""
     service, text = service_of(request), sent.get("text", "")
     seen = sent.get("generation", "")
-    shown: dict[str, Any] = {"generation": service.generation}
+    shown: JsonObject = {"generation": service.generation}
     try:
         if seen != str(service.generation):
             raise ServiceChanged(

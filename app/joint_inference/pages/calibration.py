@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -27,7 +27,7 @@ from app.kit.web.line_plot import Dot, Line, Plot, axes, path_of, ticks
 from app.kit.web.live_fragment import reload_page, unchanged
 from app.kit.web.page_actions import with_form
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 USUAL_BUDGET = 50
 
@@ -145,9 +145,9 @@ def _of(request: Request) -> Calibration:
     return calibrations_of(request).get(user_of(request), request.path_params["calibration_id"])
 
 
-def _build_context(request: Request, calibration: Calibration, budget: BudgetQuery) -> dict[str, Any]:
+def _build_context(request: Request, calibration: Calibration, budget: BudgetQuery) -> TemplateContext:
     is_lost = calibration.is_lost(now())
-    context: dict[str, Any] = {
+    context: TemplateContext = {
         "calibration": calibration,
         "query": budget,
         "service_url": url_of(calibration.request.namespace, calibration.request.name),

@@ -40,7 +40,7 @@ from app.kit.web.editor import (
 )
 from app.kit.web.forms import read_fields
 from app.kit.web.idempotency import form_once
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.model_registry.access import models_of
 from app.nodes.access import nodes_of
 from app.nodes.model import Side
@@ -141,7 +141,7 @@ def _render_page(request: Request, draft: ServiceDraft, status: int = 200) -> Re
     return with_retry(page, draft)
 
 
-def _build_words(draft: ServiceDraft) -> dict[str, Any]:
+def _build_words(draft: ServiceDraft) -> TemplateContext:
     return {
         "values": draft.values,
         "problems": draft.problems,

@@ -13,6 +13,7 @@ from app.joint_inference.hard_examples.base import BadParameter, UnknownAlgorith
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.joint_inference.validation import validate
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import BadLabels, labels_in, text_of
 from app.kit.web.editor import Problems
 
@@ -65,7 +66,7 @@ def read_sent_values(sent: Mapping[str, str]) -> Values:
     return {name: sent.get(name, default)[:VALUE_MAX].strip() for name, default in empty_values().items()}
 
 
-def resource_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
+def resource_of(values: Mapping[str, str]) -> tuple[JsonObject, Problems]:
     """The resource as far as it goes, and what is wrong with it."""
     problems: Problems = {name: "" for name in NEEDED if not values[name]}
     placement = _read_placement(values, problems)
@@ -147,7 +148,7 @@ def _read_values(resource: Mapping[str, Any]) -> Values:
     }
 
 
-def _read_placement(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
+def _read_placement(values: Mapping[str, str], problems: Problems) -> JsonObject:
     """Labels go before a node's name: who types some means them."""
     if not values["edge_selector"]:
         if not values["edge_node"]:
@@ -164,7 +165,7 @@ def _format_pairs(pairs: list[Mapping[str, str]]) -> str:
     return "\n".join(f"{pair['key']}={pair['value']}" for pair in pairs)
 
 
-def _build_worker_spec(parameters: list[dict[str, str]]) -> dict[str, Any]:
+def _build_worker_spec(parameters: list[dict[str, str]]) -> JsonObject:
     """Of the bundled worker."""
     return {
         "scriptDir": "",
@@ -198,7 +199,7 @@ def _check_budget(text: str, problems: Problems) -> None:
         problems["max_upload_ratio"] = text[:40]
 
 
-def _read_algorithm(values: Mapping[str, str], problems: Problems) -> dict[str, Any]:
+def _read_algorithm(values: Mapping[str, str], problems: Problems) -> JsonObject:
     """Parameters at their default are said, too: so the resource shows what decides."""
     name = values["algorithm"]
     entry = load_algorithms().get(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -30,7 +29,7 @@ from app.kit.web.http import text_file
 from app.kit.web.line_plot import Plot, over_time, time_plot
 from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.nodes.access import nodes_of
 from app.nodes.model import Node
 from app.results.access import results_of
@@ -105,7 +104,7 @@ def producer_in(request: Request) -> Producer:
     return producer_of_service(service_of(request))
 
 
-def _build_body(request: Request, service: Service, at: datetime) -> dict[str, Any]:
+def _build_body(request: Request, service: Service, at: datetime) -> TemplateContext:
     joint, user = joint_of(request), user_of(request)
     drift = drift_of(request).get(user, service.namespace, service.name)
     series = joint.reports.series(service.uid)

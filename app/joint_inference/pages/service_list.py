@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.live_fragment import fragment, version_of
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 PAGE_SERVICES = 50
 CHANNEL = "joint"
@@ -65,7 +65,7 @@ def url_of(namespace: str, name: str, further: str = "") -> str:
     return f"/ui/services/{quote(namespace, safe='')}/{quote(name, safe='')}{further}"
 
 
-def _build_context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> TemplateContext:
     filters = query(request, ServiceListQuery)
     page, older = joint_of(request).services.page(
         user_of(request), text=filters.q or "", state=filters.state or "", cursor=filters.cursor, limit=PAGE_SERVICES

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from app.joint_inference.model.resource import Service
+from app.kit.text.json_values import JsonObject
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
@@ -30,7 +31,7 @@ def to_yaml(resource: Any) -> str:
     return str(yaml.dump(resource, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
 
 
-def editable(service: Service) -> dict[str, Any]:
+def editable(service: Service) -> JsonObject:
     """What its user may change, without what changes by itself."""
     whole = service.to_resource()
     kept = ("name", "namespace", "labels", "annotations")

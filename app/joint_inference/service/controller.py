@@ -26,6 +26,7 @@ from app.joint_inference.service.service_planner import Reconciliation, ServiceP
 from app.joint_inference.service.services import Services
 from app.kit.clock import from_text, to_text
 from app.kit.sql import publish
+from app.kit.text.json_values import JsonObject
 from app.nodes.model import Node, Operation, Order, WorkKey
 from app.nodes.service import Nodes
 
@@ -215,7 +216,7 @@ class Controller:
         return is_stale and not is_failed and not contents
 
 
-def _build_status(service: Service, result: Reconciliation, now: datetime) -> dict[str, Any]:
+def _build_status(service: Service, result: Reconciliation, now: datetime) -> JsonObject:
     """The new status; the former one when nothing has changed and no heartbeat is due."""
     at, plan = to_text(now), result.plan
     is_fleet = bool(service.specification.edge.selector)

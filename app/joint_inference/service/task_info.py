@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from app.kit.clock import from_text, to_text
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import checked
 
 
@@ -86,7 +87,7 @@ class UpstreamStatus(BaseModel):
     uid: str
     node: str = ""
     """That reported it; empty: a user's program did."""
-    task_info: dict[str, Any]
+    task_info: JsonObject
     """JSON-able, with currentTime where the worker said when it was."""
 
 

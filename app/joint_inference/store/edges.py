@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from app.joint_inference.store.tables import edges
 from app.kit.sql.rows import upsert
+from app.kit.text.json_values import JsonObject
 
 
 def put_report(conn: Connection, uid: str, node: str, reported: Mapping[str, Any]) -> None:
@@ -22,7 +23,7 @@ def put_report(conn: Connection, uid: str, node: str, reported: Mapping[str, Any
     upsert(conn, edges, {"uid": uid, "node": node, "reported": json.dumps(reported)})
 
 
-def reports_of(conn: Connection, uid: str) -> dict[str, dict[str, Any]]:
+def reports_of(conn: Connection, uid: str) -> dict[str, JsonObject]:
     """The last taskInfo of each node."""
     rows = conn.execute(sa.select(edges.c.node, edges.c.reported).where(edges.c.uid == uid))
     return {row.node: json.loads(row.reported) for row in rows}

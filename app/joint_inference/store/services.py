@@ -17,6 +17,7 @@ from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.events import note_condition
 from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
 from app.kit.sql.rows import from_row
+from app.kit.text.json_values import JsonObject
 from app.model_registry.model import build_shared_name
 from app.results.store import forget_producers
 
@@ -173,7 +174,7 @@ def count_by_state(conn: Connection) -> dict[str, int]:
     return {state: int(count) for state, count in conn.execute(counted)}
 
 
-def figures(conn: Connection, limit: int) -> list[tuple[tuple[str, str, str], dict[str, Any]]]:
+def figures(conn: Connection, limit: int) -> list[tuple[tuple[str, str, str], JsonObject]]:
     """Owner, namespace and name of those that have reported, and what; oldest first."""
     c = services.c
     query = sa.select(c.owner, c.namespace, c.name, c.reported).where(IS_THERE, c.reported != "{}")

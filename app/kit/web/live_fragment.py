@@ -8,12 +8,11 @@ swapped while that is current.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 VERSION_DIGITS = 12
 
@@ -37,7 +36,7 @@ def unchanged() -> Response:
     return Response(status_code=204)
 
 
-def fragment(request: Request, template: str, context: dict[str, Any]) -> Response:
+def fragment(request: Request, template: str, context: TemplateContext) -> Response:
     """Returns the fragment, or 204 if the page already shows it.
 
     Args:

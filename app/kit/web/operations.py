@@ -22,6 +22,8 @@ PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 USERS, NODES = ("token", "session"), ("node",)
 """Who may call it."""
 Answer = type[BaseModel] | tuple[str, ...] | None
+OpenApiSchema = dict[str, Any]
+"""A JSON schema, or another object of the OpenAPI document."""
 Method = Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -38,12 +40,12 @@ class Operation:
     """Status → model, or the media types of a response without a model, or None for no body."""
     errors: tuple[int, ...] = ()
     """Error statuses."""
-    body: type[BaseModel] | dict[str, Any] | None = None
+    body: type[BaseModel] | OpenApiSchema | None = None
     """Model of a JSON body, or a request body object, in which a model may stand for a schema."""
     query: type[BaseModel] | None = None
-    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    parameters: dict[str, OpenApiSchema] = field(default_factory=dict)
     """Schemas of path parameters; default: any string."""
-    sent_headers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent_headers: dict[str, OpenApiSchema] = field(default_factory=dict)
     """Schemas of request headers that it reads; none is required."""
     headers: dict[str, str] = field(default_factory=dict)
     """Response headers of successful responses, name → description."""
@@ -75,7 +77,7 @@ class Operations(list[Operation]):
         parameters: schemas of all path parameters.
     """
 
-    def __init__(self, parameters: Mapping[str, dict[str, Any]] | None = None) -> None:
+    def __init__(self, parameters: Mapping[str, OpenApiSchema] | None = None) -> None:
         super().__init__()
         self._parameters = parameters or {}
 
@@ -88,7 +90,7 @@ class Operations(list[Operation]):
         *,
         errors: tuple[int, ...] | None = None,
         more_errors: tuple[int, ...] = (),
-        body: type[BaseModel] | dict[str, Any] | None = None,
+        body: type[BaseModel] | OpenApiSchema | None = None,
         query: type[BaseModel] | None = None,
         guard: Callable[[Request], object] | None = None,
         **details: Unpack[_Details],
@@ -118,7 +120,7 @@ class Operations(list[Operation]):
 
 
 class _Details(TypedDict, total=False):
-    sent_headers: dict[str, dict[str, Any]]
+    sent_headers: dict[str, OpenApiSchema]
     headers: dict[str, str]
     creates_later: bool
     callers: tuple[str, ...]
@@ -126,7 +128,7 @@ class _Details(TypedDict, total=False):
 
 def _bind_request(
     endpoint: Callable[..., Any],
-    body: type[BaseModel] | dict[str, Any] | None,
+    body: type[BaseModel] | OpenApiSchema | None,
     query: type[BaseModel] | None,
     guard: Callable[[Request], object] | None,
 ) -> Callable[..., Any]:

@@ -28,6 +28,8 @@ from app.kit.web.public_address import find_reached_url
 from app.kit.web.state import features_of
 from app.kit.web.static import static_url
 
+TemplateContext = dict[str, Any]
+"""What a template may name, by name."""
 FOLDER = data_folder("templates")
 VARY = "Cookie, Accept-Language, Accept-Encoding"
 GZIP_LEVEL, GZIP_LEAST_BYTES = 5, 1024

@@ -3,7 +3,7 @@ administrators."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 from app.nodes.cli.node_commands import client_of, commands
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
@@ -88,9 +89,9 @@ def remove(context: typer.Context, node: Node, camera_id: CameraId, as_json: AsJ
     print_record({"removed": camera_id}, text, as_json=as_json, is_note=True)
 
 
-def _format_discovered(camera: dict[str, Any]) -> str:
+def _format_discovered(camera: JsonObject) -> str:
     return f"{camera['address']:>15}  {camera['name']:24}  {camera['hardware']}".rstrip()
 
 
-def _format_camera(camera: dict[str, Any]) -> str:
+def _format_camera(camera: JsonObject) -> str:
     return f"{camera['id']:>5}  {camera['type']:24}  {camera['source']}"

@@ -7,7 +7,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybo
 from app.kit.cli.tables import print_lines, print_record
 from app.kit.clock import age
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import text_of
 
 if TYPE_CHECKING:
@@ -141,9 +142,7 @@ def allow(
     print_record(access, "\n".join(_format_access(name, access)), as_json=as_json)
 
 
-def _change_access(
-    access: dict[str, Any], names: list[str] | None, video: str | None, source: str | None
-) -> dict[str, Any]:
+def _change_access(access: JsonObject, names: list[str] | None, video: str | None, source: str | None) -> JsonObject:
     kind, camera = ("videos", video) if video is not None else ("sources", source)
     if camera is None:
         return {**access, "allowed": names}
@@ -151,7 +150,7 @@ def _change_access(
     return {**access, kind: others if names is None else {**others, camera: names}}
 
 
-def _format_access(name: str, access: dict[str, Any]) -> list[str]:
+def _format_access(name: str, access: JsonObject) -> list[str]:
     cameras = [
         f"{name} {kind[:-1]} {camera}: {words_of(allowed)}"
         for kind in ("videos", "sources")
@@ -170,7 +169,7 @@ def remove(context: typer.Context, name: Name, as_json: AsJson = False, url: Url
     print_record({"removed": name}, text, as_json=as_json, is_note=True)
 
 
-def _format_node(node: dict[str, Any], now: datetime) -> str:
+def _format_node(node: JsonObject, now: datetime) -> str:
     if node["is_online"]:
         state = "online"
     else:

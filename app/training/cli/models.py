@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
+from app.kit.text.json_values import JsonObject
 from app.training.cli.tasks import TaskId, client_of, task_of
 
 Artifact = Annotated[
@@ -100,7 +101,7 @@ def register(
     print_record(made, f"{made['name']}@{made['version']}", as_json=as_json)
 
 
-def _choose_artifact(record: dict[str, Any], artifact: str) -> str:
+def _choose_artifact(record: JsonObject, artifact: str) -> str:
     """The model that is meant: the only one, if none is named."""
     if artifact:
         return artifact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from app.kit.cli.command import EPILOG
 from app.kit.cli.document_files import read_file
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
+from app.kit.text.json_values import JsonObject
 from app.training.cli.tasks import Changes, change_of, client_of, tell_changes
 
 SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `start` prints it.")]
@@ -78,7 +79,7 @@ def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url:
     _print(view, as_json=as_json)
 
 
-def _print(view: dict[str, Any], *, as_json: bool) -> None:
+def _print(view: JsonObject, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(view, indent=2))
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -13,14 +12,14 @@ from uniplot import plot_to_string
 
 from app.kit.cli.tables import table_of
 from app.kit.clock import age
+from app.kit.text.json_values import JsonObject
 from app.training.model.node_use import GIB
 
-Json = dict[str, Any]
 LIMITS = ("priority", "max_gpus_per_task", "max_gpus", "max_run_s")
 COLORS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELED": "yellow", "RUNNING": "cyan"}
 
 
-def tasks_table(records: Iterable[Json], now: datetime, *, shows_users: bool = False) -> Table:
+def tasks_table(records: Iterable[JsonObject], now: datetime, *, shows_users: bool = False) -> Table:
     table = table_of("task", *(["user"] if shows_users else []), "name", "state", "GPUs", "attempt", "age", "")
     for record in records:
         last = record["latest_attempt"]
@@ -37,7 +36,7 @@ def tasks_table(records: Iterable[Json], now: datetime, *, shows_users: bool = F
     return table
 
 
-def checkpoints_table(records: Iterable[Json], metric: str) -> Table:
+def checkpoints_table(records: Iterable[JsonObject], metric: str) -> Table:
     """metric: what they are judged by; "": nothing."""
     table = table_of("step", "size", escape(metric) or "value", "", "path")
     for record in records:
@@ -47,7 +46,7 @@ def checkpoints_table(records: Iterable[Json], metric: str) -> Table:
     return table
 
 
-def sweeps_table(sweeps: Iterable[Json]) -> Table:
+def sweeps_table(sweeps: Iterable[JsonObject]) -> Table:
     table = table_of("sweep", "name", "search", "tasks", "metric", "best")
     for sweep in sweeps:
         best = next((task["best"]["value"] for task in sweep["tasks"] if task["is_best"]), None)
@@ -57,7 +56,7 @@ def sweeps_table(sweeps: Iterable[Json]) -> Table:
     return table
 
 
-def sweep_table(view: Json) -> Table:
+def sweep_table(view: JsonObject) -> Table:
     fields = view["fields"]
     names = [escape(field.rpartition(".")[2]) for field in fields]
     table = table_of("task", "state", *names, escape(view["metric"]) or "figure", "")
@@ -72,7 +71,7 @@ def sweep_table(view: Json) -> Table:
     return table
 
 
-def task_lines(record: Json) -> Iterator[str]:
+def task_lines(record: JsonObject) -> Iterator[str]:
     yield f"task      {record['task_id']}"
     if record["name"]:
         yield f"name      {record['name']}"
@@ -100,7 +99,7 @@ def task_lines(record: Json) -> Iterator[str]:
         yield f"convert   {conversion['artifact'] or 'its model'}: {became}"
 
 
-def environments_table(records: Iterable[Json]) -> Table:
+def environments_table(records: Iterable[JsonObject]) -> Table:
     table = table_of("environment", "image or packages", "variables", "secrets", "limits", "")
     for record in records:
         limits = [f"{name} {record[name]}" for name in LIMITS if record[name] is not None]
@@ -115,7 +114,7 @@ def environments_table(records: Iterable[Json]) -> Table:
     return table
 
 
-def nodes_table(cluster: Json) -> Table:
+def nodes_table(cluster: JsonObject) -> Table:
     table = table_of("node", "address", "GPUs held", "GPUs free", "CPUs free", "busy", "resources", "held by")
     for node in cluster["nodes"]:
         total, free = node["total_gpus"], node["free_gpus"]
@@ -133,7 +132,7 @@ def nodes_table(cluster: Json) -> Table:
     return table
 
 
-def _format_busy(use: Json | None) -> str:
+def _format_busy(use: JsonObject | None) -> str:
     if use is None:
         return ""
     parts = [f"CPU {use['cpu_percent']:.0f} %", f"{use['memory'] / GIB:.1f} of {use['total_memory'] / GIB:.1f} GiB"]
@@ -143,7 +142,7 @@ def _format_busy(use: Json | None) -> str:
     return ", ".join(parts)
 
 
-def cluster_lines(cluster: Json) -> Iterator[str]:
+def cluster_lines(cluster: JsonObject) -> Iterator[str]:
     if not cluster["is_on"]:
         yield "This installation trains nothing: it has no Ray cluster."
         return
@@ -168,7 +167,7 @@ def cluster_lines(cluster: Json) -> Iterator[str]:
     yield f"{cluster['queued']} in line · seen {cluster['seen_at']}"
 
 
-def _format_attempt(attempt: Json) -> Iterator[str]:
+def _format_attempt(attempt: JsonObject) -> Iterator[str]:
     facts = [attempt["ray_status"], attempt["failure_kind"] or ""]
     facts += [f"exit code {attempt['exit_code']}"] if attempt["exit_code"] is not None else []
     facts += [f"from {attempt['start_time']}"] if attempt["start_time"] else []
@@ -179,18 +178,18 @@ def _format_attempt(attempt: Json) -> Iterator[str]:
     yield from _format_folder("          ", attempt["folder"])
 
 
-def _format_folder(head: str, folder: Json | None) -> Iterator[str]:
+def _format_folder(head: str, folder: JsonObject | None) -> Iterator[str]:
     if folder and folder["path"]:
         until = f", kept until {folder['purge_at']}" if folder["purge_at"] else ""
         yield f"{head}{folder['path']}{until}"
 
 
-def _format_cause(record: Json) -> str:
+def _format_cause(record: JsonObject) -> str:
     why = record["waiting_reason"] or record["error_summary"]
     return f"  {why}" if why else ""
 
 
-def _format_demand(demand: Json) -> str:
+def _format_demand(demand: JsonObject) -> str:
     nodes, per_node = demand["nodes"], demand["gpus_per_node"]
     spread = f" ({nodes} nodes with {per_node} each)" if nodes > 1 else ""
     others = "".join(f", {_describe_resource(one)}" for one in sorted(demand["resources"].items()))
@@ -204,16 +203,16 @@ def _describe_resource(one: tuple[str, float]) -> str:
     return kind if kind != name else f"{name} {amount:g}"
 
 
-def _format_size(record: Json) -> str:
+def _format_size(record: JsonObject) -> str:
     """In GPUs; in CPUs where it needs no GPU."""
     return _count(record, "gpus" if record["gpus"] else "cpus")
 
 
-def _count(record: Json, unit: str) -> str:
+def _count(record: JsonObject, unit: str) -> str:
     return f"{record[unit]:g} {unit[:-1].upper()}" + ("" if record[unit] == 1 else "s")
 
 
-def _format_holders(node_id: str, holders: Iterable[Json]) -> Iterator[str]:
+def _format_holders(node_id: str, holders: Iterable[JsonObject]) -> Iterator[str]:
     for held in holders:
         if gpus := held["by_node"].get(node_id):
             yield f"{held['user']} {gpus:g}"
@@ -225,7 +224,7 @@ MARGIN = 14
 """Columns beside the curve: its frame and the labels of its axis."""
 
 
-def curve_text(drawn: dict[str, Any], *, columns: int, by_time: bool, has_color: bool) -> str:
+def curve_text(drawn: JsonObject, *, columns: int, by_time: bool, has_color: bool) -> str:
     """The curves of one figure as lines of text, with a legend if there are several.
 
     Args:
@@ -247,7 +246,7 @@ def curve_text(drawn: dict[str, Any], *, columns: int, by_time: bool, has_color:
     )
 
 
-def summary_line(series: dict[str, Any]) -> str:
+def summary_line(series: JsonObject) -> str:
     """The last value of a curve, and its best."""
     last = f"{series['name']}: {series['values'][-1]:.4g} at step {series['steps'][-1]:g}"
     best = series["best"]

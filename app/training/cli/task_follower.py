@@ -12,6 +12,7 @@ from app.kit.cli.api_client import ApiError, WaitedEnough
 from app.kit.cli.command import CommandFailed, Exit, Unreachable
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadInput, ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.training.client import MOST_LINES, TrainingClient
 from app.training.errors import LogMissing
 
@@ -23,7 +24,6 @@ BEGINS_WITHIN_S = 180.0
 """After its task has succeeded a conversion starts at once, or with a pulse of the scheduler."""
 RESULT = "out.nef"
 GAP = b"[some lines went by faster than they could be followed; the whole log is in the task's folder]\n"
-Record = dict[str, Any]
 
 
 class ConversionMissing(ModelmillError):
@@ -62,7 +62,7 @@ class TaskFollower:
         self._attempt_no = 0
         self._log = b""
 
-    def to_the_end(self) -> Record:
+    def to_the_end(self) -> JsonObject:
         """Tell what happens until the task has ended. Its last record. Raises Ended at Ctrl-C: the task goes on."""
         self._say(f"task {self._task_id}")
         try:
@@ -75,7 +75,7 @@ class TaskFollower:
             )
             raise CommandFailed(Exit.CANCELLED) from None
 
-    def conversion(self, folder: Path | None) -> Record | None:
+    def conversion(self, folder: Path | None) -> JsonObject | None:
         """Follow what the task asks to be made of its result, and download it. None: it asks for nothing.
 
         Raises ConversionMissing; Ended at Ctrl-C: the conversion goes on.
@@ -90,9 +90,9 @@ class TaskFollower:
             self._fetch(job["job_id"], folder)
         return job
 
-    def _watch(self) -> Record:
+    def _watch(self) -> JsonObject:
         while True:
-            record: Record = self._ask(lambda: self._client.task(self._task_id))
+            record: JsonObject = self._ask(lambda: self._client.task(self._task_id))
             has_ended = record["state"] in ENDED
             if not has_ended:
                 self._tell(record)
@@ -103,7 +103,7 @@ class TaskFollower:
                 return record
             self._rest()
 
-    def _tell(self, record: Record) -> None:
+    def _tell(self, record: JsonObject) -> None:
         why = record["waiting_reason"] or record["error_summary"]
         place = f" (position {record['position']})" if record["position"] is not None else ""
         self._say(f"{record['state']}{place}" + (f"  {why}" if why else ""))
@@ -125,7 +125,7 @@ class TaskFollower:
         self._log = data or self._log
         print_log(new)
 
-    def _job_of(self, record: Record) -> str:
+    def _job_of(self, record: JsonObject) -> str:
         """The id of the conversion job, once it is made; what is tried again is waited for."""
         begun_at = time.monotonic()
         while True:
@@ -148,10 +148,10 @@ class TaskFollower:
             f"no conversion was made of the result: {why}", hint=f"See `modelmill train show {self._task_id}`."
         )
 
-    def _await_conversion(self, job_id: str) -> Record:
+    def _await_conversion(self, job_id: str) -> JsonObject:
         self._say(f"conversion {job_id}")
         while True:
-            job: Record = self._ask(lambda: self._client.conversion(job_id))
+            job: JsonObject = self._ask(lambda: self._client.conversion(job_id))
             error = job["error"]
             self._say(f"{job['status']}" + (f"  {error['step']}: {error['reason']} {error['hint']}" if error else ""))
             if job["status"] in ("COMPLETED", "FAILED"):
@@ -220,7 +220,7 @@ def last_of(log: bytes, count: int) -> bytes:
     return b"\n".join(lines[-count - (lines[-1] == b"") :])
 
 
-def asks_for_conversion(record: Record) -> bool:
+def asks_for_conversion(record: JsonObject) -> bool:
     from app.training.spec import read_spec
 
     return read_spec(record["jobspec"].encode())[0].convert is not None

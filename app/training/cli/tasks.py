@@ -20,6 +20,7 @@ from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
 from app.kit.cli.tables import print_record, print_table
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest, NotFound
+from app.kit.text.json_values import JsonObject
 from app.training.model import Workload
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def again(
     typer.echo(record["task_id"])
 
 
-def tell_changes(record: dict[str, Any]) -> None:
+def tell_changes(record: JsonObject) -> None:
     """What is not as in the task or sweep that it was made of."""
     for one in record["changes"]:
         typer.echo(f"{one['field']}: {_format_value(one['before'])} → {_format_value(one['after'])}", err=True)
@@ -312,7 +313,7 @@ def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) ->
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _select_series(answers: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+def _select_series(answers: dict[str, JsonObject], name: str) -> JsonObject:
     """By task, of those that tell it."""
     return {task: one for task, answer in answers.items() for one in answer["series"] if one["name"] == name}
 
@@ -323,7 +324,7 @@ def client_of(context: typer.Context, url: str | None) -> TrainingClient:
     return TrainingClient(url_of(context, url), token=token())
 
 
-def task_of(client: TrainingClient, part: str) -> dict[str, Any]:
+def task_of(client: TrainingClient, part: str) -> JsonObject:
     """The record of the task whose id this is, or is a part of. Raises NotFound, or BadRequest when it fits several."""
     if FULL_ID.fullmatch(part):
         return client.task(part)
@@ -339,7 +340,7 @@ def task_of(client: TrainingClient, part: str) -> dict[str, Any]:
     return client.task(task_ids[0])
 
 
-def _submit(client: TrainingClient, spec: bytes) -> dict[str, Any]:
+def _submit(client: TrainingClient, spec: bytes) -> JsonObject:
     """When the connection breaks nobody knows whether it was taken; asked again with the same key, it is so once."""
     key = str(uuid.uuid4())
     try:
@@ -348,7 +349,7 @@ def _submit(client: TrainingClient, spec: bytes) -> dict[str, Any]:
         return client.submit(spec, idempotency_key=key)
 
 
-def _end(record: dict[str, Any], job: dict[str, Any] | None) -> None:
+def _end(record: JsonObject, job: JsonObject | None) -> None:
     if record["state"] == "CANCELED":
         raise CommandFailed(Exit.CANCELLED)
     if record["state"] != "SUCCEEDED" or (job is not None and job["status"] != "COMPLETED"):

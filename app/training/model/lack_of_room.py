@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from app.training.model.capacity import Capacity, Demand, Need, grains, plain
 from app.training.model.task import WaitingCode, WaitingReason
@@ -31,15 +30,15 @@ def _explain_shortage(demand: Demand, room: Capacity, empty: Capacity) -> Waitin
     need = Need.of(demand)
     free = {"free": plain(room.free_gpus()), "needed": demand.gpus}
     if not room.trains:
-        return _short_of_gpus(free) if demand.gpus else _short_of_cpus(demand, room, {})
+        return WaitingReason(WaitingCode.GPUS, free) if demand.gpus else _short_of_cpus(demand, room, {})
     too_big = _explain_too_big(demand, empty)
     if too_big is not None:
         return too_big
-    never: dict[str, Any] = {} if empty.place(need) is not None else {"never": True}
+    never: dict[str, bool] = {} if empty.place(need) is not None else {"never": True}
     if never:
         room_then = empty
     elif room.free_gpus() < need.all_gpus:
-        return _short_of_gpus(free)
+        return WaitingReason(WaitingCode.GPUS, free)
     else:
         room_then = room
     if not room_then.has_places(Need(need.slots, need.gpus, 0, 0)):
@@ -48,11 +47,7 @@ def _explain_shortage(demand: Demand, room: Capacity, empty: Capacity) -> Waitin
     return _short_of_cpus(demand, room, never)
 
 
-def _short_of_gpus(free: dict[str, Any]) -> WaitingReason:
-    return WaitingReason(WaitingCode.GPUS, free)
-
-
-def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, Any]) -> WaitingReason:
+def _short_of_cpus(demand: Demand, room: Capacity, never: dict[str, bool]) -> WaitingReason:
     free, needed = room.free_cpus(Need.of(demand)), grains(demand.cpus)
     together = {"per_node": plain(grains(demand.cpus_per_node))} if free >= needed or never else {}
     return WaitingReason(WaitingCode.CPUS, {"free": plain(free), "needed": plain(needed), **together, **never})

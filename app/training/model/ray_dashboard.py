@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
+
 REDACTED = "<redacted>"
 MOST_ROWS = "10000"
 LEAST_SECRET = 8
@@ -193,7 +195,7 @@ def _select_actor(answer: Any, job: DashboardJob) -> Any:
     return {**answer, "data": {"detail": _select_own_actor(detail)}} if detail["jobId"] == job.job_id else None
 
 
-def _select_own_actor(actor: Mapping[str, Any]) -> dict[str, Any]:
+def _select_own_actor(actor: Mapping[str, Any]) -> JsonObject:
     """Its GPUs may have processes of others, too."""
     return {**actor, "gpus": [_remove_processes(gpu) for gpu in actor.get("gpus") or []]}
 
@@ -203,7 +205,7 @@ def _select_nodes(answer: Any, _: DashboardJob) -> Any:
     return {**answer, "data": {"summary": [_select_node(node) for node in answer["data"]["summary"]]}}
 
 
-def _select_node(node: Mapping[str, Any]) -> dict[str, Any]:
+def _select_node(node: Mapping[str, Any]) -> JsonObject:
     raylet = node.get("raylet") or {}
     return {
         **{name: node[name] for name in _NODE_FIELDS if name in node},
@@ -214,7 +216,7 @@ def _select_node(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _remove_processes(gpu: Mapping[str, Any]) -> dict[str, Any]:
+def _remove_processes(gpu: Mapping[str, Any]) -> JsonObject:
     return {name: value for name, value in gpu.items() if name != "processesPids"}
 
 

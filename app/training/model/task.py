@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.kit.clock import from_text
+from app.kit.text.json_values import JsonObject
 from app.training.model.capacity import Demand
 
 RELEASE_AFTER = timedelta(minutes=10)
@@ -177,7 +178,7 @@ class WaitingReason:
 
     code: WaitingCode
     """The reason."""
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
     """The values of the reason, by the names that WaitingCode lists for it."""
 
 
@@ -315,7 +316,7 @@ class TaskEvent:
     kind: str
     """CREATED, STATE (from, to, …; ahead_of: how many tasks wait that it went ahead of), ATTEMPT, RAY_STATUS,
     RETRY_SCHEDULED, CANCEL_REQUESTED, RELEASED_ENDED, CONVERSION, …"""
-    detail: dict[str, Any]
+    detail: JsonObject
     """Data of this kind of event."""
 
 

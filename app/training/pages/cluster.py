@@ -20,7 +20,7 @@ from app.kit.web.http import is_fragment
 from app.kit.web.live_fragment import reload_page
 from app.kit.web.security import SAFE_METHODS
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import Node
 from app.training.pages import view_models
@@ -45,7 +45,7 @@ async def events(request: Request) -> Response:
     return change_stream(request, CLUSTER)
 
 
-def _build_context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> TemplateContext:
     training, user = training_of(request), user_of(request)
     condition = condition_of(training)
     views = training.picture.all() if condition.view else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
@@ -18,7 +18,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.list_page import ViewQuery
 from app.kit.web.live_fragment import fragment, reload_page
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.errors import LogMissing
 from app.training.model.log_excerpt import CONTROLS, ESCAPE
@@ -61,7 +61,7 @@ def live(request: Request) -> Response:
     return fragment(request, "training/_log_live.html", context)
 
 
-def _build_context(request: Request, log_query: LogPageQuery) -> dict[str, Any]:
+def _build_context(request: Request, log_query: LogPageQuery) -> TemplateContext:
     tasks, user = training_of(request).tasks, user_of(request)
     view = tasks.get(user, request.path_params["task_id"])
     number = log_query.attempt or view.task.latest_attempt_no

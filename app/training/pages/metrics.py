@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from app.kit.web.http import query
 from app.kit.web.line_plot import Dot, Line, Plot, Series, axes, path_of, ticks
 from app.kit.web.list_page import ViewQuery
 from app.kit.web.live_fragment import is_current, reload_page, unchanged, version_of
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import State
 from app.training.model.learning_curve import Curve, Point, best_of, smoothed, thin_places
@@ -224,7 +224,7 @@ def _digest_version(view: TaskView, read: Sequence[TaskCurves]) -> str:
 
 def _build_context(
     chosen: CurveView, views: Sequence[TaskView], read: Sequence[TaskCurves], *, has_paths: bool
-) -> dict[str, Any]:
+) -> TemplateContext:
     task, groups = views[0].task, groups_of(read[0].curves)
     group = chosen.group if chosen.group in groups else OVERVIEW
     curves, by_time = [one.curves for one in read], chosen.x == "time"

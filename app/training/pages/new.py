@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from uuid import uuid4
 
 from starlette.concurrency import run_in_threadpool
@@ -37,7 +36,7 @@ from app.kit.web.editor import (
 )
 from app.kit.web.forms import read_fields
 from app.kit.web.idempotency import KeyReused, form_once
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import Demand, Workload
 from app.training.pages import new_form
@@ -232,7 +231,7 @@ def _render_fragment(request: Request, draft: TaskDraft) -> Response:
     return render(request, "training/_spec_preview.html", **_build_context(request, draft))
 
 
-def _build_context(request: Request, draft: TaskDraft) -> dict[str, Any]:
+def _build_context(request: Request, draft: TaskDraft) -> TemplateContext:
     demand: Demand | None = demand_of(draft.spec) if draft.spec else None
     return {
         "draft": draft,

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.web.editor import Problems
 from app.training.errors import UnreadableSpec
 from app.training.model import Workload
@@ -141,7 +142,7 @@ def values_of(spec: TaskSpec, sweep: SweepDocument | None = None) -> Values | No
     return values if means_same else None
 
 
-def _read_sweep_fields(sweep: SweepDocument) -> dict[str, Any]:
+def _read_sweep_fields(sweep: SweepDocument) -> JsonObject:
     fields = sweep.spec.model_dump(mode="json", exclude_defaults=True)
     stop = sweep.spec.early_stop
     return fields | ({EARLY_STOP: stop.min_steps} if stop else {})
@@ -165,11 +166,11 @@ def problems_of(error: ModelmillError) -> Problems:
     return problems
 
 
-def _read_data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
+def _read_data(values: Mapping[str, str]) -> tuple[JsonObject, Problems]:
     """What was filled in that goes with the workload, in the order of the spec's fields."""
     workload = workload_of(values["workload"])
     other = hidden_fields(workload)
-    data: dict[str, Any] = {"workload": workload.value}
+    data: JsonObject = {"workload": workload.value}
     problems: Problems = {}
     for name in TaskSpec.model_fields:
         text = values.get(name, "").strip()
@@ -187,7 +188,7 @@ def _read_data(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
     return data, problems
 
 
-def _add_sweep(data: dict[str, Any], problems: Problems, values: Mapping[str, str]) -> None:
+def _add_sweep(data: JsonObject, problems: Problems, values: Mapping[str, str]) -> None:
     for name in (*SWEEP, EARLY_STOP):
         text = values[name].strip()
         if not text:

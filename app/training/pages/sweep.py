@@ -16,11 +16,12 @@ from starlette.routing import Route
 
 from app.kit.clock import now
 from app.kit.errors import NotFound
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.pages.metrics import MOST_OTHERS
 from app.training.service.sweeps import SweepRow, SweepView
@@ -57,7 +58,7 @@ def cancel(request: Request) -> Response:
     return see_other(f"/ui/task-sweeps/{sweep_id}")
 
 
-def _build_context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> TemplateContext:
     view = training_of(request).sweeps.view(user_of(request), request.path_params["task_sweep_id"])
     first = [row.task.task_id for row in view.ranked[: 1 + MOST_OTHERS]]
     sort, is_descending = request.query_params.get("sort", ""), request.query_params.get("order") == "desc"
@@ -81,7 +82,7 @@ BEST, STATE = "best", "state"
 def sort_rows(view: SweepView, column: str, *, is_descending: bool) -> list[SweepRow]:
     """In the order of submission if there is no such column; what has no value comes last."""
     if column == BEST:
-        keys: dict[str, Any] = {row.task.task_id: row.best.value if row.best else None for row in view.rows}
+        keys: JsonObject = {row.task.task_id: row.best.value if row.best else None for row in view.rows}
     elif column == STATE:
         keys = {row.task.task_id: row.task.state.value for row in view.rows}
     elif column in view.fields:

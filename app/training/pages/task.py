@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,7 +16,7 @@ from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.live_fragment import is_current, reload_page, unchanged, version_of
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import Conversion, State, TaskEvent
 from app.training.pages import view_models
@@ -62,7 +61,7 @@ async def events(request: Request) -> Response:
     return change_stream(request, task_key(view.task.task_id))
 
 
-def live_context(request: Request) -> dict[str, Any]:
+def live_context(request: Request) -> TemplateContext:
     return _build_body(request, _load_head(request))
 
 
@@ -100,7 +99,7 @@ def _load_head(request: Request) -> TaskHead:
     return TaskHead(view, condition_of(training), now(), training.tasks.checkpoints(user, task_id))
 
 
-def _build_body(request: Request, head: TaskHead) -> dict[str, Any]:
+def _build_body(request: Request, head: TaskHead) -> TemplateContext:
     view, events, page = head.view, _load_all_events(request, head.view), page_of(request)
     steps = [one.step for one in head.checkpoints]
     curves = training_of(request).curves.read(view).curves if steps else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -17,7 +17,7 @@ from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.live_fragment import fragment, version_of
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import TERMINAL, State, Workload
 from app.training.pages import view_models
@@ -76,7 +76,7 @@ async def events(request: Request) -> Response:
     return change_stream(request, ALL_TASKS)
 
 
-def _build_context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> TemplateContext:
     training, filters = training_of(request), query(request, TaskListQuery)
     views, older = training.tasks.page(user_of(request), filters.filter(), cursor=filters.cursor, limit=PAGE_TASKS)
     condition = condition_of(training)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from app.kit.text.json_values import JsonObject
 from app.training.errors import RayUnreachable, StacksUnavailable
 from app.training.model import Attempt, Task
 
@@ -135,7 +136,7 @@ def _get(client: httpx.Client, path: str, query: Sequence[tuple[str, str]] = ())
     return answer
 
 
-def _require_object(answer: httpx.Response) -> dict[str, Any]:
+def _require_object(answer: httpx.Response) -> JsonObject:
     if answer.status_code == MISSING:
         return {}
     try:

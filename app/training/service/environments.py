@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
 from app.kit.access import Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
+from app.kit.text.json_values import JsonObject
 from app.training import store
 from app.training.errors import EnvironmentInUse, EnvironmentNotFound
 from app.training.model import Priority
@@ -101,7 +101,7 @@ class Environments:
             store.delete_environment(conn, name)
             self.note(conn, by, "environment.deleted", name)
 
-    def apply(self, user: str, spec: TaskSpec, *, is_admin: bool = False) -> dict[str, Any]:
+    def apply(self, user: str, spec: TaskSpec, *, is_admin: bool = False) -> JsonObject:
         """What the environment that a task names makes of it, and the cluster it names: fields of the task.
 
         Raises:

@@ -14,6 +14,7 @@ from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.errors import BadInput
 from app.kit.sql import Database
+from app.kit.text.json_values import JsonObject
 from app.kit.web.idempotency import KeyReused, check_key
 from app.training import store
 from app.training.errors import BadSpec, TooManyTasks, TrainingOff
@@ -152,7 +153,7 @@ class TaskSubmission:
                 hint="The operator names one with MODELMILL_RAY_ADDRESS, or starts one with `modelmill up --train`.",
             )
 
-    def _check(self, user: str, spec: TaskSpec, *, is_admin: bool) -> dict[str, Any]:
+    def _check(self, user: str, spec: TaskSpec, *, is_admin: bool) -> JsonObject:
         """What its environment makes of it: fields of the task."""
         given = self.environments.apply(user, spec, is_admin=is_admin)
         if self.environments.least_urgent(spec.environment or "") is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from app.kit.text.json_values import JsonObject
 from app.training.errors import UnreadableSpec
 from app.training.spec.document import MAX_DEPTH, write_fields
 from app.training.spec.fields import TaskSpec
@@ -34,7 +35,7 @@ def differences(specs: Sequence[TaskSpec]) -> list[Difference]:
     return document_differences([fields_of(spec) for spec in specs])
 
 
-def fields_of(spec: TaskSpec) -> dict[str, Any]:
+def fields_of(spec: TaskSpec) -> JsonObject:
     """What a task sets."""
     return spec.model_dump(mode="json", exclude_defaults=True)
 

@@ -15,6 +15,7 @@ import yaml
 
 from app.kit.errors import BadInput, TooLarge
 from app.kit.text import plain_yaml
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_yaml import FLOAT, MAX_DEPTH, MAX_PARTS, UnreadableYaml
 from app.kit.text.untrusted_json import NestedTooDeeply, UnreadableJson, read_json
 from app.kit.web.http import checked
@@ -102,7 +103,7 @@ def read_spec(body: bytes) -> tuple[TaskSpec, str]:
         raise bad(in_words(error.detail["problems"], data)) from None
 
 
-def read_fields(body: bytes) -> tuple[dict[str, Any], str]:
+def read_fields(body: bytes) -> tuple[JsonObject, str]:
     """The fields, whatever they are, and the text. Arguments and errors as of `read_spec`."""
     if len(body) > MAX_SPEC_BYTES:
         raise TooLarge(f"The spec of a task may have {MAX_SPEC_BYTES} bytes.", hint="Data belongs into files.")
@@ -141,8 +142,8 @@ def _read_json(text: str) -> Any:
         raise UnreadableSpec(f"The spec is not JSON: {error}.", hint=_TEXT_HINT) from None
 
 
-def _require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _require_unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+    fields: JsonObject = {}
     for key, value in pairs:
         if key in fields:
             raise UnreadableSpec(f"The key {key[:100]!r} is there twice.")

@@ -6,12 +6,13 @@ Secrets stand in it by name alone. Their values lie in files of the operator's, 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from app.kit.access import AccessRule, BadAccess, read_allowed
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import checked
 from app.training.errors import BadSpec
 from app.training.model import Priority
@@ -151,7 +152,7 @@ def _as_noted(name: str, clusters: Sequence[str]) -> str:
     return "" if name == clusters[0] else name
 
 
-def within(spec: TaskSpec, environment: EnvironmentSpec) -> dict[str, Any]:
+def within(spec: TaskSpec, environment: EnvironmentSpec) -> JsonObject:
     """What an environment makes of a task's priority and limit of time, as fields of the task.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import checked
 from app.training.model.learning_curve import is_lower_better
 from app.training.model.sweep import (
@@ -122,7 +123,7 @@ class SweepDocument:
     fields: Mapping[str, Any]
 
     @property
-    def all_fields(self) -> dict[str, Any]:
+    def all_fields(self) -> JsonObject:
         """What its tasks share, and what makes a sweep of them."""
         return {**self.fields, **self.spec.model_dump(mode="json", exclude_defaults=True)}
 
@@ -177,7 +178,7 @@ def read_sweep(body: bytes) -> SweepDocument:
         BadSpec: It is no sweep. Whether its tasks are tasks, `read_spec` says.
     """
     fields, text = read_fields(body)
-    own: dict[str, Any] = {name: fields.pop(name) for name in SweepSpec.model_fields if name in fields}
+    own: JsonObject = {name: fields.pop(name) for name in SweepSpec.model_fields if name in fields}
     try:
         spec = checked(lambda: SweepSpec.model_validate(own))
     except BadInput as error:

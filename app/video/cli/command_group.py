@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ from app.kit.cli.service_options import token, url_of
 if TYPE_CHECKING:
     from app.video.client import VideoClient
 
-Json = dict[str, Any]
 Uid = Annotated[str, typer.Argument(metavar="JOB", help="Uid of the job, such as GLOBAL_ID_1.SUB_ID_1.")]
 commands = typer.Typer(
     help="Video jobs: stages on the frames of a stream, on edge and cloud nodes.", no_args_is_help=True, epilog=EPILOG

@@ -13,8 +13,8 @@ from app.kit.cli.document_files import read_json
 from app.kit.cli.service_options import AsJson, Limit, Url
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.video.cli.command_group import (
-    Json,
     Uid,
     client_of,
     comma_separated,
@@ -197,7 +197,7 @@ def delete(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url =
     print_record({"removed": job}, f"{job} deleted", as_json=as_json)
 
 
-def _load_job(file: str) -> Json:
+def _load_job(file: str) -> JsonObject:
     job = {RENAMED.get(key, key): value for key, value in read_json(file).items()}
     job.pop(OWN, None)
     return job

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from app.kit.cli.api_client import WaitedEnough
 from app.kit.cli.command import CommandFailed, Exit, Unreachable
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.video.client import VideoClient
@@ -18,17 +19,16 @@ if TYPE_CHECKING:
 POLL_S = 1.0
 GIVE_UP_S = 60.0
 """The web may be unreachable for so long."""
-Record = dict[str, Any]
 
 
 def follow(
     client: VideoClient,
     uid: str,
-    show: Callable[[Record], str],
+    show: Callable[[JsonObject], str],
     *,
     is_quiet: bool = False,
     timeout_s: float | None = None,
-) -> Record:
+) -> JsonObject:
     """Prints a job at each change until it has ended.
 
     Args:
@@ -69,9 +69,9 @@ def follow(
         raise CommandFailed(Exit.CANCELLED) from None
 
 
-def exit_of(record: Record) -> Exit:
+def exit_of(record: JsonObject) -> Exit:
     return {"finished": Exit.OK, "cancelled": Exit.CANCELLED}.get(record["ending"] or "", Exit.FAILED)
 
 
-def as_line(record: Record) -> str:
+def as_line(record: JsonObject) -> str:
     return json.dumps(record)

@@ -12,9 +12,9 @@ from app.kit.cli.document_files import read_json
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import labels_in, text_of
 from app.video.cli.command_group import (
-    Json,
     client_of,
     comma_separated,
     commands,
@@ -93,7 +93,7 @@ def remove(context: typer.Context, job_set: SetId, as_json: AsJson = False, url:
     print_record({"removed": job_set}, f"{job_set} removed", as_json=as_json)
 
 
-def _format_job_set(record: Json) -> str:
+def _format_job_set(record: JsonObject) -> str:
     counts = f"{record['running']} of {record['under_way']} jobs run"
     facts = (record["set_id"], record["name"] or "-", text_of(record["node_selector"]), counts, record["problem"])
     return "  ".join(facts).rstrip()

@@ -10,7 +10,8 @@ from app.kit.cli.document_files import read_json
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, Uid, client_of, commands, number_or_text
+from app.kit.text.json_values import JsonObject
+from app.video.cli.command_group import Uid, client_of, commands, number_or_text
 
 
 @commands.command()
@@ -32,7 +33,7 @@ def constrain(
 ) -> None:
     """Change the constraints of a job from the next plan on: the time per frame and the quality. What is not given
     stays."""
-    constraint: Json = {}
+    constraint: JsonObject = {}
     constraint |= {"delay": _parse_delay(delay)} if delay is not None else {}
     constraint |= {"accuracy": accuracy} if accuracy is not None else {}
     constraint |= {"acc_level": level} if level is not None else {}
@@ -100,7 +101,7 @@ def what_if(
     """Estimate the delay of each way to split a DAG between edge and cloud, fastest first."""
     if not job and not (node and video and dag):
         raise BadRequest("neither a job nor a DAG is named", hint="Give JOB, or --node, --video and --dag.")
-    question: Json = {"job_uid": job} if job else {}
+    question: JsonObject = {"job_uid": job} if job else {}
     if not job and node and video and dag:
         question = {"node": node, "video_id": number_or_text(video), "dag": dag_in(dag)}
     question |= {"video_conf": {"resolution": resolution}} if resolution else {}
@@ -113,7 +114,7 @@ def what_if(
     print_table(predictions, predictions_table, "There is no node that could run it.", as_json=as_json)
 
 
-def dag_in(file: str) -> Json:
+def dag_in(file: str) -> JsonObject:
     """A DAG, or a whole job that has one."""
     document = read_json(file)
     dag = document.get("dag", document)
@@ -122,7 +123,7 @@ def dag_in(file: str) -> Json:
     return dag
 
 
-def _with_present(present: Json, demanded: Json) -> Json:
+def _with_present(present: JsonObject, demanded: JsonObject) -> JsonObject:
     """What is demanded anew, and of the present constraint the rest."""
     says_quality = "accuracy" in demanded or "acc_level" in demanded
     rest = {key: value for key, value in present.items() if key == "delay" or not says_quality}
@@ -139,7 +140,7 @@ def _parse_delay(text: str) -> float | list[float]:
     return parts[0] if len(parts) == 1 else parts
 
 
-def _parse_speed(text: str) -> tuple[str, Json]:
+def _parse_speed(text: str) -> tuple[str, JsonObject]:
     name, _, speed = text.rpartition("=")
     try:
         mbps = float(speed) if name else None
@@ -150,7 +151,7 @@ def _parse_speed(text: str) -> tuple[str, Json]:
     return name, {"up_mbps": mbps}
 
 
-def _describe_constraint(constraint: Json) -> str:
+def _describe_constraint(constraint: JsonObject) -> str:
     from app.video.cli.tables import pairs
 
     return pairs(constraint)

@@ -11,7 +11,8 @@ from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybody, Url
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Json, client_of, comma_separated, commands, number_or_text
+from app.kit.text.json_values import JsonObject
+from app.video.cli.command_group import client_of, comma_separated, commands, number_or_text
 from app.video.cli.plan_commands import dag_in
 
 if TYPE_CHECKING:
@@ -83,7 +84,11 @@ def set_stage(
 ) -> None:
     """Add or replace a stage, with models of your own (administrators)."""
     parameters = dict(_parse_pair(text) for text in parameter or ())
-    stage: Json = {"kind": kind, "models": [comma_separated(names) for names in model or ()], "parameters": parameters}
+    stage: JsonObject = {
+        "kind": kind,
+        "models": [comma_separated(names) for names in model or ()],
+        "parameters": parameters,
+    }
     with client_of(context, url) as client:
         record = client.put_stage(name, stage)
     print_record(record, as_json=as_json, text=f"stage {name} set")
@@ -142,7 +147,7 @@ def profile(
     with client_of(context, url) as client:
         if video is not None:
             names = comma_separated(flow) or [stage["name"] for stage in client.stages()]
-            work: Json = {"dag": dag_in(dag)} if dag else {"stages": names}
+            work: JsonObject = {"dag": dag_in(dag)} if dag else {"stages": names}
             if not dag and not names:
                 raise BadRequest("there are no stages to measure", hint="Add some: `modelmill video stages set`.")
             uid = client.profile({"node": node, "video_id": number_or_text(video), **work})["uid"]
@@ -154,7 +159,7 @@ def profile(
     print_table(rows, measurements_table, "Nothing has been measured.", as_json=as_json)
 
 
-def _format_progress(record: Json) -> str:
+def _format_progress(record: JsonObject) -> str:
     return f"{record['state']} {record['progress']:.0%}  {record['reason']}".rstrip()
 
 

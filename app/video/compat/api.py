@@ -7,19 +7,20 @@ from typing import Any, Literal
 
 from pydantic import RootModel
 
+from app.kit.text.json_values import JsonObject
 from app.kit.web.idempotency import HEADER, SCHEMA, once
 from app.kit.web.mjpeg import MIXED
 from app.kit.web.openapi import REPLAYED
-from app.kit.web.operations import Answer, Operation
+from app.kit.web.operations import Answer, OpenApiSchema, Operation
 from app.video.compat import nodes, schemas, services, users
 from app.video.compat.error_format import Endpoint, in_requirement_form
 from app.video.model.reader import NAME
 from app.video.schemas import UID
 
-_UID: dict[str, dict[str, Any]] = {"job_uid": {"type": "string", "pattern": UID}}
-_STAGE: dict[str, dict[str, Any]] = {"stage": {"type": "string", "pattern": f"^{NAME.pattern}$"}}
-_PICTURE: dict[str, Any] = {"required": True, "content": {"image/jpeg": {"schema": {}}}}
-_CALL: dict[str, Any] = {
+_UID: dict[str, OpenApiSchema] = {"job_uid": {"type": "string", "pattern": UID}}
+_STAGE: dict[str, OpenApiSchema] = {"stage": {"type": "string", "pattern": f"^{NAME.pattern}$"}}
+_PICTURE: OpenApiSchema = {"required": True, "content": {"image/jpeg": {"schema": {}}}}
+_CALL: OpenApiSchema = {
     "required": True,
     "content": {kind: {"schema": {"type": "object"}} for kind in ("application/json", "multipart/form-data")},
 }
@@ -28,7 +29,7 @@ PATHS = re.compile(r"/(user|node|service|execute_task|get_execute_url)/.+|/get_(
 """Paths whose errors have the requirement's form, wherever they come from."""
 
 
-class Outputs(RootModel[dict[str, Any]]):
+class Outputs(RootModel[JsonObject]):
     """What the stage found, by field, with server_ms, queue_ms and the model that was used."""
 
 
@@ -36,7 +37,7 @@ class Names(RootModel[list[str]]):
     """Names of stages."""
 
 
-class ByAddress(RootModel[dict[str, dict[str, Any]]]):
+class ByAddress(RootModel[dict[str, JsonObject]]):
     """By the address of the node; for nodes that share one, by name."""
 
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unavailable
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import Model, checked, retry_after
 from app.kit.web.request_body import read_whole_body
 from app.nodes.wire import read
@@ -47,7 +48,7 @@ def refusal(error: ModelmillError) -> Response:
     return JSONResponse(as_refusal(error.to_dict()), status_code=status, headers=retry_after(error))
 
 
-async def read_body(request: Request, model: type[Model]) -> tuple[Model, dict[str, Any]]:
+async def read_body(request: Request, model: type[Model]) -> tuple[Model, JsonObject]:
     """The body as this model, and as it came. Raises BadFrame unless it is a JSON object, BadInput, TooLarge."""
     body = read(await read_whole_body(request, MAX_JSON_BYTES, "A JSON body"))
     return checked(lambda: model.model_validate(body)), body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 from pydantic import Field, StrictInt, StrictStr
 from starlette.concurrency import run_in_threadpool
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import Caller, caller_of
 from app.kit.web.request_body import read_whole_body
 from app.video.access import require_node, require_user, uid_of, video_of
@@ -27,7 +28,6 @@ from app.video.service.pictures import MAX_PICTURE_BYTES
 HINT = "A node runs `modelmill node --video PATH`, which dials the web and says what it has."
 JPEG = b"\xff\xd8\xff"
 Uid = Annotated[StrictStr, Field(min_length=1, max_length=64)]
-Json = dict[str, Any]
 Seq = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 
 
@@ -35,18 +35,18 @@ class PlanDemand(Lenient):
     """The requirement's four, and what a runner knows beside."""
 
     job_uid: Uid
-    dag: Json | None = None
-    last_plan_result: Json | None = None
-    user_constraint: Json | None = None
-    generator_output: Json | None = None
+    dag: JsonObject | None = None
+    last_plan_result: JsonObject | None = None
+    user_constraint: JsonObject | None = None
+    generator_output: JsonObject | None = None
     asked: Seq = 0
     why: Annotated[StrictStr, Field(max_length=32)] = "period"
 
 
 class RequirementPlan(Lenient):
     job_uid: Uid
-    video_conf: Json
-    flow_mapping: Json
+    video_conf: JsonObject
+    flow_mapping: JsonObject
 
 
 class JoinRequest(Lenient):
@@ -58,14 +58,14 @@ class JoinRequest(Lenient):
 class ResultsReport(Lenient):
     job_uid: Uid
     seq: Seq
-    results: Annotated[list[Json], Field(max_length=1000, default_factory=list)]
-    plan_result: Json | None = None
+    results: Annotated[list[JsonObject], Field(max_length=1000, default_factory=list)]
+    plan_result: JsonObject | None = None
     flags: Annotated[list[StrictStr], Field(max_length=10)] | None = None
     silent_s: Annotated[float, Field(ge=0)] | None = None
-    broadcast: Json | None = None
+    broadcast: JsonObject | None = None
     ending: StrictStr | None = None
     reason: StrictStr | None = None
-    profile: Annotated[list[Json], Field(max_length=1000)] | None = None
+    profile: Annotated[list[JsonObject], Field(max_length=1000)] | None = None
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
     note: StrictStr | None = None
 

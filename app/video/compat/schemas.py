@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 
+from app.kit.text.json_values import JsonObject
 from app.video.model.job import JobState
-
-Json = dict[str, Any]
 
 
 class Done(BaseModel):
@@ -22,7 +21,7 @@ class Refusal(BaseModel):
     error: str
     code: str
     hint: str | None = None
-    detail: Json | None = None
+    detail: JsonObject | None = None
 
 
 class NodeStatus(BaseModel):
@@ -44,22 +43,22 @@ class JobTaken(Done):
     job_uid: str
     node_addr: str | None = None
     unique_job_id: str | None = None
-    constraint: Json | None = None
+    constraint: JsonObject | None = None
 
 
 class ConstraintTaken(Done):
     msg: str
     job_uid: str
-    constraint: Json
+    constraint: JsonObject
 
 
 class LatestResult(BaseModel):
-    plan: Json | None
-    plan_result: Json
+    plan: JsonObject | None
+    plan_result: JsonObject
 
 
 class RecentResults(BaseModel):
-    appended_result: list[Json]
+    appended_result: list[JsonObject]
     """Of the last ten frames, newest last."""
     latest_result: LatestResult
 

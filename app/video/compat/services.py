@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from app.kit.clock import now
 from app.kit.errors import NotFound, TooLarge, Unavailable
 from app.kit.network.tls import tls_name
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import FILE_POLICY
 from app.nodes.model import Node
 from app.video.access import require_user, video_of
@@ -99,7 +100,7 @@ async def get_cluster_info(request: Request) -> Response:
     return JSONResponse({keys[server.host.node]: _describe_cluster(server) for server in servers})
 
 
-def _describe_cluster(server: ServingNode) -> dict[str, Any]:
+def _describe_cluster(server: ServingNode) -> JsonObject:
     report = server.node.report
     return {
         "node": server.host.node,
@@ -215,7 +216,7 @@ class ServingNode:
     def queue(self) -> float:
         return _parse_number(self.detail.get("queue"))
 
-    def service(self) -> dict[str, Any]:
+    def service(self) -> JsonObject:
         """As the requirement has it of each service: {n_process, cpu_ratio, mem_ratio}."""
         return {
             "n_process": int(_parse_number(self.detail.get("n_process"))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictStr
 from starlette.concurrency import run_in_threadpool
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.kit.clock import now
+from app.kit.text.json_values import JsonObject
 from app.video.access import require_user, uid_of, video_of
 from app.video.compat.error_format import Lenient, done, read_body
 from app.video.live import live_answer
@@ -27,8 +28,8 @@ class RequirementJob(Lenient):
 
     node_addr: Address
     video_id: VideoId
-    dag: dict[str, Any]
-    user_constraint: dict[str, Any] | None = None
+    dag: JsonObject
+    user_constraint: JsonObject | None = None
     policy: StrictStr = ""
     restart_policy: RestartPolicy | None = None
     realtime: StrictBool = True
@@ -38,7 +39,7 @@ class RequirementJob(Lenient):
 
 class RequirementConstraint(Lenient):
     job_uid: StrictStr
-    user_constraint: dict[str, Any]
+    user_constraint: JsonObject
 
 
 async def get_all_status(request: Request) -> Response:
@@ -100,7 +101,7 @@ async def video(request: Request) -> Response:
     return await live_answer(request, video_of(request), require_user(request), uid_of(request))
 
 
-def result_of(job: VideoJob) -> dict[str, Any]:
+def result_of(job: VideoJob) -> JsonObject:
     """appended_result: at most ten, newest last; plan: None until there is one."""
     latest = {
         "plan": job.plan.to_json() if job.plan else None,
@@ -123,7 +124,7 @@ def _collect_jobs_by_node(jobs: Jobs, user: str) -> dict[str, list[str]]:
     return uids
 
 
-def _status_of(offer: NodeVideos, jobs: list[str]) -> dict[str, Any]:
+def _status_of(offer: NodeVideos, jobs: list[str]) -> JsonObject:
     return {
         "video": {str(key): dict(what) for key, what in offer.videos.items()},
         "node": offer.node,

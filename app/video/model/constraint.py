@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.video.errors import BadConstraint
 from app.video.model.reader import Reader, shorten_value
 
@@ -30,7 +31,7 @@ class Constraint:
     given: Mapping[str, Any] | None = field(default=None, compare=False)
     """The user's input."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The user's input, completed with the defaults."""
         written = dict(self.given or {})
         written.setdefault("delay", self.hi if self.lo < 0 else [self.lo, self.hi])

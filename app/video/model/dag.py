@@ -10,6 +10,7 @@ from typing import Any
 from app.inference.broadcast import Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.region import read_region
+from app.kit.text.json_values import JsonObject
 from app.video.model.drawn_video import Recording, read_broadcast, read_recording
 from app.video.model.flow import MAX_STAGES, ancestors, read_flow, topological_order
 from app.video.model.flow import READER as _READER
@@ -56,9 +57,9 @@ class Dag:
     broadcast: Broadcast | None = None
     """None: its drawn picture is not broadcast."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """In the requirement's format: {generator, flow, input} and, if the job has any, stages."""
-        written: dict[str, Any] = {
+        written: JsonObject = {
             "generator": self.generator,
             "flow": copy.deepcopy(self.flow),
             "input": {
@@ -177,7 +178,7 @@ def _read_gate(data: object, generator: str) -> FrameGate:
         raise _READER.problem("dag.gate.region", f"is {error}") from None
 
 
-def _gate_to_json(gate: FrameGate) -> dict[str, Any]:
+def _gate_to_json(gate: FrameGate) -> JsonObject:
     region = {"region": str(gate.region)} if gate.region is not None else {}
     return {**region, **({"motion": gate.motion, "still_s": gate.still_s} if gate.motion else {})}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.video.errors import BadDag
 from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, SINGLE_FRAME, StageKind, Type
 
@@ -109,7 +110,7 @@ def _choose_input(
     return StageInput(stage, field, type_, is_optional, offers, chosen.get(f"in.{stage}.{field}", ""))
 
 
-def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[StageInput]) -> dict[str, Any]:
+def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[StageInput]) -> JsonObject:
     """In the requirement's format. flow: a list, or a graph if two stages need not wait for each other."""
     taken: dict[str, dict[str, str]] = {stage: {} for stage in (*stages, RENDER)}
     for input_ in inputs:
@@ -118,7 +119,7 @@ def dag_of(generator: str, stages: Sequence[str], inputs: Sequence[StageInput]) 
     return {"generator": generator, "flow": _build_flow(generator, stages, taken), "input": taken}
 
 
-def chain_stages(stages: Sequence[tuple[str, StageKind]]) -> dict[str, Any]:
+def chain_stages(stages: Sequence[tuple[str, StageKind]]) -> JsonObject:
     """Returns the DAG of stages that run one after another; each input uses the best earlier output.
 
     Args:
@@ -139,7 +140,7 @@ def chain_stages(stages: Sequence[tuple[str, StageKind]]) -> dict[str, Any]:
     return dag_of(generator.name, names, inputs)
 
 
-def with_render(dag: Mapping[str, Any], kinds: Mapping[str, StageKind]) -> dict[str, Any]:
+def with_render(dag: Mapping[str, Any], kinds: Mapping[str, StageKind]) -> JsonObject:
     """Adds Render to a DAG without it, as sent to the requirement's /node/submit_job: the picture that the last stage
     drew, otherwise the generator's, and the newest counts. A DAG that has it, or for which nothing fits, stays
     unchanged.

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.kit.errors import BadInput, BadRequest
 from app.kit.text.json_form import JsonDocument
+from app.kit.text.json_values import JsonObject
 from app.video.model.constraint import Constraint, read_constraint
 from app.video.model.dag import Dag, read_dag
 from app.video.model.kinds import Stage, stages_to_json
@@ -148,7 +149,7 @@ class JobContent:
     hosts: tuple[StageHost, ...]
     secret: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "uid": self.uid,
             "video_id": self.video_id,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from app.inference.model_card import ModelCard
 from app.kit.text.json_form import JsonDocument, JsonForm
+from app.kit.text.json_values import JsonObject
 
 
 class Type(StrEnum):
@@ -127,5 +127,5 @@ class Stage(JsonDocument):
         return any(card.sha256 in files and card.name.startswith(prefix) for card in cards)
 
 
-def stages_to_json(stages: Sequence[Stage]) -> list[dict[str, Any]]:
+def stages_to_json(stages: Sequence[Stage]) -> list[JsonObject]:
     return [stage.to_json() for stage in stages]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAME_RULE = "A name has up to 64 letters, digits, _ and -."
@@ -43,7 +44,7 @@ class Reader:
         """The error class to raise."""
         return self.error(f"{place}: {problem}", hint=hint, detail={"place": place})
 
-    def mapping(self, data: object, place: str, *, most: int) -> dict[str, Any]:
+    def mapping(self, data: object, place: str, *, most: int) -> JsonObject:
         if not isinstance(data, Mapping):
             raise self.problem(place, f"is {shorten_value(data)}, not an object")
         if len(data) > most:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from app.inference.broadcast import BroadcastState
 from app.inference.model_card import ModelCard
 from app.kit.text.json_form import JsonDocument
+from app.kit.text.json_values import JsonObject
 
 
 class PlanResult(TypedDict):
@@ -65,10 +66,10 @@ class PlanRequest(TypedDict):
     """POST /node/get_plan."""
 
     job_uid: str
-    dag: dict[str, Any]
+    dag: JsonObject
     last_plan_result: PlanResult | None
-    user_constraint: dict[str, Any] | None
-    generator_output: NotRequired[dict[str, Any]]
+    user_constraint: JsonObject | None
+    generator_output: NotRequired[JsonObject]
     """{seq, bytes, objects}: of the newest frame."""
     asked: NotRequired[int]
     """Increases with each request of a runner."""
@@ -83,7 +84,7 @@ class JobReport(TypedDict):
     seq: int
     """Increases with each report of a job, also across restarts of the runner: one that is not greater than the last is
     ignored."""
-    results: list[dict[str, Any]]
+    results: list[JsonObject]
     """New since the last report: {"n_loop": n, …count…, "at": s since 1970, "pts": s in the source, "e2e": s,
     "tracked": bool, "plan": seq of the plan, "model_name": …, "model_version": number, "bbox": […], "labels": […],
     "scores": […], "keypoints": […], "masks": […], "size": [width, height] of the source}, the last six where there
@@ -96,7 +97,7 @@ class JobReport(TypedDict):
     broadcast: NotRequired[BroadcastState]
     ending: NotRequired[str]
     reason: NotRequired[str]
-    profile: NotRequired[list[dict[str, Any]]]
+    profile: NotRequired[list[JsonObject]]
     """Rows of Measurement."""
     progress: NotRequired[float]
     """0..1, of profiling."""

@@ -24,6 +24,7 @@ from typing import Any
 from multipart import MultipartSegment
 
 from app.kit.errors import BadRequest, Conflict, TooLarge
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json, read_object
 from app.kit.web.multipart import MultipartReader, boundary_of
 from app.video.model.plan import MODEL_IDS
@@ -170,7 +171,7 @@ def _of_multipart(body: bytes, content_type: str) -> Parsed:
     boundary = boundary_of(content_type)
     if not boundary:
         raise BadRequest("The multipart body names no boundary.", hint=HINT)
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     pictures: dict[str, tuple[Encoded, ...]] = {}
     for name, kind, data in _split_parts(body, boundary):
         if name == FIELDS:
@@ -205,7 +206,7 @@ def _parse_value(data: bytes) -> Any:
         return text
 
 
-def _require_object(data: bytes, what: str) -> dict[str, Any]:
+def _require_object(data: bytes, what: str) -> JsonObject:
     try:
         return read_object(data)
     except UnreadableJson:

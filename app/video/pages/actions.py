@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
 from app.kit.web.http import is_fragment
 from app.kit.web.page_actions import with_fields
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.video.access import video_of
 from app.video.pages import view_models
 from app.video.pages.job import body_of, control_values, job_of
@@ -75,7 +74,7 @@ def _answer_change(
     job = job_of(request)
     values = control_values(view_models.view_of(job))
     values |= {name: sent[name] for name in values if name in sent}
-    context: dict[str, Any] = {"values": values, "problems": problems, "saved": "" if problems else note}
+    context: TemplateContext = {"values": values, "problems": problems, "saved": "" if problems else note}
     if is_fragment(request):
         return render(
             request,

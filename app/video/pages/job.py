@@ -18,7 +18,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.line_plot import Plot, over_time, round_up, time_plot, values_of
 from app.kit.web.live_fragment import fragment, reload_page, version_of
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.results.access import results_of
 from app.results.model.producer import Producer
 from app.results.newest_picture import newest_picture
@@ -86,7 +86,7 @@ def producer_in(request: Request) -> Producer:
     return producer_of_job(job_of(request))
 
 
-def body_of(request: Request, job: VideoJob, at: datetime) -> dict[str, Any]:
+def body_of(request: Request, job: VideoJob, at: datetime) -> TemplateContext:
     video, user = video_of(request), user_of(request)
     view = view_models.view_of(job)
     series = video.reports.series(job.uid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import quote
 
 from pydantic import Field
@@ -18,7 +18,7 @@ from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.live_fragment import fragment, version_of
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.video.access import video_of
 from app.video.model.job import JobState
 from app.video.pages import view_models
@@ -61,7 +61,7 @@ def facts_of_videos(request: Request, at: datetime) -> dict[tuple[str, str], Map
     return {(node.node, video): facts for node in nodes for video, facts in node.videos.items()}
 
 
-def _build_context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> TemplateContext:
     filters = query(request, JobListQuery)
     page, older = video_of(request).jobs.page(
         user_of(request),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,6 +15,7 @@ from starlette.routing import Route
 
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import FORM, Draft, action_of, as_form, as_text, refuse_draft, with_retry
@@ -83,7 +83,7 @@ def kinds_of(request: Request) -> dict[str, StageKind]:
     return video_of(request).catalogue.kinds_of_stages(user_of(request))
 
 
-def body_of_job(job: VideoJob) -> dict[str, Any]:
+def body_of_job(job: VideoJob) -> JsonObject:
     return {
         **({"name": job.name} if job.name else {}),
         "node_addr": job.node,

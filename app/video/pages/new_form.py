@@ -11,6 +11,7 @@ from app.inference.broadcast import PATH, Broadcast
 from app.inference.frame_gate import STILL_S
 from app.inference.region import read_region
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.editor import Problems
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
@@ -103,7 +104,7 @@ def example_of(kinds: Mapping[str, StageKind]) -> tuple[str, ...]:
     return tuple(stages) if all(stages) else ()
 
 
-def body_of(form: JobForm) -> dict[str, Any]:
+def body_of(form: JobForm) -> JsonObject:
     """The body of POST /user/submit_job, with what the product knows beside it."""
     values = form.values
     node, _, video = values["video"].partition("/")
@@ -121,20 +122,20 @@ def body_of(form: JobForm) -> dict[str, Any]:
     }
 
 
-def parts_of(values: Mapping[str, str]) -> dict[str, Any]:
+def parts_of(values: Mapping[str, str]) -> JsonObject:
     """What the DAG has beside its stages."""
     path = values["broadcast_path"]
     return gate_of(values) | recording_of(values) | ({"broadcast": {"path": path}} if path else {})
 
 
-def gate_of(values: Mapping[str, str]) -> dict[str, Any]:
+def gate_of(values: Mapping[str, str]) -> JsonObject:
     """The DAG's gate; empty without one."""
-    gate: dict[str, Any] = {"region": values["region"]} if values["region"] else {}
+    gate: JsonObject = {"region": values["region"]} if values["region"] else {}
     gate |= {"motion": float(values["motion"]) / 100} if _is_number(values["motion"], 100) else {}
     return {"gate": gate} if gate else {}
 
 
-def recording_of(values: Mapping[str, str]) -> dict[str, Any]:
+def recording_of(values: Mapping[str, str]) -> JsonObject:
     """The DAG's recording; empty without one."""
     hours = values["record_hours"]
     return {"recording": {"hours": float(hours)}} if _is_number(hours, MAX_HOURS) else {}
@@ -178,7 +179,7 @@ def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
     return problems | wrong
 
 
-def constraint_of(values: Mapping[str, str]) -> tuple[dict[str, Any], Problems]:
+def constraint_of(values: Mapping[str, str]) -> tuple[JsonObject, Problems]:
     """delay_lo may be empty. An unreadable number is a problem with an empty text: the page has words for it."""
     problems: Problems = {}
     lo = _read_seconds(values, "delay_lo", problems) if values.get("delay_lo", "").strip() else -1.0

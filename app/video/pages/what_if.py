@@ -13,12 +13,13 @@ from starlette.routing import Route
 
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.editor import Problems
 from app.kit.web.http import is_fragment
 from app.kit.web.page_actions import with_fields
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.video.access import video_of
 from app.video.model.dag_inputs import dag_of, wire_inputs
 from app.video.model.job import StageHost, VideoJob
@@ -94,7 +95,7 @@ def _render_answer(request: Request, sent: Mapping[str, str], job: VideoJob | No
             rows = _make_rows(video_of(request).planning.what_if(user_of(request), body, now=now()), job)
         except ModelmillError as refusal:
             error = refusal
-    context: dict[str, Any] = {
+    context: TemplateContext = {
         "job": job,
         "values": values,
         "nodes": nodes,
@@ -156,11 +157,11 @@ def _of_host(host: StageHost) -> NodeFields:
 
 def _build_body(
     values: Mapping[str, str], nodes: list[NodeFields], job: VideoJob | None, problems: Problems
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """As Planning.what_if takes it; None while nothing was chosen yet."""
     changed = {node.name: _of_node(values, node, problems) for node in nodes}
-    body: dict[str, Any] = {"nodes": {name: facts for name, facts in changed.items() if facts}}
-    conf: dict[str, Any] = {}
+    body: JsonObject = {"nodes": {name: facts for name, facts in changed.items() if facts}}
+    conf: JsonObject = {}
     if values.get("resolution"):
         conf["resolution"] = values["resolution"]
     fps = _read_number(values, "fps", problems)
@@ -176,7 +177,7 @@ def _build_body(
     return _with_dag(values, body, problems)
 
 
-def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: Problems) -> dict[str, Any] | None:
+def _with_dag(values: Mapping[str, str], body: JsonObject, problems: Problems) -> JsonObject | None:
     node, _, video = values.get("video", "").partition("/")
     if not node or not values.get("dag"):
         return None
@@ -187,8 +188,8 @@ def _with_dag(values: Mapping[str, str], body: dict[str, Any], problems: Problem
         return None
 
 
-def _of_node(values: Mapping[str, str], node: NodeFields, problems: Problems) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _of_node(values: Mapping[str, str], node: NodeFields, problems: Problems) -> JsonObject:
+    fields: JsonObject = {}
     for what in NUMBERS:
         value = _read_number(values, f"{what}.{node.name}", problems)
         if value is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 from app.kit.backoff import GrowingPause
+from app.video.scheduling.contract import PolicyState
 
 PAUSE = GrowingPause(10.0, 120.0)
 OVERLOAD_PAUSE = GrowingPause(60.0, 960.0)
@@ -59,7 +60,7 @@ class Backoffs:
         now: Of a steady clock. Entries from before that clock restarted are dropped.
     """
 
-    def __init__(self, state: dict[str, Any], now: float) -> None:
+    def __init__(self, state: PolicyState, now: float) -> None:
         stored = state.setdefault("patience", {})
         self.now = now
         self.node_pauses: dict[str, list[float]] = stored.setdefault("bars", {})

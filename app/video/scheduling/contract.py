@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, Protocol, TypedDict
 
+from app.kit.text.json_values import JsonObject
 from app.video.model.report import PlanResult
 
 ENTRY_POINTS = "modelmill.video_policies"
@@ -80,7 +81,7 @@ class ConstraintInfo(TypedDict):
     delay: tuple[float, float]
     """[lo, hi] in seconds; lo -1: none."""
     quality: float
-    given: dict[str, Any]
+    given: JsonObject
     """As the user wrote it."""
 
 
@@ -126,6 +127,10 @@ Answer = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
 """(video_conf, flow_mapping): VideoConfAnswer, flat or by stage, and stage → PlaceAnswer."""
 
 
+PolicyState = dict[str, Any]
+"""What a policy remembers of one job, as JSON; see `Policy`."""
+
+
 class Policy(Protocol):
     def __call__(
         self,
@@ -136,7 +141,7 @@ class Policy(Protocol):
         last_plan_res: PlanResult | None,
         user_constraint: ConstraintInfo,
         generator_output: GeneratorInfo | None = None,
-        state: dict[str, Any] | None = None,
+        state: PolicyState | None = None,
     ) -> Answer:
         """Decide. state: this job's own, JSON, kept between calls; change it in place. Beside what the policy puts
         there it has `last_plan` ({video_conf, flow_mapping} or None), `profile` ([Measured, …]) and `now` (seconds,

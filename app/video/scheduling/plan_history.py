@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
+
+from app.video.scheduling.contract import PolicyState
 
 PERIODS = 2
 """In so many periods in a row another plan must have been the better one, or the plan in force late."""
@@ -41,7 +43,7 @@ class PlanHistory:
         now: Of a steady clock, in seconds. A plan that began later was chosen before that clock restarted.
     """
 
-    def __init__(self, state: dict[str, Any], now: float) -> None:
+    def __init__(self, state: PolicyState, now: float) -> None:
         self._now = now
         self._stored: _Stored = state.setdefault(
             "turns", {"since": now, "streak": 0, "late": 0, "changes": 0, "stale": None}

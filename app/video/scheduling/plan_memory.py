@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from app.kit.text.json_values import JsonObject
 from app.video.model.plan import Encoder, VideoConf
 from app.video.model.report import PlanResult, measure_taken_fps, taken_of
-from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
+from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, PolicyState, ResourceInfo
 from app.video.scheduling.predictor import HOST, LATENCY_S, OWN_LATENCY_S, Prediction, node_of, nodes_key
 
 RISE, FALL = 0.6, 0.3
@@ -49,11 +50,11 @@ class PlanMemory:
         state: The policy's state: `learned` in it is read and changed in place.
     """
 
-    def __init__(self, state: dict[str, Any]) -> None:
+    def __init__(self, state: PolicyState) -> None:
         learned = state.setdefault("learned", {})
         self.corrections: dict[str, float] = learned.setdefault("corrections", {})
         """See predict."""
-        self.links: dict[str, dict[str, Any]] = learned.setdefault("links", {})
+        self.links: dict[str, JsonObject] = learned.setdefault("links", {})
         """node → {mbps: as seen by sending, picture: up_mbps of the resource picture then, was: mbps before, seen}."""
         self.rows: dict[str, float] = learned.setdefault("rows", {})
         """`node|stage|model_id|resolution` → seconds of computing, without corrections."""
@@ -99,7 +100,7 @@ class PlanMemory:
         return picture
 
     @staticmethod
-    def _weigh_link(link: dict[str, Any], mbps: float) -> None:
+    def _weigh_link(link: JsonObject, mbps: float) -> None:
         share = RISE if mbps < link["mbps"] else FALL
         link["mbps"] += share * (mbps - link["mbps"])
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.kit.process.spawn import python_module, signal_group, spawn
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 START_LIMIT_S = 30.0
@@ -58,7 +59,7 @@ class PolicyProcess:
             self.end()
             raise StartFailed(str(error)) from error
 
-    def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+    def ask(self, question: Mapping[str, Any], limit_s: float) -> JsonObject:
         """Makes it call a policy. After an error the process must be ended.
 
         Args:
@@ -81,7 +82,7 @@ class PolicyProcess:
             raise InvalidAnswer("an answer of no known form")
         return answer
 
-    def read(self, limit_s: float) -> dict[str, Any]:
+    def read(self, limit_s: float) -> JsonObject:
         until = time.monotonic() + limit_s
         while b"\n" not in self._received:
             if len(self._received) > MAX_ANSWER_BYTES:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.video.model.plan import Plan
 from app.video.model.report import PlanResult
 from app.video.scheduling.contract import ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
@@ -31,7 +32,7 @@ class PlanningInput:
     """With last_plan, profile and now already in it."""
 
     @property
-    def call(self) -> dict[str, Any]:
+    def call(self) -> JsonObject:
         """The keywords of the policy's call."""
         return {
             "job_uid": self.job_uid,
@@ -44,7 +45,7 @@ class PlanningInput:
         }
 
     @property
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JsonObject:
         """The entries that the policy itself added to the state."""
         return {key: value for key, value in self.state.items() if key not in RESET_KEYS}
 

@@ -19,8 +19,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.video.errors import UnknownPolicy
-from app.video.scheduling.contract import Policy
+from app.video.scheduling.contract import Policy, PolicyState
 from app.video.scheduling.policy_messages import RESET_KEYS
 from app.video.scheduling.registry import policy_of
 
@@ -67,7 +68,7 @@ def _answer_question(stream: ChannelFile, question: Mapping[str, Any]) -> None:
     _send(stream, _call(policy, question["call"]))
 
 
-def _call(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
+def _call(policy: Policy, call: JsonObject) -> JsonObject:
     began = time.perf_counter()
     try:
         answer = policy(**call)
@@ -98,7 +99,7 @@ def _call(policy: Policy, call: dict[str, Any]) -> dict[str, Any]:
     return {**reply, **_read_state(call["state"])}
 
 
-def _read_state(state: dict[str, Any]) -> dict[str, Any]:
+def _read_state(state: PolicyState) -> PolicyState:
     memory = {key: value for key, value in state.items() if key not in RESET_KEYS}
     try:
         reason = {"said": str(memory.pop("reason", ""))[:MAX_SAID]}

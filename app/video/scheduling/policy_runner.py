@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import printable
 from app.video.errors import BadPlan
 from app.video.model.plan import Plan
@@ -62,7 +63,7 @@ class PolicyRunner:
             self._process.end()
             self._process = None
 
-    def _call(self, planning_input: PlanningInput) -> dict[str, Any] | _Failed:
+    def _call(self, planning_input: PlanningInput) -> JsonObject | _Failed:
         began, name = time.perf_counter(), planning_input.policy
         try:
             process = self._ready()
@@ -131,7 +132,7 @@ def _make_decision(planning_input: PlanningInput, plan: Plan, reply: Mapping[str
     )
 
 
-def _read_memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[dict[str, Any], str, str]:
+def _read_memory(planning_input: PlanningInput, reply: Mapping[str, Any]) -> tuple[JsonObject, str, str]:
     """The state to store, the policy's reason, and a note if the new state cannot be stored: the old one then stays."""
     reason, problem = printable(reply["said"]), reply.get("state_problem")
     if problem:

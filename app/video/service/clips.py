@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Any
 
 from app.kit.clock import from_text, to_text
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import read_object
 from app.results.model.event import RuleEvent
 from app.results.service import Rules
@@ -211,7 +211,7 @@ def _build_key(uid: str, event_id: int) -> str:
     return media_key(KIND, uid, event_id, CLIP)
 
 
-def _report(facts: dict[str, Any]) -> RecordingReport:
+def _report(facts: JsonObject) -> RecordingReport:
     """Raises ValueError, KeyError, TypeError, OverflowError."""
     begins_at, ends_at = (_format_seconds(facts[name]) for name in ("begins_s", "ends_s"))
     size_bytes, core_share = int(facts["size_bytes"]), float(facts["core_share"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from app.kit.text.json_values import JsonObject
 from app.nodes.errors import NodeNotFound
 from app.nodes.model import Node, Operation, Order, WorkKey
 from app.nodes.service import Nodes
@@ -23,7 +24,7 @@ def job_key(uid: str) -> WorkKey:
     return WorkKey(JOBS, uid, PART)
 
 
-def content_of(job: VideoJob, hosts: tuple[StageHost, ...]) -> dict[str, Any]:
+def content_of(job: VideoJob, hosts: tuple[StageHost, ...]) -> JsonObject:
     return JobContent(
         job.uid,
         job.video_id,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from app.kit.text.json_values import JsonObject
 from app.video.model.dag import Dag
 from app.video.model.kinds import Stage, StageKind, Type
 from app.video.model.report import Measurement, PlanResult, model_of
@@ -37,7 +38,7 @@ def planning_input(
     """
     job = stored.job
     plan = job.plan.to_json() if job.plan else None
-    state: dict[str, Any] = {
+    state: JsonObject = {
         **job.memory,
         "last_plan": {key: plan[key] for key in ("video_conf", "flow_mapping")} if plan else None,
         "profile": profile_of(job.stages, rows),

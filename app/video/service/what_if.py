@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.video import store
 from app.video.model.constraint import Constraint
 from app.video.model.dag import read_dag
@@ -68,7 +69,7 @@ def with_assumptions(info: ResourceInfo, nodes: object) -> ResourceInfo:
 def _assume(info: NodeInfo, data: object, place: str) -> NodeInfo:
     figures = _READER.mapping(data, place, most=len(FIGURES))
     _READER.only_keys(figures, place, FIGURES)
-    changes: dict[str, Any] = {}
+    changes: JsonObject = {}
     for key, value in figures.items():
         if key == "online":
             if not isinstance(value, bool):

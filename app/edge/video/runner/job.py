@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from app.edge.media.broadcaster import Broadcaster
 from app.edge.video.runner.agent_client import AgentClient
@@ -34,6 +33,7 @@ from app.edge.video.stages.registry import kinds as kinds_of_node
 from app.edge.video.work import LOOK_S, RunnerWork, WatchedWork
 from app.kit.network.tls import LOOK_S as LOOK_TLS_S
 from app.kit.process.periodic_thread import PeriodicThread
+from app.kit.text.json_values import JsonObject
 from app.video.errors import BadStage
 from app.video.model.job import Ending, Mode
 from app.video.model.kinds import CLIP, StageKind
@@ -186,7 +186,7 @@ class JobRunner:
         self._client.close()
         self._agent.close()
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> JsonObject:
         return {
             "status": "ok",
             "job_uid": self.uid,

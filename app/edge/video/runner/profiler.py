@@ -21,6 +21,7 @@ from app.edge.video.runner.stage_client import HostAway, HostNotReady, StageFail
 from app.edge.video.work import RunnerWork
 from app.inference.sources import open_video_source
 from app.kit.errors import Unavailable
+from app.kit.text.json_values import JsonObject
 from app.video.model.dag import Reference
 from app.video.model.job import StageHost
 from app.video.model.kinds import CLIP, Stage, Type
@@ -68,7 +69,7 @@ class Profiler:
         self,
         work: RunnerWork,
         executor: Executor,
-        report: Callable[[Sequence[dict[str, Any]], float], None],
+        report: Callable[[Sequence[JsonObject], float], None],
         stopping: threading.Event,
     ) -> None:
         """Measures nothing yet."""

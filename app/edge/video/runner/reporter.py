@@ -17,6 +17,7 @@ from typing import Any
 from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.inference.broadcast import BroadcastState
+from app.kit.text.json_values import JsonObject
 from app.video.model.dag import Dag
 from app.video.model.report import JobReport, PlanRequest, PlanResult
 
@@ -54,9 +55,9 @@ class Reporter:
         self._uid, self._agent, self._checkpoint = uid, agent, checkpoint
         self._plan_result, self._clock = plan_result, clock
         self._lock = threading.Lock()
-        self._results: deque[dict[str, Any]] = deque(maxlen=MOST_RESULTS)
+        self._results: deque[JsonObject] = deque(maxlen=MOST_RESULTS)
         self._notes: deque[str] = deque(maxlen=20)
-        self._profile: list[dict[str, Any]] = []
+        self._profile: list[JsonObject] = []
         self._progress: float | None = None
         self._ending: tuple[str, str] | None = None
         self._unsent: bytes | None = None
@@ -125,9 +126,9 @@ class Reporter:
         unsent = self._results or self._notes or self._profile or self._ending
         return bool(unsent) or flags != self._last_flags or self._clock() - self._last_at >= AT_LEAST_EVERY_S
 
-    def _take_oldest(self) -> list[dict[str, Any]]:
+    def _take_oldest(self) -> list[JsonObject]:
         """Returns the oldest results, as many as fit into a report."""
-        taken: list[dict[str, Any]] = []
+        taken: list[JsonObject] = []
         characters = 0
         while self._results and len(taken) < IN_ONE and characters < MOST_CHARACTERS:
             taken.append(self._results.popleft())

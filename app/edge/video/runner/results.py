@@ -25,6 +25,7 @@ from app.edge.video.runner.reporter import Reporter
 from app.edge.video.runner.resize import ratio_of, scale_boxes
 from app.inference.model_card import model_facts
 from app.inference.prediction import Picture
+from app.kit.text.json_values import JsonObject
 
 GREY_SIDE = 320
 """The longer side of the gray picture, in pixels."""
@@ -138,7 +139,7 @@ class FrameResults:
     ) -> None:
         self._needs, self._metrics, self._reporter = needs, metrics, reporter
         self._renderer, self._sampler, self._realtime, self._source_fps = renderer, sampler, realtime, source_fps
-        self.newest: dict[str, Any] = {}
+        self.newest: JsonObject = {}
         self._last: Outcome | None = None
         self._tracker = Tracker()
 
@@ -186,7 +187,7 @@ class FrameResults:
 
     def _publish(self, result: FrameResult, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
         frame = result.frame
-        row: dict[str, Any] = {
+        row: JsonObject = {
             **counts_of(self._needs, outcome.values),
             "n_loop": frame.n_loop,
             "at": round(time.time(), 3),

@@ -17,6 +17,7 @@ from app.edge.cpu_use import CpuUse
 from app.edge.video.stage_host.pool import StagePool
 from app.kit.clock import now, to_text
 from app.kit.network.tls import Credentials, tls_name
+from app.kit.text.json_values import JsonObject
 from app.video.model.job import StageHost
 
 TICK_S = 5.0
@@ -31,11 +32,11 @@ class HostMetrics:
     def __init__(self, pool: StagePool, keys: Callable[[], list[str]]) -> None:
         self._pool = pool
         self._keys = keys
-        self.way: dict[str, dict[str, Any]] = {}
+        self.way: dict[str, JsonObject] = {}
         self._hosts: dict[str, str] = {}
         self._cpu = CpuUse(is_whole=True)
 
-    def resources(self) -> dict[str, Any]:
+    def resources(self) -> JsonObject:
         """cpu_ratio, mem_ratio: share of the machine that the host and its processes use, nothing else."""
         return {
             "n_process": self._pool.processes,
@@ -58,12 +59,12 @@ class HostMetrics:
                 used += psutil.Process(pid).memory_info().rss
         return used / float(psutil.virtual_memory().total)
 
-    def detail(self) -> dict[str, Any]:
+    def detail(self) -> JsonObject:
         """stages: key → what runs it, empty until its first call."""
         stages = {key: self._pool.runtimes.get(key, "") for key in self._keys()}
         return {**self.resources(), "stages": stages, "way": self.way, "pids": self._pool.pids}
 
-    def peers(self) -> dict[str, Any]:
+    def peers(self) -> JsonObject:
         return {node: {"url": url, **self.way.get(node, {})} for node, url in self._hosts.items()}
 
     def know(self, peers: tuple[StageHost, ...]) -> None:
@@ -122,7 +123,7 @@ class MetricsReporter:
             await self._report()
 
 
-async def way_to(client: httpx.AsyncClient, peer: StageHost) -> dict[str, Any]:
+async def way_to(client: httpx.AsyncClient, peer: StageHost) -> JsonObject:
     """{up_mbps, down_mbps, at, rtt_ms}: of 64 kB each way, without the time of a small request. Raises HTTPError."""
     headers = {"Authorization": f"Bearer {peer.secret}"}
     url = f"{peer.url.rstrip('/')}/probe"

@@ -27,6 +27,7 @@ from app.edge.video.stage_host.served_stages import ServedStages, StageVariant
 from app.edge.worker_server import HANDLERS, answered, check_bearer
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.network.addresses import is_asked_from_here
+from app.kit.text.json_values import JsonObject
 from app.kit.web.request_body import read_whole_body
 from app.video.errors import StageNotFound, as_refusal
 from app.video.model.kinds import StageKind, Type
@@ -229,12 +230,12 @@ async def _await_while_connected(request: Request, computing: Coroutine[Any, Any
         gone.cancel()
 
 
-def _write_outputs(call: Call, done: StageResult) -> dict[str, Any]:
+def _write_outputs(call: Call, done: StageResult) -> JsonObject:
     outputs = {**done.outputs, **({IMAGE: base64.b64encode(done.image).decode()} if done.image else {})}
     return {name: value for name, value in outputs.items() if not call.want or name in call.want}
 
 
-def _describe(variant: StageVariant, done: StageResult) -> dict[str, Any]:
+def _describe(variant: StageVariant, done: StageResult) -> JsonObject:
     return {
         "server_ms": _format_ms(done.server_s),
         "queue_ms": _format_ms(done.queue_s),

@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.edge.video.stage_host.child_messages import AnswerHeader, ChildRequest
 from app.edge.video.stage_host.errors import StageDied, StageFailed, StageHung
@@ -16,6 +15,7 @@ from app.edge.worker_server import log_as
 from app.kit.errors import ModelmillError
 from app.kit.process.child_protocol import receive_async, send_async
 from app.kit.process.spawn import python_module
+from app.kit.text.json_values import JsonObject
 
 OPEN_S = 60.0
 """Seconds to open a model."""
@@ -120,7 +120,7 @@ _SLOW = "Use a smaller model or picture, or give the stage a larger timeout_s."
 _DIED = "The log of this node's host of stages says more."
 
 
-def error_of(data: dict[str, Any]) -> ModelmillError:
+def error_of(data: JsonObject) -> ModelmillError:
     """Returns the error that the child raised; StageFailed for a class that only the child knows."""
     status = data.pop("status", 500)
     error = ModelmillError.from_dict(data)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.joint_inference.client import JointClient
 from app.joint_inference.model.status import current_of
 from app.kit.cli.command import CannotStart
 from app.kit.clock import happens_within
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.model_registry.client import ModelsClient
 from app.nodes.client import NodesClient
 from app.standalone.demonstration_stack import demonstration_stack
@@ -28,7 +28,6 @@ NODES = {"cloud0": "cloud", "edge0": "edge"}
 PATIENCE_S = 90.0
 POLL_S = 0.2
 GONE_S = 15.0
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -121,6 +120,6 @@ def node_parts(url: str, folder: Path, prefix: str = "", *, camera: str = "") ->
     ]
 
 
-def _read_address(record: Json) -> str:
+def _read_address(record: JsonObject) -> str:
     edge_workers = [worker for worker in record["workers"] if worker["role"] == "edge"]
     return str(edge_workers[0].get("address") or "") if edge_workers else ""

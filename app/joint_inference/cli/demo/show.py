@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -26,6 +25,7 @@ from app.joint_inference.cli.demo.scores import ScoreRow, Scores, scores_of
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.kit.cli.command import Exit
+from app.kit.text.json_values import JsonObject
 from app.standalone.demonstration import CONSOLE, Say, run_until_ended
 
 NAMESPACE, NAME = "default", "digits"
@@ -96,7 +96,7 @@ def start(deployment: DemoDeployment, small: list[Layer], big: list[Layer], say:
     return deployment.serving(NAMESPACE, own, lambda text: say(f"Service {NAMESPACE}/{own}: {text}"))
 
 
-def service(prefix: str = "") -> dict[str, Any]:
+def service(prefix: str = "") -> JsonObject:
     """As somebody would write it down. prefix: of all names."""
     return resource(
         NAME,
@@ -109,7 +109,7 @@ def service(prefix: str = "") -> dict[str, Any]:
 
 def resource(
     name: str, models: tuple[str, str], algorithm: str, parameters: Mapping[str, str], prefix: str = ""
-) -> dict[str, Any]:
+) -> JsonObject:
     """A service of the two nodes.
 
     Args:

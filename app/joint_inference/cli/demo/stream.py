@@ -13,6 +13,7 @@ from app.inference.picture_codec import encode
 from app.joint_inference.cli.demo.models import Digits
 from app.joint_inference.cli.demo.scores import StreamAnswer
 from app.joint_inference.model.tally import Source
+from app.kit.text.json_values import JsonObject
 
 TIMEOUT_S = 30.0
 Predict = Callable[[int], dict[str, Any]]
@@ -42,7 +43,7 @@ def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Ite
             yield _read_answer(reply.raise_for_status().json(), int(truth), int(cloud[number]), took_ms)
 
 
-def _read_answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) -> StreamAnswer:
+def _read_answer(reply: JsonObject, truth: int, cloud: int, took_ms: float) -> StreamAnswer:
     source = Source(reply["source"])
     return StreamAnswer(
         truth=truth,
@@ -57,5 +58,5 @@ def _read_answer(reply: dict[str, Any], truth: int, cloud: int, took_ms: float) 
     )
 
 
-def _get_label(prediction: dict[str, Any]) -> int:
+def _get_label(prediction: JsonObject) -> int:
     return int(np.argmax(prediction["probabilities"]))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.cli.command import CannotStart
+from app.kit.text.json_values import JsonObject
 from app.standalone.ports import LOOPBACK, free_port
 from app.standalone.process import Part
 
@@ -20,7 +21,6 @@ TOPIC = "modelmill/demo"
 PLACES = "/usr/sbin:/usr/local/sbin"
 """Where Debian installs it is in nobody's PATH but root's."""
 PATIENCE_S = 60.0
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def broker_in(folder: Path) -> Broker | None:
 
 
 @contextmanager
-def receive_messages(broker: Broker) -> Iterator[queue.Queue[Json]]:
+def receive_messages(broker: Broker) -> Iterator[queue.Queue[JsonObject]]:
     """What comes on its topic until the block ends: `data` of each CloudEvent. Waits for the broker at first.
 
     Raises:
@@ -56,7 +56,7 @@ def receive_messages(broker: Broker) -> Iterator[queue.Queue[Json]]:
     import paho.mqtt.client as paho
     from paho.mqtt.enums import CallbackAPIVersion
 
-    messages: queue.Queue[Json] = queue.Queue()
+    messages: queue.Queue[JsonObject] = queue.Queue()
     client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
     is_subscribed = threading.Event()
     client.on_subscribe = lambda *_: is_subscribed.set()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from app.kit.cli.api_client import ApiError
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 from app.model_registry.client import ModelsClient
 from app.video.client import VideoClient
 
@@ -25,7 +25,7 @@ class Recipe:
     """Names of models, big to small; a variant is omitted when one of its models is missing."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
-    def body(self, models: set[str]) -> dict[str, Any] | None:
+    def body(self, models: set[str]) -> JsonObject | None:
         """The body of PUT /stages/<name>; None when there are no models for it."""
         variants = [list(names) for names in self.variants if set(names) <= models]
         return {"kind": self.kind, "models": variants, "parameters": dict(self.parameters)} if variants else None

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -17,6 +16,7 @@ from app.inference.sources.facts import facts_of
 from app.inference.sources.video import require_pyav
 from app.kit.cli.command import Exit, signals_end
 from app.kit.clock import happens_within
+from app.kit.text.json_values import JsonObject
 from app.video.cli.demo.catalogue import DECODERS, RECIPES, SAMPLE, USUAL, ModelKit, add_stages, files_in
 from app.video.cli.demo.deployment import EDGE, EDGE_HOST, DemoDeployment, Ports, Videos, running_deployment, videos_of
 from app.video.client import VideoClient
@@ -153,12 +153,12 @@ def _what_next(
     return "\n".join([*lines, "Ctrl-C ends everything."])
 
 
-def job(ports: Ports) -> dict[str, Any]:
+def job(ports: Ports) -> JsonObject:
     """The requirement's example, restarted at the end of the video."""
     return {"node_addr": f"{EDGE_HOST}:{ports.edge}", "video_id": 0, "restart_policy": "eos", "dag": face_dag()}
 
 
-def face_dag() -> dict[str, Any]:
+def face_dag() -> JsonObject:
     """Find the faces, then their poses."""
     image = "SingleFrameGenerator.image"
     return {

@@ -18,6 +18,7 @@ from typing import Any
 from app.kit.cli.command import Exit
 from app.kit.errors import BadInput
 from app.kit.network.addresses import without_credentials
+from app.kit.text.json_values import JsonObject
 from app.results.rule_commands import follow_events
 from app.standalone.camera import require_camera
 from app.standalone.demonstration import Say, run_until_ended
@@ -30,7 +31,7 @@ from app.video.client import VideoClient, path_of
 PATIENCE_S = 180.0
 """With --once: for an event of each rule."""
 PAUSE_S = 1.0
-RULES: dict[str, Any] = {
+RULES: JsonObject = {
     "zones": [
         {"name": "row", "points": [[0.02, 0.1], [0.98, 0.1], [0.98, 0.65], [0.02, 0.65]]},
         {"name": "gate", "points": [[0.5, 1.0], [0.5, 0.66]]},
@@ -42,14 +43,13 @@ RULES: dict[str, Any] = {
 }
 """An area with the four heads, and a line that the fifth crosses once in each turn of the clip."""
 RECORDED = {"hours": 1, "megabytes": 200}
-CAMERA_RULES: dict[str, Any] = {"rules": [{"name": "somebody", "frames": 2, "cooldown_s": 10}]}
+CAMERA_RULES: JsonObject = {"rules": [{"name": "somebody", "frames": 2, "cooldown_s": 10}]}
 AT_HAND = (
     "The models are those of the drawn clip: they take for a face what has the color of one, and find real ones "
     "badly. For real models give --models."
 )
 NETWORKS = {"MODELMILL_NOTIFICATION_NETWORKS": "127.0.0.1/32"}
 """Sinks send to public addresses, and to the broker of this machine."""
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class DemoScene:
     models: Path
     """Their folder."""
     kit: ModelKit
-    rules: Json
+    rules: JsonObject
     restart_policy: str
 
 
@@ -157,7 +157,7 @@ def _run_walkthrough(
     return Exit.OK
 
 
-def dag_of(stages: Sequence[str]) -> Json:
+def dag_of(stages: Sequence[str]) -> JsonObject:
     """Faces and their poses where there are models for both, else the first stage. Raises BadInput without stages."""
     if not stages:
         known = ", ".join(USUAL.decoders)
@@ -197,7 +197,7 @@ def submit(
     return uid
 
 
-def iterate_arrivals(messages: queue.Queue[Json]) -> Iterator[list[Json]]:
+def iterate_arrivals(messages: queue.Queue[JsonObject]) -> Iterator[list[JsonObject]]:
     """Without an end: what came, or nothing after a pause in which nothing came."""
     while True:
         try:
@@ -211,7 +211,7 @@ def has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _await_events(say: Say, events: Iterator[list[Json]], rules: set[str], patience_s: float | None) -> bool:
+def _await_events(say: Say, events: Iterator[list[JsonObject]], rules: set[str], patience_s: float | None) -> bool:
     """Until each of these rules has made an event, within that time; None: without an end."""
     counts, began = Counter[str](), time.monotonic()
     for some in events:
@@ -236,5 +236,5 @@ def _where_to(broker: Broker | None) -> str:
     )
 
 
-def _read_state(job: Json) -> str:
+def _read_state(job: JsonObject) -> str:
     return f"The job: {job['state']}, frame {job['n_loop']}. {' '.join(job['flags'])} {job['reason']}".strip()

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
-from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
+from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, PolicyState, ResourceInfo
 from app.video.scheduling.feedback import measure_delay_s, predict_delay_s
 from app.video.scheduling.placement import CLOUD_FIRST, Place, last_places, last_plan, place_for, stages_of
 from app.video.scheduling.source_limits import ROUNDING_FPS, sizes_within
@@ -39,7 +39,7 @@ def aimd(
     last_plan_res: PlanResult | None,
     user_constraint: ConstraintInfo,
     generator_output: GeneratorInfo | None = None,
-    state: dict[str, Any] | None = None,
+    state: PolicyState | None = None,
 ) -> Answer:
     """In the cloud where it is served; in time with room to spare: one step more load; late: half as many steps.
 
@@ -94,7 +94,7 @@ def _choose_first(
     places: Mapping[str, Place],
     resource_info: ResourceInfo,
     hi: float,
-    state: dict[str, Any],
+    state: PolicyState,
 ) -> int:
     """480p, 24 a second; where the profile knows that this is too slow, the most work below it that is not."""
     index = max((at for at, load in enumerate(loads) if _compute_work(load) <= _compute_work(FIRST)), default=0)
@@ -106,7 +106,7 @@ def _choose_first(
     return index
 
 
-def _choose_next(index: int, steps: int, delay: float | None, hi: float, state: dict[str, Any]) -> int:
+def _choose_next(index: int, steps: int, delay: float | None, hi: float, state: PolicyState) -> int:
     if delay is None:
         state["reason"] = "Nothing has been measured since the last plan."
         return index

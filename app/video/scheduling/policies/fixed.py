@@ -7,7 +7,7 @@ from typing import Any
 
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
-from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
+from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, PolicyState, ResourceInfo
 from app.video.scheduling.placement import (
     CLOUD_FIRST,
     HERE_FIRST,
@@ -27,7 +27,7 @@ def fixed(
     last_plan_res: PlanResult | None,
     user_constraint: ConstraintInfo,
     generator_output: GeneratorInfo | None = None,
-    state: dict[str, Any] | None = None,
+    state: PolicyState | None = None,
 ) -> Answer:
     """Keeps the plan that there is; the first one is 480p with all stages at the host, else in the cloud.
 

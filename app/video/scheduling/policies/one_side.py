@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult
-from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
+from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, PolicyState, ResourceInfo
 from app.video.scheduling.placement import CLOUD_FIRST, HERE_FIRST, last_places, place_for, stages_of
 
 
@@ -19,7 +18,7 @@ def edge_only(
     last_plan_res: PlanResult | None,
     user_constraint: ConstraintInfo,
     generator_output: GeneratorInfo | None = None,
-    state: dict[str, Any] | None = None,
+    state: PolicyState | None = None,
 ) -> Answer:
     """All stages at the host, else at another edge; in the cloud only what nothing else serves.
 
@@ -37,7 +36,7 @@ def cloud_only(
     last_plan_res: PlanResult | None,
     user_constraint: ConstraintInfo,
     generator_output: GeneratorInfo | None = None,
-    state: dict[str, Any] | None = None,
+    state: PolicyState | None = None,
 ) -> Answer:
     """All stages in the cloud; at the host or another edge only what the cloud does not serve.
 
@@ -52,7 +51,7 @@ def _place_all(
     reason: str,
     dag: DagInfo,
     resource_info: ResourceInfo,
-    state: dict[str, Any] | None,
+    state: PolicyState | None,
 ) -> Answer:
     """Each stage at a node of the first of the roles that serves it.
 

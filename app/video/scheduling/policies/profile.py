@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from app.video.errors import BadPlan
 from app.video.model.plan import VideoConf
 from app.video.model.report import PlanResult, measure_taken_fps
 from app.video.scheduling.backoffs import Backoffs
-from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo
+from app.video.scheduling.contract import (
+    Answer,
+    ConstraintInfo,
+    DagInfo,
+    GeneratorInfo,
+    Measured,
+    PolicyState,
+    ResourceInfo,
+)
 from app.video.scheduling.lateness import Lateness, lateness_of, takes_computing
 from app.video.scheduling.plan_history import PERIODS, PlanHistory
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
@@ -55,7 +62,7 @@ def profile(
     last_plan_res: PlanResult | None,
     user_constraint: ConstraintInfo,
     generator_output: GeneratorInfo | None = None,
-    state: dict[str, Any] | None = None,
+    state: PolicyState | None = None,
 ) -> Answer:
     """Chooses the best quality whose predicted delay is allowed, corrects its profile by what is measured, and probes a
     link that fell at growing intervals.
@@ -82,7 +89,7 @@ class _Call:
         result: PlanResult | None,
         constraint: ConstraintInfo,
         generator: GeneratorInfo | None,
-        state: dict[str, Any],
+        state: PolicyState,
     ) -> None:
         self.dag, self.result, self.generator, self.state = dag, result, generator, state
         now = float(state.get("now", 0.0))

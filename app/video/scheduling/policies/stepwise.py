@@ -8,7 +8,7 @@ from typing import Any
 
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.model.report import PlanResult
-from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, ResourceInfo
+from app.video.scheduling.contract import Answer, ConstraintInfo, DagInfo, GeneratorInfo, PolicyState, ResourceInfo
 from app.video.scheduling.feedback import fps_steps, measure_delay_s, predict_delay_s
 from app.video.scheduling.placement import (
     CLOUD_FIRST,
@@ -82,7 +82,7 @@ def stepwise(
     last_plan_res: PlanResult | None,
     user_constraint: ConstraintInfo,
     generator_output: GeneratorInfo | None = None,
-    state: dict[str, Any] | None = None,
+    state: PolicyState | None = None,
 ) -> Answer:
     """Too slow: smaller pictures, then fewer, then the last stage to the cloud; too fast: the way back.
 
@@ -130,9 +130,7 @@ def _find_step(state: Mapping[str, Any], options: _Options) -> Step | None:
     return Step(SIZES.index(plan["video_conf"]["resolution"]), float(plan["video_conf"]["fps"]), moved)
 
 
-def _choose_first(
-    options: _Options, dag: DagInfo, resource_info: ResourceInfo, hi: float, state: dict[str, Any]
-) -> Step:
+def _choose_first(options: _Options, dag: DagInfo, resource_info: ResourceInfo, hi: float, state: PolicyState) -> Step:
     """480p, all here; where the profile knows that this is too slow, the first step down that is not."""
     conf = VideoConf()
     rates = [rate for rate in options.rates if rate <= conf.fps] or [options.rates[0]]
@@ -151,7 +149,7 @@ def _choose_first(
 
 
 def _choose_next(
-    step: Step, options: _Options, delay: float | None, limits: tuple[float, float], state: dict[str, Any]
+    step: Step, options: _Options, delay: float | None, limits: tuple[float, float], state: PolicyState
 ) -> Step:
     if delay is None:
         state["reason"] = "Nothing has been measured since the last plan."
@@ -170,7 +168,7 @@ def _choose_next(
     return step
 
 
-def _take(next_step: Step | None, step: Step, summary: str, state: dict[str, Any], *, is_up: bool) -> Step:
+def _take(next_step: Step | None, step: Step, summary: str, state: PolicyState, *, is_up: bool) -> Step:
     direction = "fast" if is_up else "slow"
     if next_step is None:
         state["reason"] = f"{summary}: too {direction}, and no step is left."
