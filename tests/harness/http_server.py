@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 Answering = Callable[[BaseHTTPRequestHandler, bytes], None]
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Writes a traceback, but not of a client that has gone, as clients of tests do."""
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -25,7 +34,7 @@ def served(answering: Answering, *, protocol: str = "HTTP/1.0", port: int = 0) -
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as running:
+    with _Server(("127.0.0.1", port), Handler) as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
