@@ -25,7 +25,8 @@ from PIL import Image
 from app.edge.video.runner import job
 from app.edge.video.runner.stage_client import StageClient
 from app.edge.video.stage_host.fair_queue import MOST_WAITING
-from app.edge.video.work import VARIABLE, RunnerWork
+from app.edge.video.work import RunnerWork
+from app.edge.work_file import VARIABLE
 from app.video.model.constraint import Constraint
 from app.video.model.job import Mode, RestartPolicy
 from app.video.model.plan import Encoder, Plan, Role, StagePlace

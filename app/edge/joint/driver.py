@@ -18,7 +18,8 @@ from starlette.routing import BaseRoute
 from app.edge.agent.cameras import SOURCE_NOT_OFFERED, Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.joint.driver_routes import routes
-from app.edge.joint.work import VARIABLE, Work
+from app.edge.joint.work import Work
+from app.edge.work_file import VARIABLE
 from app.inference.sources.allow_list import SourceNotOffered, resolve_source
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.resource import PLURAL, Role

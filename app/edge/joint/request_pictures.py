@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.edge.errors import BadPicture
 from app.edge.worker_server import HINT
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode
@@ -16,7 +17,12 @@ MAX_TEXT_BYTES = 64 << 10
 
 
 def picture_of(parts: Mapping[str, Part]) -> Picture:
-    """The decoded part `picture`. Raises BadRequest, BadPicture: a missing or damaged one is its sender's fault."""
+    """Returns the decoded part `picture`.
+
+    Raises:
+        BadRequest: The part is missing.
+        BadPicture: It cannot be decoded.
+    """
     if "picture" not in parts:
         raise BadRequest("The part picture is missing.", hint=HINT)
     try:
@@ -29,7 +35,3 @@ def shape_of(picture: Picture) -> list[int]:
     """Returns height, width and channels, as requests tell them."""
     height, width, *rest = picture.shape
     return [height, width, rest[0] if rest else 1]
-
-
-class BadPicture(BadRequest):
-    code = "PICTURE_DAMAGED"

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.edge.work_file import path_from_environment, work_document
 from app.inference.prediction import ExecutionProvider
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.sources import NamedSource
-from app.kit.errors import BadInput
 from app.kit.files import write_whole
 from app.kit.network.tls import Credentials
 from app.kit.text.json_values import JsonObject
-
-VARIABLE = "MODELMILL_WORK"
-
-
-class WorkMissing(BadInput):
-    """This process was not started as a worker, or its work file cannot be read."""
-
-    code = "NO_WORK"
 
 
 @dataclass(frozen=True)
@@ -99,9 +90,12 @@ class Work:
 
     @staticmethod
     def read(path: Path) -> Work:
-        """Raises WorkMissing."""
-        try:
-            data = json.loads(path.read_bytes())
+        """Reads the file.
+
+        Raises:
+            WorkMissing: It cannot be read.
+        """
+        with work_document(path, "worker") as data:
             return Work(
                 OrderContent.from_json(data["content"]),
                 Path(data["model"]),
@@ -119,16 +113,15 @@ class Work:
                 tls=Credentials.from_json(data["tls"]),
                 is_encrypted=bool(data["is_encrypted"]),
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise WorkMissing(f"{path} does not say what this worker is to do: {error}.") from None
 
     @staticmethod
     def from_environment() -> Work:
-        """From the file that VARIABLE names. Raises WorkMissing."""
-        path = os.environ.get(VARIABLE)
-        if not path:
-            raise WorkMissing(f"{VARIABLE} is not set.", hint="The agent of a node sets it for the workers it starts.")
-        return Work.read(Path(path))
+        """Reads the file of this process.
+
+        Raises:
+            WorkMissing: The environment does not name it, or it cannot be read.
+        """
+        return Work.read(path_from_environment())
 
 
 def model_of(work: Work) -> dict[str, str]:

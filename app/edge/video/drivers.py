@@ -16,7 +16,8 @@ from starlette.routing import BaseRoute
 from app.edge.agent.cameras import SOURCE_NOT_OFFERED, Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.video import driver_routes
-from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
+from app.edge.video.work import RunnerWork, ServicesWork
+from app.edge.work_file import VARIABLE
 from app.inference.sources.allow_list import SourceNotOffered
 from app.inference.sources.factory import hide_credentials, is_stream, is_there
 from app.inference.sources.facts import SourceFacts, facts_of

@@ -5,30 +5,19 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from app.kit.errors import BadInput
+from app.edge.work_file import WorkMissing, work_document
 from app.kit.files import write_whole
-from app.kit.text.untrusted_json import read_json
 from app.video.model.job import JobContent, ServicesContent
 
-VARIABLE = "MODELMILL_WORK"
-"""Environment variable with the path of the file."""
 LOOK_S = 0.25
 """Seconds between checks whether the file was written again."""
 Work = TypeVar("Work")
 logger = logging.getLogger(__name__)
-
-
-class NoWork(BadInput):
-    """An agent did not start this process, or its instructions cannot be read."""
-
-    code = "NO_WORK"
 
 
 @dataclass(frozen=True)
@@ -59,9 +48,9 @@ class RunnerWork:
         """Reads the file.
 
         Raises:
-            NoWork: It cannot be read.
+            WorkMissing: It cannot be read.
         """
-        with _work_document(path, "runner") as data:
+        with work_document(path, "runner") as data:
             content = JobContent.from_json(data["content"])
             surroundings, tls = _read_surroundings(data), tuple(data["tls"])
             return RunnerWork(content, str(data["source"]), *surroundings, tls=tls, media_server=data["media_server"])
@@ -99,9 +88,9 @@ class ServicesWork:
         """Reads the file.
 
         Raises:
-            NoWork: It cannot be read.
+            WorkMissing: It cannot be read.
         """
-        with _work_document(path, "process") as data:
+        with work_document(path, "process") as data:
             blobs = {str(sha256): Path(file) for sha256, file in data["blobs"].items()}
             content, is_encrypted = ServicesContent.from_json(data["content"]), bool(data["is_encrypted"])
             tls = tuple(data["tls"])
@@ -113,19 +102,6 @@ class ServicesWork:
                 is_encrypted=is_encrypted,
                 provider=str(data["provider"]),
             )
-
-
-@contextmanager
-def _work_document(path: Path, reader: str) -> Iterator[Any]:
-    """Yields the content of the file.
-
-    Raises:
-        NoWork: It cannot be read, or what the block does with it fails.
-    """
-    try:
-        yield read_json(path.read_bytes())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput) as error:
-        raise NoWork(f"{path} does not say what this {reader} is to do: {error}.") from None
 
 
 def _read_surroundings(data: Any) -> tuple[str, int, Path, str, str]:
@@ -148,7 +124,7 @@ class WatchedWork(Generic[Work]):
 
         Args:
             path: of the file.
-            read: raises NoWork.
+            read: raises WorkMissing.
             is_read: read the file now, and report only later changes; otherwise the first check reads it, since it may
                 have changed since the start.
             unread: logged if the file cannot be read.
@@ -164,7 +140,7 @@ class WatchedWork(Generic[Work]):
         self._mark = mark
         try:
             return self._read(self._path)
-        except NoWork as error:
+        except WorkMissing as error:
             logger.warning("%s: %s", self._unread, error.message)
             return None
 
@@ -174,15 +150,3 @@ class WatchedWork(Generic[Work]):
         except OSError:
             return None
         return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
-def path_from_environment() -> Path:
-    """Returns the path from the environment.
-
-    Raises:
-        NoWork: It is not set.
-    """
-    path = os.environ.get(VARIABLE)
-    if not path:
-        raise NoWork(f"{VARIABLE} is not set.", hint="The agent of a node sets it for the processes it starts.")
-    return Path(path)

@@ -1,4 +1,5 @@
-"""How a sandbox run ends without a result. Stages of conversion run there, hence the codes."""
+"""How a child process ends without a result: a sandbox run, which computes a stage of a conversion, or the process of
+a video stage. Hence the codes."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from app.edge.video.work import VARIABLE, ServicesWork
+from app.edge.video.work import ServicesWork
+from app.edge.work_file import VARIABLE
 from app.inference.model_card import Format, ModelCard
 from app.kit.files import sha256_of
 from app.video.model.job import ServicesContent, StageHost

@@ -1,8 +1,10 @@
-"""What has one general piece is not written a second time: JSON from outside, and waiting in tests."""
+"""What has one general piece is not written a second time: JSON from outside, codes of errors, and
+waiting in tests."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,21 @@ def test_json_from_outside_is_read_by_the_kit() -> None:
         if handler.type is not None and "RecursionError" in ast.unparse(handler.type)
     }
     assert handlers == NESTED, "read_json of kit/text/untrusted_json raises one kind of error"
+
+
+def test_each_code_of_an_error_belongs_to_one_class() -> None:
+    """An error that another process reports is rebuilt from its code."""
+    declared = Counter(
+        statement.value.value
+        for tree in source_trees("app").values()
+        for kind in nodes(tree, ast.ClassDef)
+        for statement in kind.body
+        if isinstance(statement, ast.Assign)
+        and ast.unparse(statement.targets[0]) == "code"
+        and isinstance(statement.value, ast.Constant)
+    )
+    assert len(declared) > 100
+    assert [code for code, times in declared.items() if times > 1] == []
 
 
 @pytest.mark.slow

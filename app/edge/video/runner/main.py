@@ -10,7 +10,8 @@ from starlette.applications import Starlette
 
 from app.edge.video.runner.job import JobRunner
 from app.edge.video.runner.runner_server import application
-from app.edge.video.work import RunnerWork, path_from_environment
+from app.edge.video.work import RunnerWork
+from app.edge.work_file import path_from_environment
 from app.edge.worker_server import log_as, serve
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import configure

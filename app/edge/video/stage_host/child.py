@@ -30,7 +30,6 @@ from app.edge.video.stage_host.child_messages import (
     RunRequest,
     StageContent,
 )
-from app.edge.video.stage_host.errors import StageFailed
 from app.edge.video.stages.base import SEVERAL, ModelFile, Stage
 from app.edge.video.stages.registry import stage_class
 from app.inference.model_card import MODEL_CARD
@@ -39,6 +38,7 @@ from app.inference.prediction import Picture
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.process.child_protocol import receive, send
+from app.kit.sandbox.errors import StageFailed
 from app.kit.sandbox.kernel import die_with_parent
 from app.kit.text.plain_text import OUT_OF_MEMORY, reason_of
 

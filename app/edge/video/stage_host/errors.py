@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from app.kit.errors import BadRequest, ModelmillError, Unavailable
-
-
-class StageFailed(ModelmillError):
-    """It has raised something that is no answer to bad input."""
-
-    code = "STAGE_FAILED"
+from app.kit.errors import ModelmillError, Unavailable
 
 
 class StageHung(ModelmillError):
@@ -29,10 +23,6 @@ class StagePaused(Unavailable):
     """It has ended its processes several times, and rests."""
 
     code = "STAGE_PAUSED"
-
-
-class BadPicture(BadRequest):
-    code = "PICTURE_DAMAGED"
 
 
 class NoDecoder(ModelmillError):

@@ -15,7 +15,8 @@ from app.edge.video.stage_host.http_server import StageServer
 from app.edge.video.stage_host.pictures import PictureCache
 from app.edge.video.stage_host.pool import StagePool
 from app.edge.video.stage_host.served_stages import ServedStages
-from app.edge.video.work import LOOK_S, ServicesWork, WatchedWork, path_from_environment
+from app.edge.video.work import LOOK_S, ServicesWork, WatchedWork
+from app.edge.work_file import path_from_environment
 from app.edge.worker_server import serve
 from app.kit.network.tls import Credentials
 
@@ -27,7 +28,7 @@ class StageHostProgram:
     """What is to be served is read again when the file has changed; address and number of processes are forever."""
 
     def __init__(self, path: Path) -> None:
-        """Raises NoWork."""
+        """Raises WorkMissing."""
         self._watched = WatchedWork(path, ServicesWork.read, is_read=True, unread="What is to be served stays as it is")
         self.work = ServicesWork.read(path)
         served = ServedStages(self.work)

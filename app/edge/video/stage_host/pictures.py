@@ -15,7 +15,8 @@ import numpy as np
 from multipart import parse_options_header
 from PIL import Image
 
-from app.edge.video.stage_host.errors import BadPicture, NoDecoder
+from app.edge.errors import BadPicture
+from app.edge.video.stage_host.errors import NoDecoder
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import MAX_PIXELS, decode
 from app.inference.prediction import Picture

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.edge.video.stage_host.child_messages import AnswerHeader, ChildRequest
-from app.edge.video.stage_host.errors import StageDied, StageFailed, StageHung
+from app.edge.video.stage_host.errors import StageDied, StageHung
 from app.edge.worker_server import log_as
 from app.kit.errors import ModelmillError
 from app.kit.process.child_protocol import receive_async, send_async
 from app.kit.process.spawn import python_module
+from app.kit.sandbox.errors import StageFailed
 from app.kit.text.json_values import JsonObject
 
 OPEN_S = 60.0

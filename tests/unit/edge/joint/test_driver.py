@@ -20,7 +20,8 @@ from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefu
 from app.edge.agent.store import AgentStore
 from app.edge.joint.driver import JointDriver
 from app.edge.joint.driver_routes import KEPT_SAMPLES
-from app.edge.joint.work import Work, WorkMissing
+from app.edge.joint.work import Work
+from app.edge.work_file import WorkMissing
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import ExecutionProvider, Prediction
 from app.joint_inference.hard_examples import Verdict

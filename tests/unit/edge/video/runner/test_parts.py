@@ -20,7 +20,8 @@ from app.edge.video.runner.reporter import PlanRequester
 from app.edge.video.runner.resize import fit_size
 from app.edge.video.runner.stage_router import StageRouter
 from app.edge.video.stages.registry import kinds
-from app.edge.video.work import NoWork, RunnerWork, WatchedWork
+from app.edge.video.work import RunnerWork, WatchedWork
+from app.edge.work_file import WorkMissing
 from app.video.model.dag import Reference, read_dag
 from app.video.model.job import StageHost
 from app.video.model.kinds import Metric
@@ -120,7 +121,7 @@ def test_only_what_is_read_is_asked_for() -> None:
 def test_work_survives_its_file_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "work.json"
     path.write_text('{"content": {}}')
-    with pytest.raises(NoWork, match="does not say"):
+    with pytest.raises(WorkMissing, match="does not say"):
         RunnerWork.read(path)
 
 

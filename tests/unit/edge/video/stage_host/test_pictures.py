@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from app.edge.errors import BadPicture
 from app.edge.video.runner.frame_transport import H264Encoder
-from app.edge.video.stage_host.errors import BadPicture, NoDecoder
+from app.edge.video.stage_host.errors import NoDecoder
 from app.edge.video.stage_host.pictures import H264Decoders, PictureCache, RecentPictures, has_keyframe
 from app.inference.picture_codec import encode
 from app.kit.errors import BadRequest

@@ -17,7 +17,8 @@ from app.edge.video.stage_host.errors import StagePaused
 from app.edge.video.stage_host.http_server import BearerGuard, with_pictures
 from app.edge.video.stage_host.pool import StageBreakers
 from app.edge.video.stage_host.served_stages import ServedStages
-from app.edge.video.work import VARIABLE, NoWork, ServicesWork, path_from_environment
+from app.edge.video.work import ServicesWork
+from app.edge.work_file import VARIABLE, WorkMissing, path_from_environment
 from app.edge.worker_server import check_bearer
 from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import encode
@@ -67,16 +68,16 @@ def test_a_stage_has_the_nodes_provider_unless_it_has_its_own_or_can_have_none(t
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"content": {}}', '{"content": 1, "blobs": {}}'])
 def test_what_is_no_work_is_told(tmp_path: Path, text: str) -> None:
     file = tmp_path / "work.json"
-    with pytest.raises(NoWork, match="does not say"):
+    with pytest.raises(WorkMissing, match="does not say"):
         ServicesWork.read(file)
     file.write_text(text)
-    with pytest.raises(NoWork, match="does not say"):
+    with pytest.raises(WorkMissing, match="does not say"):
         ServicesWork.read(file)
 
 
 def test_the_environment_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(NoWork, match="not set"):
+    with pytest.raises(WorkMissing, match="not set"):
         path_from_environment()
     monkeypatch.setenv(VARIABLE, "/somewhere/work.json")
     assert path_from_environment() == Path("/somewhere/work.json")

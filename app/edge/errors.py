@@ -1,0 +1,11 @@
+"""Errors that joint inference and video share."""
+
+from __future__ import annotations
+
+from app.inference.errors import DamagedPicture
+
+
+class BadPicture(DamagedPicture):
+    """A picture in a request is damaged, which is its sender's fault."""
+
+    status = 400
