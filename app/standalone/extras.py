@@ -26,10 +26,11 @@ def ensure_extra(extra: str, module: str) -> bool:
     Returns:
         Whether the module is there.
     """
-    return _is_installed(module) or _install(extra)
+    return is_installed(module) or _install(extra)
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether the module can be imported; also right after its installation."""
     importlib.invalidate_caches()
     return find_spec(module) is not None
 

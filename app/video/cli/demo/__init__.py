@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.errors import BadRequest
+from app.kit.errors import BadRequest, Unavailable
 from app.standalone.camera import CAMERA, CAMERA_HELP, DEVICE_HELP
 
 INPUT = Path("input")
@@ -46,11 +46,12 @@ def demo(
 
     Clip and models are generated, and nothing is downloaded. Events are sent by MQTT if Mosquitto is installed.
     """
-    if installs:
-        from app.standalone.extras import ensure_extra
+    from app.standalone.extras import ensure_extra, is_installed
 
-        if not ensure_extra("edge", "av"):
-            raise CommandFailed(Exit.FAILED)
+    if installs and not ensure_extra("edge", "av"):
+        raise CommandFailed(Exit.FAILED)
+    if not is_installed("av"):
+        raise Unavailable("PyAV, which reads videos, is not installed.", hint="Add --install, which installs it.")
     if at and camera:
         raise BadRequest("--at and --camera exclude each other.", hint="The camera is shown by a Modelmill of its own.")
     if at:

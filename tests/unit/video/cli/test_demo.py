@@ -24,12 +24,12 @@ from app.inference.model_card import Format, ModelCard
 from app.inference.sources import open_source
 from app.kit.cli.command import CannotStart
 from app.kit.clock import to_text
-from app.kit.errors import BadInput
+from app.kit.errors import BadInput, Unavailable
 from app.results.model.frame_result import FrameRecord
 from app.results.model.rule import RULE_SET, check_rules
 from app.results.model.rule_evaluation import EvaluationState, evaluate
 from app.standalone import sample_clip
-from app.video.cli.demo import broker
+from app.video.cli.demo import broker, demo
 from app.video.cli.demo.catalogue import RECIPES, SAMPLE, files_in
 from app.video.cli.demo.deployment import DemoDeployment, Ports, running_deployment, videos_of
 from app.video.cli.demo.relays import Relay, running_relays
@@ -274,3 +274,12 @@ def test_the_job_has_the_stages_for_which_there_are_models() -> None:
     assert dag_of(["person_detection", "car_detection"]) == {"stages": ["person_detection"]}
     with pytest.raises(BadInput, match="no model"):
         dag_of([])
+
+
+def test_without_pyav_nothing_is_drawn_and_the_option_that_installs_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.standalone.extras.is_installed", lambda module: module != "av")
+    with pytest.raises(Unavailable, match="PyAV") as raised:
+        demo()
+    assert "--install" in raised.value.hint

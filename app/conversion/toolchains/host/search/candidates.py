@@ -71,6 +71,12 @@ class Choice:
         return LARGER_DB * len({"smoothing", "channel_splitting"} & {*self.rewrites})
 
     @property
+    def operators(self) -> Choice:
+        """What the latency depends on: choices that differ only in ranges and in values of weights run the same
+        operators."""
+        return replace(self, method="", methods=(), is_rounded=False, is_corrected=False)
+
+    @property
     def in_8_bits(self) -> Choice:
         return replace(self, wide=frozenset(), wide_weights=frozenset(), tail=frozenset(), is_wide_float=False)
 
@@ -193,6 +199,15 @@ class Trail:
 
     candidates: list[TriedCandidate] = field(default_factory=list)
     is_by_task: bool = False
+
+    def add(self, candidate: TriedCandidate) -> None:
+        """Append a candidate. All that run the same operators have the lowest latency measured with any of them, for
+        what is above it is noise."""
+        self.candidates.append(candidate)
+        same = [one for one in self.candidates if one.choice.operators == candidate.choice.operators]
+        lowest = min((one.latency_ms for one in same if one.latency_ms is not None), default=None)
+        for one in same:
+            one.latency_ms = lowest
 
     @property
     def best(self) -> TriedCandidate:

@@ -96,7 +96,7 @@ class Trials:
             min(compute_assured_db(score), inf if altered_db is None else altered_db),
             expected_db,
         )
-        self.trail.candidates.append(candidate)
+        self.trail.add(candidate)
         self._tell(f"candidate {candidate.id}: {candidate.summary}")
         return candidate
 

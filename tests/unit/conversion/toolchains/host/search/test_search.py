@@ -172,6 +172,14 @@ def test_below_the_vendors_rule_every_gain_in_8_bits_counts() -> None:
     assert Trail([plain, better]).best is better
 
 
+def test_candidates_that_run_the_same_operators_have_one_latency_the_lowest_measured() -> None:
+    trail, score = Trail(), Score({"y": [30.0]})
+    choices = [USUAL, replace(USUAL, is_rounded=True), Choice("mse"), replace(USUAL, wide=frozenset({"y"})), USUAL]
+    for choice, latency_ms in zip(choices, (0.02, 0.05, 0.018, 0.04, None), strict=True):
+        trail.add(TriedCandidate(0, choice, score, True, True, 3, latency_ms=latency_ms))
+    assert [one.latency_ms for one in trail.candidates] == [0.018, 0.018, 0.018, 0.04, 0.018]
+
+
 def test_what_is_as_good_as_8_bits_can_be_ends_the_search_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_module, "ENOUGH_DB", 25.0)
     assert [one["name"] for one in searched("snr>=20").search["candidates"]] == ["int8 minmax"]
