@@ -90,7 +90,7 @@ def runner() -> Iterator[Runner]:
 def env(started: VideoWeb, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
     monkeypatch.setattr(live, "RETRY_S", 0.05)
     monkeypatch.setattr(live, "SNAPSHOT_EVERY_S", 0.1)
-    monkeypatch.setattr(live, "FIRST_WITHIN_S", 2.0)
+    monkeypatch.setattr(live, "FIRST_WITHIN_S", 60.0)
     monkeypatch.setattr(
         started.video.pictures, "live", lambda _user, uid, *, now: LiveStream(f"{runner.url}/user/video/{uid}", SECRET)
     )
@@ -204,7 +204,10 @@ def test_a_runner_that_is_away_is_stood_in_for_by_snapshots_and_tried_again(
     assert runner.begun == 2
 
 
-def test_without_any_picture_the_answer_is_that_it_is_not_ready(env: VideoWeb, runner: Runner, job: VideoJob) -> None:
+def test_without_any_picture_the_answer_is_that_it_is_not_ready(
+    env: VideoWeb, runner: Runner, job: VideoJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "FIRST_WITHIN_S", 0.5)
     runner.is_broken = True
     answer = httpx.get(f"{env.url}/user/video/{job.uid}", trust_env=False)
     assert (answer.status_code, answer.json()["status"], answer.json()["code"]) == (503, 1, "NO_PICTURE")

@@ -67,7 +67,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def store(own_valkey: Valkey) -> Iterator[JobStore]:
-    client = redis.Redis(port=own_valkey.port, socket_timeout=0.2, retry=Retry(NoBackoff(), 0))
+    client = redis.Redis(port=own_valkey.port, socket_timeout=2.0, retry=Retry(NoBackoff(), 0))
     yield JobStore(client, record_ttl_s=60, live_log_bytes=1000)
     client.close()
 

@@ -140,7 +140,7 @@ def test_a_light_queue_keeps_its_prefetch(broker: BlockingBroker) -> None:
 
 def test_an_answer_outlives_a_stalled_server_and_the_consumer(own_valkey: Valkey) -> None:
     broker = BlockingBroker(
-        client=redis.Redis(port=own_valkey.port, socket_timeout=0.2, retry=None), namespace=NAMESPACE
+        client=redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None), namespace=NAMESPACE
     )
     broker.declare_queue("heavy")
     broker.send("heavy", "anything", message_id="a")
@@ -162,7 +162,7 @@ def test_an_answer_outlives_a_stalled_server_and_the_consumer(own_valkey: Valkey
 
 def test_a_stalled_server_counts_as_a_lost_connection(own_valkey: Valkey) -> None:
     broker = BlockingBroker(
-        client=redis.Redis(port=own_valkey.port, socket_timeout=0.2, retry=None), namespace=NAMESPACE
+        client=redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None), namespace=NAMESPACE
     )
     consumer = broker.consume("heavy", timeout=10)
     own_valkey.process.send_signal(19)

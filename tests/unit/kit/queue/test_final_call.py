@@ -190,7 +190,7 @@ def test_a_call_outlives_a_stalled_server_and_the_consumer_and_its_process_is_bu
     own_valkey: Valkey,
 ) -> None:
     broker = BlockingBroker(
-        client=redis.Redis(port=own_valkey.port, socket_timeout=0.2, retry=None), namespace=NAMESPACE
+        client=redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None), namespace=NAMESPACE
     )
     counter = Counter(broker)
 

@@ -151,7 +151,7 @@ def test_a_wake_up_wakes_the_leader_and_many_are_one(valkey: Valkey, turn: Calla
 @pytest.mark.slow
 def test_while_something_is_on_its_way_the_leader_looks_again_soon(turn: Callable[..., Turn]) -> None:
     leading = turn(Ticks(is_moving=True), tick_s=NEVER_S).start()
-    until(lambda: leading.ticks.count == 3)
+    until(lambda: leading.ticks.count >= 3)
 
 
 def test_a_wake_up_that_redis_does_not_hear_harms_nobody(own_valkey: Valkey) -> None:

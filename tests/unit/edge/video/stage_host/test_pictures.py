@@ -18,6 +18,9 @@ from app.inference.picture_codec import encode
 from app.kit.errors import BadRequest
 from app.video.model.stage_call import KEPT, PNG, RAW, Call, Encoded, KeyframeNeeded, PictureNotKept
 
+LONG_S = 60.0
+"""No test waits so long when all is well."""
+
 
 def square(level: int = 0, side: int = 10) -> np.ndarray:
     return np.full((side, side, 3), level, np.uint8)
@@ -117,7 +120,22 @@ def test_streams_that_nobody_used_lately_are_given_up() -> None:
     assert streams.of("a", "image") is first
 
 
-def test_packets_that_overtake_each_other_are_decoded_in_their_order(cache: PictureCache) -> None:
+def test_a_call_may_name_a_picture_before_it_has_come(cache: PictureCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.edge.video.stage_host.pictures.ARRIVAL_S", LONG_S)
+    kept, sent = Encoded(b"", KEPT), Encoded(square(7).tobytes(), f"{RAW};width=10;height=10")
+
+    async def both() -> list[np.ndarray]:
+        calls = [Call("s", pictures={"image": (each,)}, job="a", frame="7") for each in (kept, sent)]
+        return [picture["image"][0] for picture in await asyncio.gather(*map(cache.of, calls))]
+
+    early, brought = asyncio.run(both())
+    assert early is brought
+
+
+def test_packets_that_overtake_each_other_are_decoded_in_their_order(
+    cache: PictureCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.edge.video.stage_host.pictures.ARRIVAL_S", LONG_S)
     made = H264Encoder()
     packets = [made.packet(np.full((64, 64, 3), level, np.uint8)) for level in (0, 80, 160, 240)]
 
