@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -53,11 +54,16 @@ def main(arguments: Sequence[str] = ()) -> None:
     names = [contender.name for contender in contenders()]
     parser = argparse.ArgumentParser(prog="ops/bench quality")
     parser.add_argument("--models", default=",".join(MODELS), help=f"of shared/data/models; default {','.join(MODELS)}")
-    parser.add_argument("--only", default="", help=f"beginnings of names, joined by commas: {'; '.join(names)}")
+    parser.add_argument(
+        "--only", default="", help=f"beginnings of names, joined by commas without a space: {'; '.join(names)}"
+    )
     parser.add_argument("--pictures", type=int, default=PICTURES, help=f"of each part at most; default {PICTURES}")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     chosen_options = parser.parse_args(arguments)
-    chosen = [c for c in contenders() if any(c.name.startswith(part) for part in chosen_options.only.split(","))]
+    try:
+        chosen = choose(chosen_options.only)
+    except ValueError as error:
+        parser.error(str(error))
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="modelmill-quality-") as folder:
         parts = write_parts(SHARED_DATA, Path(folder), chosen_options.pictures)
@@ -69,6 +75,22 @@ def main(arguments: Sequence[str] = ()) -> None:
             shutil.rmtree(place)
     if chosen_options.json:
         chosen_options.json.write_text(json.dumps(rows, indent=2), encoding="utf-8")
+
+
+def choose(only: str) -> list[Contender]:
+    """Returns the contenders whose names begin so; all for an empty text.
+
+    Args:
+        only: beginnings joined by commas; a comma before a space is part of a name.
+
+    Raises:
+        ValueError: No name begins so.
+    """
+    parts = [part.strip() for part in re.split(r",(?! )", only)]
+    unknown = [part for part in parts if not any(c.name.startswith(part) for c in contenders())]
+    if unknown:
+        raise ValueError(f"no name begins with {unknown[0]!r}")
+    return [c for c in contenders() if any(c.name.startswith(part) for part in parts)]
 
 
 def measure_model(

@@ -39,6 +39,8 @@ class TensorComparison:
     same_shape: bool = True
     is_uncounted: bool = False
     """Both are next to nothing beside other samples, so its SNR and cosine were left out."""
+    is_beside_zero: bool = False
+    """The reference is all zero, and its SNR that of next to nothing beside the other's values."""
 
 
 def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = "") -> TensorComparison:
@@ -140,6 +142,8 @@ class TensorStatistics:
     exact: int = 0
     silent: int = 0
     uncounted: int = 0
+    beside_zero: int = 0
+    """Samples with values where the reference has only zeros, which count."""
     other_shape: int = 0
     faint: int = 0
     """Samples for which the output is nearly 0 everywhere, so that another tensor was compared in its place."""
@@ -154,6 +158,7 @@ class TensorStatistics:
         self.exact += comparison.exact
         self.silent += comparison.silent
         self.uncounted += comparison.is_uncounted
+        self.beside_zero += comparison.is_beside_zero
         self.other_shape += not comparison.same_shape
 
     @property
@@ -162,8 +167,8 @@ class TensorStatistics:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns {name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, if they apply, exact, silent_samples,
-        uncounted_samples, faint_samples and other_shape_samples (an output whose size depends on the data cannot be
-        compared value by value)."""
+        uncounted_samples, beside_zero_samples, faint_samples and other_shape_samples (an output whose size depends on
+        the data cannot be compared value by value)."""
         data: dict[str, Any] = {
             "name": self.name,
             "snr_db": self.snr_db.summary(2),
@@ -176,6 +181,8 @@ class TensorStatistics:
             data["silent_samples"] = self.silent
         if self.uncounted:
             data["uncounted_samples"] = self.uncounted
+        if self.beside_zero:
+            data["beside_zero_samples"] = self.beside_zero
         if self.faint:
             data["faint_samples"] = self.faint
         if self.other_shape:

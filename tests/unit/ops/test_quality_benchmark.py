@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from ops.benchmarks.quality import choose, main
 from ops.benchmarks.quantizers.contenders import Contender, contenders, convert
 from ops.benchmarks.quantizers.judge import Sample, int8_share, judge
 from tests.harness.models import small
@@ -51,3 +52,14 @@ def test_the_product_and_its_peers_are_compared() -> None:
     names = [contender.name for contender in contenders()]
     assert names[0].startswith("ours")
     assert {"NNCF", "onnxruntime, MinMax", "onnxruntime, Percentile", "onnxruntime, Entropy"} <= set(names)
+
+
+def test_contenders_are_chosen_by_the_beginnings_of_their_names_commas_within_them_included(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert [one.name for one in choose("onnxruntime, Perc,NNCF")] == ["onnxruntime, Percentile", "NNCF"]
+    assert {one.name.split(",")[0] for one in choose("ours,onnxruntime")} == {"ours", "onnxruntime"}
+    assert choose("") == list(contenders())
+    with pytest.raises(SystemExit):
+        main(["--only", "onnxruntime, Percentiles"])
+    assert "no name begins with 'onnxruntime, Percentiles'" in capsys.readouterr().err

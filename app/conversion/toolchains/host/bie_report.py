@@ -104,6 +104,12 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
         if output.get("uncounted_samples")
     ]
     warnings += [
+        f"samples with values in output {output['name']!r} where float has only zeros: "
+        f"{output['beside_zero_samples']}; their SNR is that of a signal 60 dB below the usual one"
+        for output in outputs
+        if output.get("beside_zero_samples")
+    ]
+    warnings += [
         f"output {output['name']!r} is nearly 0 everywhere for {output['faint_samples']} samples, which are judged "
         "before its Sigmoid: pictures that show what the model looks for would say more"
         for output in outputs

@@ -16,7 +16,12 @@ from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
 from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
-from app.conversion.toolchains.host.silent_outputs import compute_power, compute_silent_powers, is_silent_in_both
+from app.conversion.toolchains.host.silent_outputs import (
+    compute_power,
+    compute_silent_powers,
+    compute_snr_beside_zero,
+    is_silent_in_both,
+)
 from app.conversion.toolchains.tensor_comparison import (
     OutputStatistics,
     TensorComparison,
@@ -102,13 +107,27 @@ def _summarize(compared: Sequence[_ComparedSample]) -> OutputStatistics:
             by_output[name].append(power)
     silent_powers, result = compute_silent_powers(by_output), OutputStatistics()
     for one in compared:
-        left_out = {
-            name: replace(one.comparisons[name], snr_db=None, cosine=None, is_uncounted=True)
+        held = {
+            name: _hold_against(one.comparisons[name], powers, silent_powers.get(name, 0.0))
             for name, powers in one.powers.items()
-            if is_silent_in_both(*powers, silent_powers.get(name, 0.0))
         }
-        result.add_comparisons(one.name, {**one.comparisons, **left_out}, one.judged)
+        result.add_comparisons(one.name, {**one.comparisons, **held}, one.judged)
     return result
+
+
+def _hold_against(comparison: TensorComparison, powers: tuple[float, float], silent_power: float) -> TensorComparison:
+    """Returns the comparison as far as it counts beside those of other samples.
+
+    Args:
+        powers: of the output in float and in the other model.
+        silent_power: power below which it is nearly silent.
+    """
+    if is_silent_in_both(*powers, silent_power):
+        return replace(comparison, snr_db=None, cosine=None, silent=False, is_uncounted=True)
+    if comparison.silent and comparison.snr_db is None:
+        snr_db = compute_snr_beside_zero(powers[1], silent_power)
+        return replace(comparison, snr_db=snr_db, silent=snr_db is None, is_beside_zero=snr_db is not None)
+    return comparison
 
 
 def quality_report(

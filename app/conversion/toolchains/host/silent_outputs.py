@@ -1,7 +1,8 @@
 """Samples on which an output is nearly silent in float and in 8 bits, such as a mask of people where none is. Pure.
 
 Their SNR is the ratio of two numbers next to nothing, so they are left out of its mean and minimum. A sample on which
-int8 has an output where float has none counts like any other.
+int8 has an output where float has none counts like any other. Where float is exactly zero, as after a ReLU, noise is
+held against the power below which an output is nearly silent, since the ratio to zero is no number.
 """
 
 from __future__ import annotations
@@ -27,13 +28,21 @@ def compute_power(values: Array) -> float:
 
 
 def compute_silent_powers(powers: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Returns the power below which each output is nearly silent.
+    """Returns the power below which each output is nearly silent. Where most samples have exact zeros, the others tell
+    it.
 
     Args:
         powers: of the float model's output, by its name, a number for each sample.
+
+    Returns:
+        The powers by name; 0 for an output that is zero on all samples.
     """
     finite = {name: [value for value in values if math.isfinite(value)] for name, values in powers.items()}
-    return {name: SILENT_SHARE * median(values) for name, values in finite.items() if values}
+    return {
+        name: SILENT_SHARE * (median(values) or median([value for value in values if value] or [0.0]))
+        for name, values in finite.items()
+        if values
+    }
 
 
 def is_silent_in_both(expected: float, actual: float, silent_power: float) -> bool:
@@ -45,3 +54,16 @@ def is_silent_in_both(expected: float, actual: float, silent_power: float) -> bo
         silent_power: See `compute_silent_powers`.
     """
     return expected < silent_power and actual < silent_power
+
+
+def compute_snr_beside_zero(actual: float, silent_power: float) -> float | None:
+    """Returns the SNR in dB of a sample on which the float model's output is exactly zero and the other one's is not.
+
+    Args:
+        actual: power of the other model's output, all of it noise.
+        silent_power: See `compute_silent_powers`; it is taken for the signal.
+
+    Returns:
+        At most 0, or None if no other sample shows how large a signal is.
+    """
+    return 10.0 * math.log10(silent_power / actual) if 0.0 < silent_power <= actual < math.inf else None

@@ -18,7 +18,12 @@ from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.split import Split
-from app.conversion.toolchains.host.silent_outputs import compute_power, compute_silent_powers, is_silent_in_both
+from app.conversion.toolchains.host.silent_outputs import (
+    compute_power,
+    compute_silent_powers,
+    compute_snr_beside_zero,
+    is_silent_in_both,
+)
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare, list_judged_names
 from app.inference.runtimes.sessions import numeric_outputs, open_session, run
@@ -56,7 +61,7 @@ class JudgedPicture:
 
 @dataclass
 class Score:
-    """SNR in dB by output, a number for each picture; silent outputs have none.
+    """SNR in dB by output, a number for each picture; an output that is zero on all pictures has none.
 
     Args:
         is_whole: all pictures were judged, since the candidate was not given up.
@@ -294,10 +299,13 @@ class Judge:
         for picture, actual in zip(pictures, answers, strict=True):
             for name, tensor in self.tensors(picture).items():
                 powers = picture.powers[tensor], compute_power(actual[tensor])
-                if is_silent_in_both(*powers, self.silent_powers.get(name, 0.0)):
+                silent_power = self.silent_powers.get(name, 0.0)
+                if is_silent_in_both(*powers, silent_power):
                     score.uncounted[name] = score.uncounted.get(name, 0) + 1
                     continue
                 snr_db = _compute_snr_db(picture.expected[tensor], actual[tensor])
+                if snr_db is None:
+                    snr_db = compute_snr_beside_zero(powers[1], silent_power)
                 if snr_db is None:
                     continue
                 score.by_output.setdefault(name, []).append(snr_db)

@@ -168,13 +168,11 @@ class _Runs:
 
     def __init__(self, judge: Judge, pictures: Sequence[JudgedPicture]) -> None:
         self._pictures = [(picture, judge.tensors(picture)) for picture in pictures]
-        self._floors_db = {
-            name: 10.0 * float(np.log10(max(power, 1e-30))) for name, power in judge.silent_powers.items()
-        }
+        self._floors_db = {name: 10.0 * float(np.log10(power)) for name, power in judge.silent_powers.items() if power}
 
     def levels(self, model: Any) -> list[_Level]:
-        """Without pictures whose outputs are all zero; errors in one that is nearly silent are held against the power
-        below which it is so."""
+        """Without pictures whose outputs are all zero on every picture; errors in one that is nearly silent are held
+        against the power below which it is so."""
         session = open_session(model.SerializeToString(), 1)
         rows = []
         for picture, tensors in self._pictures:
@@ -186,7 +184,7 @@ class _Runs:
                     _to_db(picture.expected[tensor] - actual[tensor]),
                 )
                 for name, tensor in tensors.items()
-                if picture.expected[tensor].any()
+                if picture.expected[tensor].any() or name in self._floors_db
             ]
             rows += [min(known, key=lambda level: level.snr_db)] if known else []
         return rows

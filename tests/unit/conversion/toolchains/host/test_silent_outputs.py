@@ -7,20 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from app.conversion.cli.tables import facts_of_quality
 from app.conversion.goals import parse_goal
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.conversion.toolchains.host import quality
+from app.conversion.toolchains.host.bie_report import quality_warnings
 from app.conversion.toolchains.host.search import sensitivity, shortfall
 from app.conversion.toolchains.host.search.candidates import Choice, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.trials import Trials
-from app.conversion.toolchains.host.silent_outputs import compute_silent_powers
+from app.conversion.toolchains.host.silent_outputs import compute_silent_powers, compute_snr_beside_zero
+from app.conversion.toolchains.tensor_comparison import OutputStatistics, TensorComparison
 from app.inference.runtimes.sessions import open_session
+from tests.harness.models import small
 from tests.harness.models.host import arrays, run_all, work_folder
 from tests.unit.conversion.toolchains.host.search.test_search import Picture
 from tests.unit.conversion.toolchains.host.test_faint_outputs import SAMPLES, SHAPE, detector
@@ -75,8 +80,48 @@ def test_report_and_search_count_a_sample_alike_and_one_with_a_mask_in_int8_alon
     assert 0 < first < 60 if uncounted else -60 < first < 0, "held against the power below which it is silent"
 
 
-def test_silence_beside_silence_is_counted() -> None:
-    assert compute_silent_powers({"y": [0.0, 0.0, 1.0], "z": [1.0, 4.0, float("nan"), 9.0]}) == {"y": 0.0, "z": 4e-6}
+@pytest.mark.parametrize(("bias", "beside_zero"), [(0.3, 1), (0.0, 0)])
+def test_report_and_search_count_values_in_int8_where_float_has_exact_zeros(bias: float, beside_zero: int) -> None:
+    """Both models end with a ReLU, and the other one's higher bias lets it see something in the dark sample."""
+    samples, models = pictures(), [rectifier(-1.0), rectifier(bias - 1.0)]
+    sessions = [open_session(model.SerializeToString(), 1) for model in models]
+    expected, actual = ([one.run(["y"], sample.arrays)[0] for sample in samples] for one in sessions)
+    assert not expected[0].any() and actual[0].any() == bool(beside_zero) and all(map(np.any, expected[1:]))
+    by_hand = [120.0] * (SAMPLES - 1)
+    if beside_zero:
+        silent_power = 1e-6 * np.median([np.mean(np.square(x, dtype=np.float64)) for x in expected])
+        signals = [silent_power * expected[0].size, *(np.sum(np.square(x)) for x in expected[1:])]
+        noises = [np.sum(np.square(x - y)) for x, y in zip(expected, actual, strict=True)]
+        by_hand = [10 * np.log10(x / noise) for x, noise in zip(signals, noises, strict=True)]
+        assert by_hand[0] < 0
+
+    output = quality.measure_outputs(sessions[0], sessions[1], samples, lambda *_: None).tensors["y"]
+    assert output.snr_db.values == pytest.approx(by_hand, abs=0.01)
+    assert (output.beside_zero, output.uncounted, output.silent) == (beside_zero, 1 - beside_zero, 0)
+
+    judge = Judge(models[0], samples, JUDGED, threads=1, meter_of=lambda: None)
+    score = judge.judge(lambda _: models[1], (0,)).score
+    assert sorted(score.values) == pytest.approx(sorted(by_hand), abs=0.01)
+    assert score.uncounted == ({} if beside_zero else {"y": 1})
+    lowest = shortfall._Runs(judge, judge.pictures[:1]).levels(models[1])[0]
+    assert lowest.snr_db == pytest.approx(by_hand[0], abs=0.01) if beside_zero else lowest.snr_db > 0
+
+
+def test_values_where_float_has_exact_zeros_are_said() -> None:
+    statistics = OutputStatistics()
+    beside = TensorComparison(-20.0, None, 0.1, is_beside_zero=True)
+    statistics.add_comparisons("dark", {"y": beside}, ["y"])
+    report = {"verdict": quality.verdict(statistics, 1), "quality": {"outputs": statistics.to_list()}}
+    assert any("where float has only zeros: 1;" in warning for warning in quality_warnings(report))
+
+
+def test_an_output_that_is_zero_on_every_sample_has_no_snr() -> None:
+    assert compute_snr_beside_zero(1.0, 0.0) is None
+
+
+def test_samples_with_a_signal_tell_what_is_silent_beside_them() -> None:
+    powers = {"x": [0.0, 0.0], "y": [0.0, 0.0, 1.0], "z": [1.0, 4.0, float("nan"), 9.0]}
+    assert compute_silent_powers(powers) == {"x": 0.0, "y": 1e-6, "z": 4e-6}
 
 
 def test_what_a_tensor_costs_in_a_silent_sample_is_held_against_the_power_below_which_it_is_silent() -> None:
@@ -92,6 +137,13 @@ def test_a_candidate_is_held_against_the_best_on_the_same_pictures_although_each
     trials.trail.candidates.append(TriedCandidate(0, Choice("minmax"), best, False, False, 3, sure_db=38.0))
     assert not trials._is_given_up(Score({"y": [31.0, 51.0, 71.0]}, {"y": ["p1", "p2", "p3"]}))
     assert trials._is_given_up(Score({"y": [11.0, 31.0, 51.0]}, {"y": ["p1", "p2", "p3"]}))
+
+
+def rectifier(bias: float) -> onnx.ModelProto:
+    """y = ReLU(x + bias)."""
+    offset = numpy_helper.from_array(np.array(bias, np.float32), "b")
+    nodes = [helper.make_node("Add", ["x", "b"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
+    return small.model(nodes, [small.value("x", SHAPE)], [small.value("y", SHAPE)], [offset])
 
 
 def pictures() -> list[Any]:
