@@ -189,7 +189,7 @@ def test_a_program_of_the_users_is_the_worker_gets_its_parameters_and_fails_with
     )
     deployment.apply(digits_service("own", script=f"{scripts}/own.py", parameters={"nms_threshold": "0.6"}))
     big = worker(deployment.reaches("own", "Running"), "cloud")["pid"]
-    assert report.read_text() == "0.6 own CrossEntropy"
+    assert until(lambda: report.is_file() and report.read_text()) == "0.6 own CrossEntropy"
     (scripts / "broken.py").write_text("print('the camera is not there')\nraise SystemExit(7)\n")
     deployment.apply(digits_service("own", script=f"{scripts}/broken.py"))
     failed = deployment.reaches("own", "WorkerFailed")
