@@ -65,6 +65,9 @@ def _demonstrate(url: str, say: Say) -> None:
             try:
                 address = start(deployment, small, big, say, PREFIX)
                 say("Digits go to the edge worker, one after the other. What it is not sure of goes to the cloud.")
+                say(
+                    f"Look at it: {url.rstrip('/')}/ui/services/{NAMESPACE}/{PREFIX}{NAME}   Ctrl-C removes everything."
+                )
                 while True:
                     for _ in stream(address, f"{PREFIX}{NAME}", held_out, cloud):
                         time.sleep(PAUSE_S)

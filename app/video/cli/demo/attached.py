@@ -54,6 +54,7 @@ def _demonstrate(url: str, say: Say) -> None:
             raise CannotStart(f"the node {PREFIX}{EDGE} does not come", hint="The log of the demonstration says why.")
         uid = submit(client, node=f"{PREFIX}{EDGE}", name=NAME)
         say(f"The job {uid} runs. Its rules count who walks past, and when three heads are in the row.")
+        say(f"Look at it: {url.rstrip('/')}/ui/video/{uid}   Ctrl-C removes everything.")
         stack.callback(_end, client, uid)
         threading.Event().wait()
 
