@@ -88,6 +88,7 @@ def test_the_only_model_of_a_repository_becomes_an_upload(told: Container) -> No
     assert stored(told, transfer.model_key) == small_model()
     assert object_keys.source_of(transfer.model_key) is not None
     assert (transfer.name, transfer.total_bytes) == ("detector", len(small_model()))
+    json.dumps(TRANSFER.write(transfer))
 
 
 def test_of_several_models_one_is_to_be_named(told: Container, hub: tuple[Hub, str]) -> None:
@@ -362,7 +363,3 @@ def _file(settings: Settings, data: bytes) -> Path:
     path = settings.data_dir / "model.onnx"
     path.write_bytes(data)
     return path
-
-
-def test_json_of_a_transfer_is_json(told: Container) -> None:
-    json.dumps(TRANSFER.write(run(told, f"hf://{REPO}")))

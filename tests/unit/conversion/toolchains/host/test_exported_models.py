@@ -18,6 +18,8 @@ from app.conversion.toolchains.host import graph_surgery
 from app.inference.runtimes.sessions import HostModel, open_session, run
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
 
+pytestmark = pytest.mark.slow  # nearly each of them converts a model
+
 
 def constant(name: str, value: np.ndarray) -> onnx.NodeProto:
     return helper.make_node("Constant", [], [name], name, value=numpy_helper.from_array(value))

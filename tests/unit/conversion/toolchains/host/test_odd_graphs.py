@@ -18,6 +18,8 @@ from app.conversion.options import Options
 from app.inference.runtimes.sessions import session_options
 from tests.harness.models.host import arrays, model_of, random_weights, run_all, work_folder
 
+pytestmark = pytest.mark.slow  # each of them converts a model
+
 SIDE = 12
 PICTURE = [1, 3, SIDE, SIDE]
 node = helper.make_node
