@@ -42,6 +42,7 @@ from app.kit.web.idempotency import AnswerCache, kept_answers_of
 from app.kit.web.navigation import in_order, navigation_of
 from app.kit.web.openapi import document
 from app.kit.web.operations import Operation
+from app.kit.web.resource_versions import with_versions
 from app.kit.web.security import KnownHostsOnly, SameOriginOnly, SecurityHeaders
 from app.kit.web.sse import hub_of
 from app.kit.web.state import features_of
@@ -91,11 +92,8 @@ MIDDLEWARE = [
 def collect_declarations() -> tuple[Sequence[WebPart], Sequence[Operation], Sequence[BaseRoute]]:
     """Returns what the capabilities declare for the web. All applications of a process share it, so it is made once."""
     parts = [capability.web() for capability in CAPABILITIES]
-    operations = [
-        *(operation for part in parts for operation in part.operations),
-        *OBJECTS_OPERATIONS,
-        *OWN_OPERATIONS,
-    ]
+    of_capabilities = (operation for part in parts for operation in part.operations)
+    operations = with_versions([*of_capabilities, *OBJECTS_OPERATIONS, *OWN_OPERATIONS])
     routes = [
         *KIT_PAGES,
         *API_PAGE,

@@ -98,7 +98,13 @@ def create_user(request: Request, body: schemas.NewUser) -> Response:
     return json_answer(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
 
 
-@OPERATIONS.add("GET", "/api/v2/users/{name}", "Get a user (administrators)", {200: schemas.UserAnswer})
+@OPERATIONS.add(
+    "GET",
+    "/api/v2/users/{name}",
+    "Get a user (administrators)",
+    {200: schemas.UserAnswer},
+    version_fields=("role", "is_enabled", "created_at", "quota_bytes", "quota_files", "groups"),
+)
 def get_user(request: Request) -> Response:
     return _read_user(request)
 

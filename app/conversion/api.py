@@ -129,7 +129,13 @@ def list_jobs(request: Request, params: schemas.JobQuery) -> Response:
     return JSONResponse({"jobs": [conversion.job_json(record) for record in records], "next_cursor": cursor})
 
 
-@OPERATIONS.add("GET", "/jobs/{job_id}", "Get a job", {200: schemas.JobAnswer})
+@OPERATIONS.add(
+    "GET",
+    "/jobs/{job_id}",
+    "Get a job",
+    {200: schemas.JobAnswer},
+    version_fields=("status", "name", "tags", "notes", "keep"),
+)
 def get_job(request: Request) -> Response:
     conversion = conversion_of(request)
     return job_response(conversion, conversion.jobs.get(request.path_params["job_id"], user_of(request)))

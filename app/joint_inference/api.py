@@ -94,7 +94,13 @@ def list_services(request: Request, params: schemas.ServiceQuery) -> Response:
     return json_answer(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
 
 
-@OPERATIONS.add("GET", _ONE, "Get a service: the resource, its workers and their reports", {200: schemas.ServiceAnswer})
+@OPERATIONS.add(
+    "GET",
+    _ONE,
+    "Get a service: the resource, its workers and their reports",
+    {200: schemas.ServiceAnswer},
+    version_fields=("resource.metadata.uid", "resource.metadata.generation"),
+)
 def get_service(request: Request) -> Response:
     return _answer_whole(request, joint_of(request).services.get(user_of(request), *read_service_name(request)))
 

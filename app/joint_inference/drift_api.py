@@ -58,7 +58,13 @@ class DriftAnswer(BaseModel):
     100 objects."""
 
 
-@OPERATIONS.add("GET", _ONE, "Get the drift of a service from its reference", {200: DriftAnswer})
+@OPERATIONS.add(
+    "GET",
+    _ONE,
+    "Get the drift of a service from its reference",
+    {200: DriftAnswer},
+    version_fields=("reference", "threshold"),
+)
 def get_drift(request: Request) -> Response:
     return json_answer(_build_answer(drift_of(request).get(user_of(request), *read_service_name(request))))
 

@@ -54,7 +54,13 @@ def list_nodes(request: Request, params: schemas.NodesQuery) -> Response:
     return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
-@OPERATIONS.add("GET", "/neptune/nodes/{name}", "Get a node and the state of its workers", {200: schemas.NodeAnswer})
+@OPERATIONS.add(
+    "GET",
+    "/neptune/nodes/{name}",
+    "Get a node and the state of its workers",
+    {200: schemas.NodeAnswer},
+    version_fields=("side", "labels", "created_at"),
+)
 def get_node(request: Request) -> Response:
     node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
     return json_answer(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))

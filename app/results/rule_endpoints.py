@@ -51,7 +51,9 @@ def rule_event_picture(request: Request, producer: Producer) -> Response:
 def add_rule_operations(table: ProducerOperations) -> None:
     """Add the rules and events of a kind of producers to its table."""
     rules, events = f"{table.one}/rules", f"{table.one}/rule-events"
-    table.add("GET", rules, "Get its zones and rules", {200: schemas.RulesAnswer})(table.given(get_rules))
+    table.add("GET", rules, "Get its zones and rules", {200: schemas.RulesAnswer}, version_fields=("zones", "rules"))(
+        table.given(get_rules)
+    )
     table.add(
         "PUT",
         rules,

@@ -39,7 +39,13 @@ def list_sweeps(request: Request, params: schemas.SweepsQuery) -> Response:
     return json_answer(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))
 
 
-@OPERATIONS.add("GET", _SWEEP, "Get a sweep as a table", {200: schemas.SweepAnswer})
+@OPERATIONS.add(
+    "GET",
+    _SWEEP,
+    "Get a sweep as a table",
+    {200: schemas.SweepAnswer},
+    version_fields=("name", "tags", "has_ended"),
+)
 def get_sweep(request: Request) -> Response:
     return json_answer(schemas.sweep_answer(sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])))
 

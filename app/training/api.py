@@ -111,6 +111,7 @@ def list_tasks(request: Request, params: schemas.TaskQuery) -> Response:
     f"{TASKS}/{{task_id}}",
     "Get a task: its state, why it waits, its attempts and its files",
     {200: schemas.TaskAnswer},
+    version_fields=("state", "priority", "created_at"),
 )
 def get_task(request: Request) -> Response:
     return json_answer(

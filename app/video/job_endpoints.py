@@ -87,7 +87,13 @@ def list_video_jobs(request: Request, params: schemas.JobQuery) -> Response:
     return json_answer(schemas.JobsAnswer(jobs=[responses.summary(job) for job in jobs], next_cursor=cursor))
 
 
-@OPERATIONS.add("GET", _ONE, "Get a video job: its DAG, its plan and its performance", {200: schemas.JobAnswer})
+@OPERATIONS.add(
+    "GET",
+    _ONE,
+    "Get a video job: its DAG, its plan and its performance",
+    {200: schemas.JobAnswer},
+    version_fields=("state", "name", "policy", "constraint", "restart_policy", "created_at"),
+)
 def get_video_job(request: Request) -> Response:
     return json_answer(responses.describe_job(_load_job(request)))
 

@@ -56,7 +56,13 @@ def list_job_sets(request: Request) -> Response:
     return json_answer(schemas.JobSetsAnswer(job_sets=[answer_of_set(one, jobs) for one, jobs in sets]))
 
 
-@OPERATIONS.add("GET", f"{SETS}/{{set_id}}", "Get a job set and its jobs", {200: schemas.JobSetAnswer})
+@OPERATIONS.add(
+    "GET",
+    f"{SETS}/{{set_id}}",
+    "Get a job set and its jobs",
+    {200: schemas.JobSetAnswer},
+    version_fields=("name", "node_selector", "video_id", "created_at"),
+)
 def get_job_set(request: Request) -> Response:
     one, jobs = video_of(request).sets.get(user_of(request), request.path_params["set_id"])
     return json_answer(answer_of_set(one, jobs))

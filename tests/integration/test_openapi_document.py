@@ -17,6 +17,8 @@ from app.kit.web.templates import environment
 from app.main import create_app
 from app.settings import Settings
 
+OPEN = {"application/json", "application/yaml", "text/event-stream"}
+
 
 @pytest.fixture
 def served(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -73,6 +75,20 @@ def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Setti
     team = document([operation("/try")], title="Team", version="1", demands_accounts=True)
     assert team["paths"]["/try"]["post"]["security"] == users
     assert settings.demands_accounts is False
+
+
+def test_files_are_binary_and_lines_are_text(served: dict[str, Any]) -> None:
+    """Generated clients decode what has no schema as text, which destroys a file."""
+    for path, operations in served["paths"].items():
+        answers = (item for operation in operations.values() for item in operation["responses"].items())
+        for status, answer in answers:
+            for media_type, content in answer.get("content", {}).items():
+                assert content["schema"] or media_type in OPEN, (path, status, media_type)
+    download = served["paths"]["/jobs/{job_id}/artifacts/{name}"]["get"]["responses"]["200"]["content"]
+    assert download["application/octet-stream"] == {"schema": {"type": "string", "format": "binary"}}
+    assert served["paths"]["/sweeps/{sweep_id}/table.csv"]["get"]["responses"]["200"]["content"] == {
+        "text/csv": {"schema": {"type": "string"}}
+    }
 
 
 def test_what_receives_a_body_says_that_it_may_come_too_slowly(served: dict[str, Any]) -> None:

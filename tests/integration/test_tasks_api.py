@@ -19,7 +19,7 @@ import schemathesis
 from app.kit.clock import to_text
 from app.kit.web.operations import Operation
 from app.settings import Settings
-from app.training.api import OPERATIONS
+from app.training.capability import TRAINING
 from app.training.model import FailureKind, Node, State, WaitingCode, WaitingReason
 from app.training.service import ClusterPicture, ClusterView, Holder
 from tests.harness.api import code_of, pngs, small_model, zipped
@@ -658,7 +658,7 @@ def test_what_is_answered_is_as_described(
 
 TRIED = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
-    for operation in OPERATIONS
+    for operation in TRAINING.web().operations
     for mode in MODES
     if mode is MODES.POSITIVE or operation.body or operation.query or "{" in operation.path
 ]

@@ -168,7 +168,7 @@ def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
     async def answered(request: Request) -> Response:
         given = request.headers.get(HEADER)
         if given is None:
-            return await _call(endpoint, request)
+            return await call(endpoint, request)
         return await _answer_once(endpoint, request, check_key(given))
 
     return answered
@@ -185,7 +185,7 @@ def form_once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
     async def answered(request: Request) -> Response:
         key = request.query_params.get(FORM_KEY)
         if key is None:
-            return await _call(endpoint, request)
+            return await call(endpoint, request)
         key = check_key(key)
         if int(request.headers.get("content-length", MAX_COMPARED_BYTES + 1)) <= MAX_COMPARED_BYTES:
             request, digest = await _read(request)
@@ -231,7 +231,7 @@ async def _answer_first(
         digest.add(message.get("body", b""))
         return message
 
-    response = await _call(endpoint, Request(request.scope, receive))
+    response = await call(endpoint, Request(request.scope, receive))
     if response.status_code < 300 or response.status_code == HTTPStatus.SEE_OTHER:
         values = {key: response.headers.getlist(key) for key in KEPT_HEADERS}
         headers = {key: ", ".join(several) for key, several in values.items() if several}
@@ -286,7 +286,8 @@ async def _keep_renewed(lease: RedisLease) -> None:
             await run_in_threadpool(lease.renew)
 
 
-async def _call(endpoint: Callable[[Request], Any], request: Request) -> Response:
+async def call(endpoint: Callable[[Request], Any], request: Request) -> Response:
+    """Calls an endpoint as a route does: in a thread if it is not async."""
     answer: Response = (
         await endpoint(request) if inspect.iscoroutinefunction(endpoint) else await run_in_threadpool(endpoint, request)
     )

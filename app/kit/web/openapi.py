@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from http.client import responses
-from typing import Any, TypeGuard
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.kit.web import idempotency
-from app.kit.web.operations import PARAMETER, USERS, Answer, Operation
+from app.kit.web.operations import PARAMETER, USERS, Answer, Operation, is_model
 from app.kit.web.security import SAFE_METHODS, SECURE_SESSION_COOKIE, SESSION_COOKIE
 
 REFUSALS = (401, 429)
@@ -29,6 +29,10 @@ SECURITY = {
     "node": {"type": "http", "scheme": "bearer", "description": "The token of a node"},
 }
 REPLAYED = {idempotency.REPLAYED: f"true: the first answer to this {idempotency.HEADER}, once more"}
+STRUCTURED_TYPES = ("application/json", "application/yaml", "text/event-stream")
+"""Media types that tools parse before they compare them with a schema."""
+TEXT_TYPES = ("application/jsonl", "application/x-pem-file")
+"""Media types that are text, beside text/*."""
 REF = "#/components/schemas/{model}"
 SENT: JsonSchemaMode = "validation"
 ANSWERED: JsonSchemaMode = "serialization"
@@ -82,7 +86,7 @@ class Schemas:
         used: set[tuple[type[BaseModel], JsonSchemaMode]] = {(ErrorAnswer, ANSWERED)}
         self._queries = set()
         for operation in operations:
-            used |= {(answer, ANSWERED) for answer in operation.answers.values() if _is_model(answer)}
+            used |= {(answer, ANSWERED) for answer in operation.answers.values() if is_model(answer)}
             used |= {(model, SENT) for model in _models_of(operation.body)}
             if operation.query is not None:
                 used.add((operation.query, SENT))
@@ -124,10 +128,6 @@ def _shorten_name(name: str) -> str:
     return _SAME_NAME.sub(lambda match: match[1].title().replace("_", "") + match[2], name)
 
 
-def _is_model(candidate: Any) -> TypeGuard[type[BaseModel]]:
-    return isinstance(candidate, type) and issubclass(candidate, BaseModel)
-
-
 def _choose_tag(operation: Operation) -> str:
     """The capability to which the operation belongs, as "joint inference"; those of the installation are "system"."""
     package = str(operation.endpoint.__module__).split(".")[1:2]
@@ -165,7 +165,7 @@ def _describe_body(body: type[BaseModel] | dict[str, Any], schemas: Schemas) -> 
     if not isinstance(body, dict):
         return {"required": True, "content": _json_of(schemas.sent(body))}
     content = {
-        kind: {**part, "schema": schemas.sent(part["schema"])} if _is_model(part.get("schema")) else part
+        kind: {**part, "schema": schemas.sent(part["schema"])} if is_model(part.get("schema")) else part
         for kind, part in body["content"].items()
     }
     return {**body, "content": content}
@@ -173,7 +173,7 @@ def _describe_body(body: type[BaseModel] | dict[str, Any], schemas: Schemas) -> 
 
 def _models_of(body: type[BaseModel] | dict[str, Any] | None) -> list[type[BaseModel]]:
     if isinstance(body, dict):
-        return [part["schema"] for part in body["content"].values() if _is_model(part.get("schema"))]
+        return [part["schema"] for part in body["content"].values() if is_model(part.get("schema"))]
     return [] if body is None else [body]
 
 
@@ -217,7 +217,7 @@ def _find_phrase(status: int) -> str:
 def _describe_answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {"description": _find_phrase(status)}
     if isinstance(answer, tuple):
-        described["content"] = {kind: {"schema": {"type": "string"} if kind == "text/plain" else {}} for kind in answer}
+        described["content"] = {kind: {"schema": _schema_of(kind)} for kind in answer}
     elif answer is not None:
         described["content"] = _json_of(schemas.answered(answer))
     headers = {**operation.headers, **(REPLAYED if operation.is_once else {})} if operation else {}
@@ -226,6 +226,15 @@ def _describe_answer(status: int, answer: Answer, operation: Operation | None, s
             name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
         }
     return described
+
+
+def _schema_of(media_type: str) -> dict[str, Any]:
+    """Returns the schema of a response without a model. Generated clients read bytes as text where it is missing."""
+    if media_type in STRUCTURED_TYPES:
+        return {}
+    if media_type.startswith("text/") or media_type in TEXT_TYPES:
+        return {"type": "string"}
+    return {"type": "string", "format": "binary"}
 
 
 def _json_of(schema: dict[str, Any]) -> dict[str, Any]:

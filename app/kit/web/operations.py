@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, TypeGuard, TypeVar, Unpack
 
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -49,6 +49,8 @@ class Operation:
     """Schemas of request headers that it reads; none is required."""
     headers: dict[str, str] = field(default_factory=dict)
     """Response headers of successful responses, name → description."""
+    version_fields: tuple[str, ...] = ()
+    """Of a GET: the fields of its answer that its ETag is a hash of, nested ones with a dot; default: all."""
     creates_later: bool = False
     """Its response is 202: the created object does not exist yet."""
     callers: tuple[str, ...] = USERS
@@ -122,6 +124,7 @@ class Operations(list[Operation]):
 class _Details(TypedDict, total=False):
     sent_headers: dict[str, OpenApiSchema]
     headers: dict[str, str]
+    version_fields: tuple[str, ...]
     creates_later: bool
     callers: tuple[str, ...]
 
@@ -152,6 +155,10 @@ def _bind_request(
         return await run_in_threadpool(endpoint, request, **sent)
 
     return read
+
+
+def is_model(candidate: object) -> TypeGuard[type[BaseModel]]:
+    return isinstance(candidate, type) and issubclass(candidate, BaseModel)
 
 
 def _errors_of(path: str, body: object, query: object) -> tuple[int, ...]:
