@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 
-from app.conversion.model import StageState
+from app.conversion.model import Stage
 from tests.harness.deployment import Process
 from tests.harness.faults.deployment import FaultDeployment, Job
 from tests.harness.until import until
@@ -79,25 +79,19 @@ def test_a_job_that_outlasts_the_grace_fails_with_the_reason(deployment: FaultDe
 
 def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(deployment: FaultDeployment) -> None:
     deployment.living(*(deployment.launch("bie") for _ in range(2)))
-    jobs = []
+    jobs, plan = list[Job](), {"onnx": "sleep:0.2", "bie": "sleep:0.8", "nef": "sleep:0.2"}
     for old in list(deployment.running):
-        jobs += [deployment.submit(onnx="sleep:0.2", bie="sleep:0.8", nef="sleep:0.2") for _ in range(4)]
+        jobs += [deployment.submit(**plan) for _ in range(3)]
+        held = deployment.submit(**(plan if old.queue == "done" else {**plan, old.queue: "wait:gate"}))
         if old.queue != "done":
-            until(lambda queue=old.queue: any_in_hand(deployment, queue), what="somebody works on the queue")  # type: ignore[misc]
+            until(lambda job=held, queue=old.queue: deployment.runs(job, Stage(queue.upper())), what="it is worked on")  # type: ignore[misc]
         deployment.worker(old.queue)
         old.master.terminate()
+        held.release()
         assert old.master.wait(60) == 0
+        jobs.append(held)
     assert {deployment.ended(job).status for job in jobs} == {"COMPLETED"}
     assert [job.starts() for job in jobs] == [ONCE] * 20
-
-
-def any_in_hand(deployment: FaultDeployment, queue: str) -> bool:
-    running = [
-        record.stage.step
-        for record in deployment.container.store.active()
-        if record.current.state is StageState.RUNNING
-    ]
-    return queue in running
 
 
 def web(deployment: FaultDeployment) -> Process:
