@@ -21,6 +21,7 @@ def agreement(one: Prediction, other: Prediction) -> float:
 
 
 def iou(box: Box, other: Box) -> float:
+    """Returns the intersection of two boxes over their union, 0..1."""
     width = min(box.x2, other.x2) - max(box.x1, other.x1)
     height = min(box.y2, other.y2) - max(box.y1, other.y1)
     if width <= 0 or height <= 0:

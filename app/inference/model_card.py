@@ -14,6 +14,8 @@ from app.kit.text.json_values import JsonObject
 
 
 class Format(StrEnum):
+    """Format of a model's file: ONNX, or what the toolchains make of it (BIE: quantized; NEF: compiled)."""
+
     ONNX = "onnx"
     BIE = "bie"
     NEF = "nef"

@@ -178,6 +178,8 @@ def _side_of(axis: str, graph: GraphSignature) -> int | None:
 
 @dataclass(frozen=True)
 class FamilyTable:
+    """The known families of models, and how each usually has its pictures prepared."""
+
     presets: Mapping[str, Preprocess]
     usual: Mapping[int, Mapping[str, float]]
     """Probabilities of presets by number of channels, for a model about which nothing is known."""

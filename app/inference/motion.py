@@ -19,6 +19,7 @@ Grey = npt.NDArray[np.int16]
 
 
 def small_grey(picture: Picture) -> Grey:
+    """Returns a picture H×W×3 as gray levels of 0..255 at the size LOOKED_AT, 120×160."""
     image = Image.fromarray(picture).convert("L").resize(LOOKED_AT, Image.Resampling.BILINEAR)
     return np.asarray(image, dtype=np.int16)
 

@@ -277,6 +277,8 @@ class BatchOptions:
 
 @dataclass(frozen=True)
 class PredictorOptions:
+    """How a model is opened, and which of its boxes are results."""
+
     score_threshold: float = 0.6
     """Boxes below it are not results."""
     candidate_threshold: float = 0.2

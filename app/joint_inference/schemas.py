@@ -32,9 +32,9 @@ class RolloutAnswer(BaseModel):
 
     state: RolloutState
     former: JsonObject
-    """{model, version, sha256}: what it goes back to."""
+    """The model that a roll-back returns to: {model, version, sha256}."""
     target: JsonObject
-    """Likewise: what it goes to."""
+    """The model that is rolled out: {model, version, sha256}."""
     wave: int
     """The present one, the first is 1; 0: none has begun."""
     wave_at: str

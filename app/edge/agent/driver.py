@@ -51,7 +51,11 @@ class NodeTls:
     """A worker sends nothing to another node in clear text."""
 
     def refuse_clear_text(self, url: str, node: str) -> None:
-        """Raises WorkRefused for a worker of another node that does not encrypt, where this node requires it."""
+        """Checks the link to a worker of another node.
+
+        Raises:
+            WorkRefused: It is not encrypted, and this node requires it.
+        """
         if self.is_required and not url.startswith("https:"):
             raise WorkRefused(
                 f"The worker on {node} does not encrypt its link, and this node requires it.",
@@ -60,7 +64,11 @@ class NodeTls:
             )
 
     def require_credentials(self) -> None:
-        """Raises WorkRefused for a worker that is to serve without a certificate."""
+        """Checks that this node can serve the links that it requires.
+
+        Raises:
+            WorkRefused: Its workers must serve encrypted links, and it has no certificate yet.
+        """
         if self.is_serving and self.credentials is None:
             raise WorkRefused(
                 "This node has no certificate yet, and requires encrypted links.",

@@ -102,6 +102,7 @@ def web_url(text: str) -> str:
 
 
 def socket_url(url: str) -> str:
+    """Returns the ws:// or wss:// form of an http:// or https:// URL."""
     return "ws" + url.removeprefix("http")
 
 

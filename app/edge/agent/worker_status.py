@@ -207,6 +207,11 @@ class WorkerStatus:
 
 
 def exit_text(code: int | None) -> str:
+    """Says how a process ended, as the second half of a sentence.
+
+    Args:
+        code: its exit code, negative for a signal; None if it was not observed.
+    """
     if code is None:
         return "ended, and nobody saw its exit code"
     if code >= 0:
@@ -230,6 +235,7 @@ def log_path(folder: Path, order: Order) -> Path:
 
 
 def size_of(log: Path) -> int:
+    """Returns the size of a log in bytes; 0 if it does not exist."""
     try:
         return log.stat().st_size
     except OSError:

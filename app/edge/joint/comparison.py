@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 
 class FormerModel(Protocol):
+    """The model that the new one replaces."""
+
     def predict(self, picture: Picture) -> Prediction: ...
 
 

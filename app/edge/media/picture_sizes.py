@@ -24,6 +24,7 @@ def even_size(source: Size, most_width: int) -> Size:
 
 
 def resize_picture(picture: Picture, size: Size) -> Picture:
+    """Returns the picture at this width and height; itself, not a copy, if it has that size already."""
     if size_of(picture) == size:
         return picture
     return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0))

@@ -27,6 +27,8 @@ PRIOR_SIDES = {8: (16, 32), 16: (64, 128), 32: (256, 512)}
 
 
 class Scrfd(Detector):
+    """Boxes of faces by SCRFD; the module describes its outputs."""
+
     name: ClassVar[Decoder] = Decoder.SCRFD
     preprocess: ClassVar[Preprocess] = Preprocess(
         color="RGB", scale=1, mean=(127.5,), std=(128,), resize="letterbox", pad_value=0
@@ -58,6 +60,8 @@ class Scrfd(Detector):
 
 
 class Retinaface(Detector):
+    """Boxes of faces by RetinaFace; the module describes its outputs."""
+
     name: ClassVar[Decoder] = Decoder.RETINAFACE
     preprocess: ClassVar[Preprocess] = Preprocess(color="BGR", scale=1, mean=(104, 117, 123))
     usual_size: ClassVar[Size] = (640, 640)

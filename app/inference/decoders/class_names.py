@@ -90,7 +90,7 @@ COCO = (
 _UNUSED = frozenset({12, 26, 29, 30, 45, 66, 68, 69, 71, 83})
 _NAMES = iter(COCO)
 COCO_BY_NUMBER = ("", *("" if number in _UNUSED else next(_NAMES) for number in range(1, 91)))
-"""The same by COCO's own numbers, 0 to 90, of which some are unused."""
+"""Names of COCO's classes by their official numbers, 0 to 90; empty for a number that COCO does not use."""
 VOC = (
     "aeroplane",
     "bicycle",

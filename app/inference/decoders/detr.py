@@ -34,6 +34,8 @@ IMAGENET = Preprocess(color="RGB", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224
 
 
 class Detr(Detector):
+    """DETR and YOLOS: one class for each query, by a softmax with a column for "no object"."""
+
     name: ClassVar[Decoder] = Decoder.DETR
     preprocess: ClassVar[Preprocess] = IMAGENET
     usual_size: ClassVar[Size] = (800, 800)
@@ -76,6 +78,8 @@ class Detr(Detector):
 
 
 class Rtdetr(Detr):
+    """RT-DETR, D-FINE, RF-DETR and Deformable DETR: a sigmoid for each class of a query."""
+
     name: ClassVar[Decoder] = Decoder.RTDETR
     preprocess: ClassVar[Preprocess] = Preprocess(color="RGB")
     usual_size: ClassVar[Size] = (640, 640)

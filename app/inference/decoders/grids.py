@@ -19,6 +19,7 @@ def cells(columns: int, rows: int) -> Floats:
 
 
 def cell_count(size: Size, stride: int) -> int:
+    """Returns how many whole cells of `stride` pixels an input of this width and height has."""
     return (size[0] // stride) * (size[1] // stride)
 
 

@@ -53,6 +53,10 @@ def softmax(logits: Floats) -> Floats:
 
 
 def require_numbers(values: npt.NDArray[Any]) -> None:
-    """Raises InferenceFailed for an output with a value that is infinite or no number."""
+    """Refuses an output that cannot be decoded.
+
+    Raises:
+        InferenceFailed: One of its values is infinite or not a number.
+    """
     if not np.isfinite(values).all():
         raise InferenceFailed("the model answered with values that are no numbers", hint="Check its preprocessing.")

@@ -31,6 +31,8 @@ PREPARED = Preprocess(color="RGB", resize="letterbox")
 
 
 class Yolov8(Detector):
+    """YOLOv8, v9 and v11: one output 1×(4+C)×N without an objectness."""
+
     name: ClassVar[Decoder] = Decoder.YOLOV8
     other_channels: ClassVar[int | None] = 4
     preprocess: ClassVar[Preprocess] = PREPARED
@@ -87,6 +89,8 @@ class Yolov8Pose(Detector):
 
 
 class Yolov8Seg(Detector):
+    """YOLOv8-seg: as YOLOv8, with 32 weights a box for the maps of a second output."""
+
     name: ClassVar[Decoder] = Decoder.YOLOV8_SEG
     other_channels: ClassVar[int | None] = 4 + PROTOTYPES
     preprocess: ClassVar[Preprocess] = PREPARED
@@ -134,6 +138,8 @@ def _to_rows(values: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
 
 
 class Yolov5(Detector):
+    """YOLOv5 and YOLOv7: one output 1×N×(5+C), whose classes count by their product with the objectness."""
+
     name: ClassVar[Decoder] = Decoder.YOLOV5
     other_channels: ClassVar[int | None] = 5
     preprocess: ClassVar[Preprocess] = PREPARED

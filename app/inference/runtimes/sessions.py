@@ -84,9 +84,10 @@ def session_options(threads: int, level: Level = "layout", *, is_exact: bool = F
 
 CPU_ALONE = ("CPUExecutionProvider",)
 FLOAT_LAYOUT = "NchwcTransformer"
-"""onnxruntime's name for what orders floats for the CPU at hand."""
+"""onnxruntime's name of the optimization that reorders floats for the CPU at hand."""
 SUM_FUSION = "ConvAddActivationFusion"
-"""Likewise for what adds a tensor within a convolution. It loses outputs of some graphs, so these fail to open."""
+"""onnxruntime's name of the optimization that adds a tensor within a convolution. It loses outputs of some graphs,
+which then fail to open."""
 
 
 def open_session(
@@ -135,7 +136,20 @@ def open_session(
 
 
 def run(session: Session, arrays: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
-    """Run once. Returns numeric outputs by name; texts, maps and sequences are omitted. Raises StageFailed."""
+    """Runs a model once.
+
+    Args:
+        session: the opened model.
+        arrays: its inputs by name.
+        outputs: names of the outputs to compute; default: all numeric ones. Texts, maps and sequences are omitted.
+
+    Returns:
+        The outputs by name.
+
+    Raises:
+        UnsupportedOperator: onnxruntime has no implementation of an operator.
+        StageFailed: onnxruntime failed for another reason.
+    """
     names = list(outputs) if outputs is not None else numeric_outputs(session)
     try:
         values = session.run(names, dict(arrays))
@@ -155,6 +169,7 @@ def lacks_vnni() -> bool:
 
 
 def numeric_outputs(session: Session) -> list[str]:
+    """Returns the names of the outputs that are tensors of numbers, in the model's order."""
     return [o.name for o in session.get_outputs() if o.type.startswith("tensor(") and "string" not in o.type]
 
 

@@ -23,6 +23,7 @@ def read_declared_bytes(path: Path) -> int:
 
 
 def is_empty(path: Path) -> bool:
+    """Returns whether the file has no bytes; False for a file that cannot be examined."""
     with suppress(OSError, ValueError):
         return path.stat().st_size == 0
     return False

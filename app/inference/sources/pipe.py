@@ -18,7 +18,11 @@ class NamedPipe(io.FileIO):
     """
 
     def __init__(self, path: str, *, patience_s: float, silence: Callable[[], Exception]) -> None:
-        """Raises OSError."""
+        """Opens the pipe.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
         super().__init__(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
         self._patience_s, self._silence = patience_s, silence
 

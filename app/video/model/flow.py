@@ -15,7 +15,14 @@ _PLACE = "dag.flow"
 
 
 def read_flow(data: object, generator: str) -> tuple[Any, dict[str, frozenset[str]]]:
-    """The flow as written, and stage → the stages it waits for, without the generator. Raises BadDag."""
+    """Reads the flow of a DAG.
+
+    Returns:
+        The flow as it was written, and for each stage those that it waits for, without the generator.
+
+    Raises:
+        BadDag: It is no flow, has no stage, or has more than MAX_STAGES.
+    """
     written, waits = _of_graph(data, generator) if isinstance(data, Mapping) else _of_list(data, generator)
     if not waits:
         raise READER.problem(_PLACE, "has no stage", "After the generator comes at least one.")

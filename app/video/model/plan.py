@@ -128,7 +128,14 @@ def _read_conf(data: object, place: str) -> VideoConf:
 
 
 def read_flow_mapping(data: object) -> dict[str, StagePlace]:
-    """Parses an external {stage: {model_id, node_role, node_ip, node}}; `node` may be omitted. Raises BadPlan."""
+    """Reads the places of stages as they come from outside.
+
+    Args:
+        data: {stage: {model_id, node_role, node_ip, node}}; `node` may be omitted.
+
+    Raises:
+        BadPlan: It has another form.
+    """
     mapping = _READER.mapping(data, "flow_mapping", most=MAX_PLACES)
     return {
         _READER.name(stage, "flow_mapping"): _read_place(place, f"flow_mapping.{stage}")

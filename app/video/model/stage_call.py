@@ -116,7 +116,15 @@ def unpack_call(stage: str, body: bytes, headers: Mapping[str, str], query: Mapp
 
 
 def from_text(name: str, value: object) -> Encoded:
-    """A picture of a JSON body: JPEG or PNG in base64, with or without a data URL before it. Raises BadRequest."""
+    """Reads a picture of a JSON body.
+
+    Args:
+        name: of the field, for the message.
+        value: a JPEG or PNG in base64, or as a data URL.
+
+    Raises:
+        BadRequest: It is something else.
+    """
     if not isinstance(value, str):
         raise BadRequest(f"The field {name} is to be a picture in base64, not {type(value).__name__}.", hint=HINT)
     text = value.partition(",")[2] if value.startswith("data:image/") else value

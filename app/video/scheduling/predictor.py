@@ -180,7 +180,11 @@ def _is_served(mapping: Mapping[str, Mapping[str, object]], resource_info: Resou
 
 
 def node_of(place: Mapping[str, object], resource_info: ResourceInfo) -> NodeInfo:
-    """Raises ValueError."""
+    """Returns the node at which a plan places a stage.
+
+    Raises:
+        ValueError: The node is not in the resource picture.
+    """
     name, ip, role = place.get("node"), place.get("node_ip"), place.get("node_role")
     for info in resource_info.values():
         if info["node"] == name if name else info["ip"] == ip and info["role"] == role:

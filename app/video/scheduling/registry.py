@@ -34,7 +34,11 @@ def policies() -> dict[str, str]:
 
 
 def policy_of(name: str) -> Policy:
-    """Raises UnknownPolicy, naming those that there are, also for one that cannot be loaded."""
+    """Returns the policy of a name.
+
+    Raises:
+        UnknownPolicy: There is none, or it cannot be loaded. The hint names the others.
+    """
     if name not in PRODUCT and name not in others():
         raise UnknownPolicy(
             f"There is no scheduling policy {name[:64]!r}.", hint=f"There are {', '.join([*PRODUCT, *others()])}."

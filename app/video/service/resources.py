@@ -148,7 +148,7 @@ class Resources:
 
 
 def naming_only(info: ResourceInfo, stages: Collection[str]) -> ResourceInfo:
-    """The same nodes, with these of the stages that they serve."""
+    """Returns the nodes; of the stages that they serve, only those named here."""
     return {
         key: {**node, "service": {name: service for name, service in node["service"].items() if name in stages}}
         for key, node in info.items()

@@ -25,6 +25,8 @@ class StageContent(TypedDict):
 
 
 class OpenRequest(StageContent):
+    """Opens a variant of a stage; with `open_ahead` in the background, for a later `open`."""
+
     do: Literal["open", "open_ahead"]
     stage: str
     """Key of the stage, for the log."""
@@ -48,6 +50,8 @@ class FieldPictures(TypedDict):
 
 
 class CallRequest(TypedDict):
+    """One call of a stage. The bytes of its pictures follow the header."""
+
     fields: dict[str, Any]
     """What is no picture, by name."""
     pictures: list[FieldPictures]
@@ -56,6 +60,8 @@ class CallRequest(TypedDict):
 
 
 class RunRequest(TypedDict):
+    """Computes calls of one variant together."""
+
     do: Literal["run"]
     stage: str
     variant: str

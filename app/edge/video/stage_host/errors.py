@@ -6,6 +6,8 @@ from app.kit.errors import ModelmillError, Unavailable
 
 
 class StageHung(ModelmillError):
+    """It has not answered in the time that it may take, and its process was ended."""
+
     status = 504
     code = "STAGE_HUNG"
     can_retry = True

@@ -48,7 +48,11 @@ class FairQueue(Generic[Item]):
         return sum(len(job.waiting) for job in self._jobs.values())
 
     def check(self, name: str) -> None:
-        """Raises TooMany when no more of the job may wait."""
+        """Checks that one more call of the job may wait.
+
+        Raises:
+            TooMany: As many wait as may.
+        """
         job = self._jobs.get(name)
         if job is not None and len(job.waiting) >= self._most:
             raise TooMany(
@@ -57,7 +61,11 @@ class FairQueue(Generic[Item]):
             )
 
     def put(self, name: str, item: Item) -> None:
-        """Raises TooMany."""
+        """Appends a call to those of its job.
+
+        Raises:
+            TooMany: As many of the job wait as may.
+        """
         self.check(name)
         job = self._jobs.setdefault(name, _Job())
         if not job.waiting:
@@ -65,7 +73,7 @@ class FairQueue(Generic[Item]):
         job.waiting.append(item)
 
     def drop(self, name: str, item: Item) -> None:
-        """It is wanted no more; one that has been taken meanwhile is settled as any other."""
+        """Removes a call that nobody waits for any more. One that has been taken meanwhile is computed all the same."""
         job = self._jobs.get(name)
         if job is None or not any(each is item for each in job.waiting):
             return

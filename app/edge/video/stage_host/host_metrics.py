@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 
 class HostMetrics:
+    """What the stage host measures of its node and of the links to its peers."""
+
     def __init__(self, pool: StagePool, keys: Callable[[], list[str]]) -> None:
         self._pool = pool
         self._keys = keys
@@ -124,7 +126,15 @@ class MetricsReporter:
 
 
 async def way_to(client: httpx.AsyncClient, peer: StageHost) -> JsonObject:
-    """{up_mbps, down_mbps, at, rtt_ms}: of 64 kB each way, without the time of a small request. Raises HTTPError."""
+    """Measures the link to another stage host, with 64 kB in each direction.
+
+    Returns:
+        {up_mbps, down_mbps, rtt_ms, at}: megabits a second, without the round-trip time of an empty request; that
+        round-trip time in milliseconds; the time of the measurement.
+
+    Raises:
+        httpx.HTTPError: It cannot be reached, or refuses the request.
+    """
     headers = {"Authorization": f"Bearer {peer.secret}"}
     url = f"{peer.url.rstrip('/')}/probe"
     name = {"sni_hostname": tls_name(peer.node)}

@@ -30,6 +30,7 @@ _HINT = "Begin again with a keyframe."
 
 
 def has_keyframe(packet: bytes) -> bool:
+    """Returns whether an H.264 packet (Annex B) has a picture that can be decoded without earlier ones."""
     return any(match[1][0] & 0x1F == _IDR for match in _NAL.finditer(packet))
 
 

@@ -25,6 +25,8 @@ Blobs = Sequence[bytes | memoryview]
 
 @dataclass(frozen=True)
 class ChildReply:
+    """The answer of the process that computes a stage: a header as JSON, and the pictures that belong to it."""
+
     header: AnswerHeader
     blobs: Sequence[bytes | memoryview]
 

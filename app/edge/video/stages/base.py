@@ -83,6 +83,11 @@ MAX_BOXES = 4096
 
 
 def picture_of(inputs: Mapping[str, Any], name: str = "image") -> Picture:
+    """Returns the picture of a field.
+
+    Raises:
+        BadRequest: The field is missing, or is no picture.
+    """
     picture = inputs.get(name)
     if not isinstance(picture, np.ndarray):
         raise BadRequest(f"The field {name} is missing: a picture.")
@@ -90,6 +95,11 @@ def picture_of(inputs: Mapping[str, Any], name: str = "image") -> Picture:
 
 
 def clip_of(inputs: Mapping[str, Any], name: str = "clip") -> list[Picture]:
+    """Returns the pictures of a field, oldest first.
+
+    Raises:
+        BadRequest: The field is missing, empty, or no list of pictures.
+    """
     clip = inputs.get(name)
     if not isinstance(clip, list | tuple) or not clip or not all(isinstance(each, np.ndarray) for each in clip):
         raise BadRequest(f"The field {name} is missing: pictures, oldest first.")

@@ -37,9 +37,9 @@ class ScoreRow:
     upload: float
     """Share, 0..1."""
     p50_ms: float | None = None
-    """Milliseconds; None if nothing was timed. The cloud's are of what went up."""
+    """Milliseconds; None if nothing was timed. Those of the cloud alone are of the pictures that were uploaded."""
     p95_ms: float | None = None
-    """Likewise."""
+    """Milliseconds, of the same pictures as `p50_ms`."""
     fallbacks: int = 0
 
 
