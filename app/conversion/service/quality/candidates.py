@@ -41,6 +41,8 @@ class Candidate:
     steps: tuple[Report, ...] = ()
     options: Report = field(default_factory=dict)
     """The vendor's arguments, for a candidate of the kneron ladder."""
+    expected_db: float | None = None
+    """What `snr_db` was predicted to be before it was built; None without a prediction."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 from app.conversion.pages import pareto
-from app.conversion.service.quality.candidates import Candidate, Search
+from app.conversion.service.quality.candidates import Candidate, Search, read_search
 from app.conversion.service.quality.candidates import pareto as front_of
 from app.conversion.service.quality.goal import StatedGoal
+from app.kit.web.templates import environment
 
 TRIED = (
     Candidate(0, "int8", 16.0, size_bytes=100 << 10, latency_ms=3.0, verdict_code="below_goal"),
@@ -37,6 +41,16 @@ def test_higher_is_better_and_right_is_dearer_and_all_lie_inside() -> None:
 
 def test_the_table_begins_with_what_was_taken_and_ends_with_what_was_not_measured() -> None:
     assert [row.id for row in pareto.plots(Search(TRIED), 20.0).rows] == [1, 2, 3, 0, 4]
+
+
+def test_the_table_shows_what_was_predicted_beside_what_was_measured() -> None:
+    rows = ({"id": 0, "name": "int8", "snr_db": 19.0}, {"id": 1, "name": "int16", "snr_db": 22.4, "expected_db": 21.3})
+    search = read_search({"search": {"candidates": rows}})
+    assert search is not None
+    source = """{% import "conversion/_numbers.html" as n with context %}{% include "conversion/_pareto.html" %}"""
+    page = environment("en").from_string(source)
+    text = page.render(pareto=pareto.plots(search, 20.0), exact_db=60, can_be_made=(), job=SimpleNamespace(job_id="j"))
+    assert re.findall(r"<small[^>]*>expected <span[^>]*>(.*?)</span></small>", text) == ["21.3"]
 
 
 def test_an_axis_that_fewer_than_two_know_is_left_out() -> None:
