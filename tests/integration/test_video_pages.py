@@ -438,6 +438,9 @@ def test_the_preview_follows_the_form(browser: Browser) -> None:
     browser.running()
     answer = browser.send("/ui/video/new/preview", {**FORM, "delay_hi": "0.9"}, HTMX)
     assert body_of(answer.text)["user_constraint"] == {"delay": [0.1, 0.9], "acc_level": 2}
+    wrong = browser.send("/ui/video/new/preview", {**FORM, "delay_hi": "soon"}, HTMX)
+    assert body_of(wrong.text)["user_constraint"] == {"acc_level": 2}
+    assert "Delay, at most (s): Seconds, as 0.3." in wrong.text
 
 
 def test_a_job_is_written_as_json_too(browser: Browser) -> None:

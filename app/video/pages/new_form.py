@@ -180,17 +180,19 @@ def problems_of(form: JobForm, kinds: Mapping[str, StageKind]) -> Problems:
 
 
 def constraint_of(values: Mapping[str, str]) -> tuple[JsonObject, Problems]:
-    """delay_lo may be empty. An unreadable number is a problem with an empty text: the page has words for it."""
+    """Returns the constraint, without what has a problem. delay_lo may be empty. An unreadable number is a problem with
+    an empty text: the page has words for it."""
     problems: Problems = {}
     lo = _read_seconds(values, "delay_lo", problems) if values.get("delay_lo", "").strip() else -1.0
     hi = _read_seconds(values, "delay_hi", problems)
     if not problems and lo >= hi:
         problems["delay_lo"] = "order"
+    constraint: JsonObject = {} if problems else {"delay": [lo, hi] if lo >= 0 else hi}
     level = values.get("acc_level", "").strip()
     if level not in {str(number) for number in range(len(LEVELS))}:
         problems["acc_level"] = ""
-        return {"delay": [lo, hi]}, problems
-    return {"delay": [lo, hi] if lo >= 0 else hi, "acc_level": int(level)}, problems
+        return constraint, problems
+    return {**constraint, "acc_level": int(level)}, problems
 
 
 def _read_seconds(values: Mapping[str, str], name: str, problems: Problems) -> float:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from app.edge.video.stages.registry import kinds
 from app.kit.clock import to_text
@@ -14,7 +17,7 @@ from app.video.model.dag_inputs import dag_of, order_stages, wire_inputs
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import StageKind
 from app.video.pages import dag_layout, job, view_models
-from app.video.pages.new_form import edit_stages, example_of, fields_of
+from app.video.pages.new_form import constraint_of, edit_stages, example_of, fields_of
 from app.video.scheduling.contract import DEFAULT
 from app.video.service import DecisionRecord, SeriesPoint
 from tests.harness.video.records import BEGAN, dag, plan, plan_result
@@ -55,6 +58,23 @@ def test_fields_of_what_a_form_cannot_say_are_none() -> None:
     assert fields is not None and fields["policy"] == DEFAULT and fields["stages"] == "face_detection,face_alignment"
     for wrong in ({"dag": {}}, {"user_constraint": {"delay": "x"}}, {"user_constraint": {"accuracy": 0.33}}):
         assert fields_of({**body, **wrong}) is None
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "level", "constraint", "problems"),
+    [
+        ("", "0.3", "2", {"delay": 0.3, "acc_level": 2}, {}),
+        ("0.1", "0.3", "x", {"delay": [0.1, 0.3]}, {"acc_level": ""}),
+        ("", "soon", "2", {"acc_level": 2}, {"delay_hi": ""}),
+        ("", "0", "2", {"acc_level": 2}, {"delay_hi": ""}),
+        ("soon", "0.3", "2", {"acc_level": 2}, {"delay_lo": ""}),
+        ("0.3", "0.3", "2", {"acc_level": 2}, {"delay_lo": "order"}),
+    ],
+)
+def test_a_wrong_delay_is_a_problem_of_its_field_and_not_sent(
+    lo: str, hi: str, level: str, constraint: dict[str, Any], problems: dict[str, str]
+) -> None:
+    assert constraint_of({"delay_lo": lo, "delay_hi": hi, "acc_level": level}) == (constraint, problems)
 
 
 def test_parts_stand_in_lanes_and_columns_without_lying_on_each_other() -> None:
