@@ -181,6 +181,7 @@ def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_ano
 
 def test_a_place_whose_role_and_address_do_not_agree_is_refused(cluster: VideoCluster, sizes: str) -> None:
     cluster.choose(sizes, "fixed")
+    until(lambda: any(one["policy"] == "fixed" for one in cluster.decisions(sizes)))
     plan = cluster.job(sizes)["plan"]
     edge, cloud = ADDRESSES[EDGE], ADDRESSES[CLOUD]
     for role, ip in (("cloud", edge), ("host", cloud), ("edge", cloud), ("cloud", "10.9.9.9")):
