@@ -293,6 +293,7 @@ def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow
     client = _client(mlflow_server)
     mlflow_run = client.get_run(run_id)
     assert mlflow_run.data.metrics["snr_db"] == 31.5 and mlflow_run.data.params["toolchain"] == "host"
+    assert "platform" not in mlflow_run.data.params, "the host toolchain has none"
     assert {file.path for file in client.list_artifacts(run_id, "modelmill")} >= {
         "modelmill/out.nef",
         "modelmill/README.md",

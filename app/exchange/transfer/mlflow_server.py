@@ -108,7 +108,7 @@ def _build_tags(facts: Mapping[str, Any]) -> dict[str, str]:
 def _build_parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "toolchain": facts["toolchain"],
-        "platform": facts["platform"],
+        **({"platform": facts["platform"]} if facts["platform"] else {}),
         **{f"preprocess.{name}": value for name, value in facts["preprocess"].items()},
     }
 
