@@ -121,8 +121,10 @@ def _choose_color(state: str, reason: str) -> str:
 
 
 def _format_since(record: Json, now: datetime) -> str:
-    """`SourceUnavailable (5 min)  cam cannot be opened`"""
-    return _explain({**record, "reason": f"{record['reason']} ({age(record['since'], now)})"})
+    """`SourceUnavailable (5 min)  cam cannot be opened`; of a message with several lines, the first and the last."""
+    lines = record["message"].splitlines()
+    message = "  ".join(lines if len(lines) < 3 else (lines[0], "…", lines[-1]))
+    return _explain({"reason": f"{record['reason']} ({age(record['since'], now)})", "message": message})
 
 
 def _explain(condition: Json) -> str:

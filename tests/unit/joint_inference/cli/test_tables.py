@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from app.joint_inference.cli.tables import rollout_lines, service_lines
+import pytest
+
+from app.joint_inference.cli.tables import rollout_lines, service_lines, services_table
 from tests.harness.joint.deployment import resource
 
 
@@ -42,3 +45,19 @@ def test_a_broadcast_is_shown_with_its_url_and_what_is_wrong() -> None:
         "broadcast  front  rtsp://media.example/door  sending  3 frames",
         "broadcast  rtsp://media.example/door  not sending  3 frames  404 Not Found",
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("It has ended:\nTraceback\n  File x\nValueError: no", "Crashing (5 min)  It has ended:  …  ValueError: no"),
+        ("The disk is full.\nIt goes on.", "Crashing (5 min)  The disk is full.  It goes on."),
+        ("", "Crashing (5 min)"),
+    ],
+)
+def test_the_list_shows_the_first_and_last_line_of_a_message(message: str, text: str) -> None:
+    since = "2026-11-22T12:00:00Z"
+    record = {"namespace": "default", "name": "gate", "is_deleting": False, "state": "Failed", "active": 0, "failed": 1}
+    record |= {"reason": "Crashing", "message": message, "since": since, "created_at": since, "metrics": {}}
+    table = services_table([record], datetime(2026, 11, 22, 12, 5, tzinfo=UTC))
+    assert list(table.columns[-1].cells)[-1] == text
