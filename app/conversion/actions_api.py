@@ -43,6 +43,8 @@ class CandidateAnswer(OfView):
     name: str
     snr_db: float | None
     """SNR of the worst output, in dB."""
+    expected_db: float | None
+    """What was predicted of it before the candidate was built, in dB; null: nothing was predicted."""
     snr_min_db: float | None
     altered_db: float | None
     """Lower end of the SNR on enlarged and darkened pictures, in dB; null: not tried."""

@@ -16,7 +16,7 @@ import numpy as np
 from app.conversion.toolchains.host.inputs import Array
 
 SILENT_SHARE = 1e-6
-"""An output is nearly silent if its power is below this share of the median over the samples: 60 dB below."""
+"""An output is nearly silent if its power is below this share of the median of the samples with any: 60 dB below."""
 
 
 def compute_power(values: Array) -> float:
@@ -28,21 +28,15 @@ def compute_power(values: Array) -> float:
 
 
 def compute_silent_powers(powers: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Returns the power below which each output is nearly silent. Where most samples have exact zeros, the others tell
-    it.
+    """Returns the power below which each output is nearly silent, by its name.
+
+    Samples on which it is exactly zero say nothing of its usual power. An output that is so on all samples has none.
 
     Args:
         powers: of the float model's output, by its name, a number for each sample.
-
-    Returns:
-        The powers by name; 0 for an output that is zero on all samples.
     """
-    finite = {name: [value for value in values if math.isfinite(value)] for name, values in powers.items()}
-    return {
-        name: SILENT_SHARE * (median(values) or median([value for value in values if value] or [0.0]))
-        for name, values in finite.items()
-        if values
-    }
+    signals = {name: [value for value in values if 0.0 < value < math.inf] for name, values in powers.items()}
+    return {name: SILENT_SHARE * median(values) for name, values in signals.items() if values}
 
 
 def is_silent_in_both(expected: float, actual: float, silent_power: float) -> bool:
@@ -51,7 +45,7 @@ def is_silent_in_both(expected: float, actual: float, silent_power: float) -> bo
     Args:
         expected: power of the float model's output.
         actual: power of the other model's output.
-        silent_power: See `compute_silent_powers`.
+        silent_power: See `compute_silent_powers`; 0 if there is none.
     """
     return expected < silent_power and actual < silent_power
 
@@ -61,7 +55,7 @@ def compute_snr_beside_zero(actual: float, silent_power: float) -> float | None:
 
     Args:
         actual: power of the other model's output, all of it noise.
-        silent_power: See `compute_silent_powers`; it is taken for the signal.
+        silent_power: See `compute_silent_powers`, 0 if there is none; it is taken for the signal.
 
     Returns:
         At most 0, or None if no other sample shows how large a signal is.

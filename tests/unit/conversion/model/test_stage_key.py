@@ -9,7 +9,7 @@ import pytest
 
 from app.conversion import model
 from app.conversion.model import Artifact, JobRecord, Stage, Status
-from app.conversion.model.stage_key import CALIBRATION, stage_key, stage_options
+from app.conversion.model.stage_key import CALIBRATION, STAGE_CODE, stage_key, stage_options
 from app.conversion.options import HostQuantization, KneronOptions, Options
 from app.toolchain_names import ToolchainName
 
@@ -41,6 +41,13 @@ def test_versions_machine_and_stage_do(stage: Stage) -> None:
     others = [key(about, {**VERSIONS, "onnx": "1.24"}), key(about, machine="aarch64")]
     others += [key(record(other)) for other in Stage if other is not stage]
     assert key(about) not in others and len(set(others)) == 4
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_the_version_of_our_own_code_does_too(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key(record(stage))
+    monkeypatch.setattr("app.conversion.model.stage_key.STAGE_CODE", STAGE_CODE - 1)
+    assert key(record(stage)) != before
 
 
 @pytest.mark.parametrize(

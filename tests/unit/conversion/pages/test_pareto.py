@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
+from app.conversion.actions_api import CandidateAnswer
 from app.conversion.pages import pareto
 from app.conversion.service.quality.candidates import Candidate, Search, read_search
 from app.conversion.service.quality.candidates import pareto as front_of
@@ -51,6 +52,12 @@ def test_the_table_shows_what_was_predicted_beside_what_was_measured() -> None:
     page = environment("en").from_string(source)
     text = page.render(pareto=pareto.plots(search, 20.0), exact_db=60, can_be_made=(), job=SimpleNamespace(job_id="j"))
     assert re.findall(r"<small[^>]*>expected <span[^>]*>(.*?)</span></small>", text) == ["21.3"]
+
+
+def test_the_api_has_all_that_is_known_of_a_candidate() -> None:
+    rows = [vars(Candidate(0, "int16", 22.4, expected_db=21.3)), {"is_on_front": True, "is_on_task_front": False}]
+    answer = CandidateAnswer(**rows[0], **rows[1]).model_dump()
+    assert answer == {**rows[0], **rows[1], "steps": [], "options": {}} and answer["expected_db"] == 21.3
 
 
 def test_an_axis_that_fewer_than_two_know_is_left_out() -> None:

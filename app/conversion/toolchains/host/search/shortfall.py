@@ -168,7 +168,7 @@ class _Runs:
 
     def __init__(self, judge: Judge, pictures: Sequence[JudgedPicture]) -> None:
         self._pictures = [(picture, judge.tensors(picture)) for picture in pictures]
-        self._floors_db = {name: 10.0 * float(np.log10(power)) for name, power in judge.silent_powers.items() if power}
+        self._floors_db = {name: 10.0 * float(np.log10(power)) for name, power in judge.silent_powers.items()}
 
     def levels(self, model: Any) -> list[_Level]:
         """Without pictures whose outputs are all zero on every picture; errors in one that is nearly silent are held

@@ -3,6 +3,7 @@ has nothing."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_report_and_search_count_values_in_int8_where_float_has_exact_zeros(bias
     assert not expected[0].any() and actual[0].any() == bool(beside_zero) and all(map(np.any, expected[1:]))
     by_hand = [120.0] * (SAMPLES - 1)
     if beside_zero:
-        silent_power = 1e-6 * np.median([np.mean(np.square(x, dtype=np.float64)) for x in expected])
+        silent_power = 1e-6 * np.median([np.mean(np.square(x, dtype=np.float64)) for x in expected[1:]])
         signals = [silent_power * expected[0].size, *(np.sum(np.square(x)) for x in expected[1:])]
         noises = [np.sum(np.square(x - y)) for x, y in zip(expected, actual, strict=True)]
         by_hand = [10 * np.log10(x / noise) for x, noise in zip(signals, noises, strict=True)]
@@ -120,8 +121,8 @@ def test_an_output_that_is_zero_on_every_sample_has_no_snr() -> None:
 
 
 def test_samples_with_a_signal_tell_what_is_silent_beside_them() -> None:
-    powers = {"x": [0.0, 0.0], "y": [0.0, 0.0, 1.0], "z": [1.0, 4.0, float("nan"), 9.0]}
-    assert compute_silent_powers(powers) == {"x": 0.0, "y": 1e-6, "z": 4e-6}
+    powers = {"x": [0.0, 0.0], "y": [0.0, 0.0, 1.0], "z": [1.0, 4.0, 0.0, float("nan"), math.inf, 9.0]}
+    assert compute_silent_powers(powers) == {"y": 1e-6, "z": 4e-6}
 
 
 def test_what_a_tensor_costs_in_a_silent_sample_is_held_against_the_power_below_which_it_is_silent() -> None:
