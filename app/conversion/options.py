@@ -80,8 +80,8 @@ class HostQuantization(Frozen):
     goal: str = Field(default=DEFAULT_GOAL, max_length=40)
     """ "snr>=20": search ranges and as few tensors in 16 bits as hold that at the worst output, on pictures that set no
     range; "drop<=1%" (percentage points of top-1 or mAP where labels were sent, else of the answers that are the float
-    model's), "smallest" and "fastest" likewise. "none" or empty: no search, the options below decide, as they do where
-    method, percentile or per_channel is given, and no goal."""
+    model's), "smallest" and "fastest" are searched in the same way. "none" or empty: no search, the options below
+    decide, as they do where method, percentile or per_channel is given, and no goal."""
     budget_s: float | None = Field(default=None, gt=0, le=BUDGET_S_MAX)
     """Time limit of the search in seconds by the clock; after it, the best candidate so far is used. null: a multiple
     of the CPU time of the first candidate, so that a busy machine tries the same candidates."""

@@ -60,7 +60,7 @@ class FileCheck:
     name: str
     """Its name in the receipt; empty if it is not in it."""
     expected: str
-    """Its digest in the receipt; empty likewise."""
+    """Its digest in the receipt; empty if it is not in it."""
 
 
 def read_receipt(path: Path) -> Receipt:

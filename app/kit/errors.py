@@ -12,7 +12,10 @@ from typing import Any, ClassVar
 class ModelmillError(Exception):
     """Root of every error that users see.
 
-    message: one sentence that names the cause. hint: what to do about it. detail: JSON-able facts.
+    Args:
+        message: one sentence that names the cause.
+        hint: what to do about it.
+        detail: facts as JSON.
     """
 
     status: ClassVar[int] = 500
@@ -43,7 +46,14 @@ class ModelmillError(Exception):
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> ModelmillError:
-        """Rebuilds an error reported by another process; an unknown code becomes the root class."""
+        """Rebuilds an error reported by another process.
+
+        Args:
+            data: made by `to_dict`; an unknown code becomes the root class.
+
+        Raises:
+            KeyError: It has no code or no message.
+        """
         cls = ModelmillError._by_code.get(data["code"], ModelmillError)
         return cls(data["message"], hint=data.get("hint", ""), detail=data.get("detail") or {})
 
@@ -70,11 +80,15 @@ class Unauthorized(ModelmillError):
 
 
 class Forbidden(ModelmillError):
+    """Who asks is known, and may not do this."""
+
     status = 403
     code = "FORBIDDEN"
 
 
 class NotFound(ModelmillError):
+    """What the request names does not exist, or is not the user's."""
+
     status = 404
     code = "NOT_FOUND"
 
@@ -87,6 +101,8 @@ class Conflict(ModelmillError):
 
 
 class TooLarge(ModelmillError):
+    """The request, a file or a value exceeds its limit."""
+
     status = 413
     code = "TOO_LARGE"
 

@@ -36,7 +36,8 @@ def draw_answers(request: AnswersRequest, progress: Progress) -> AnswersResult:
         {"problem": why nothing can be read, "" where it can; "decoder"; "is_sure": is the family certain;
         "labels"; "pictures": [{"place", "width", "height", "float", "int8"}]}. Each answer is {"boxes": [[x1, y1, x2,
         y2, score, label]] in pixels of the written picture, "keypoints": [[[x, y, score]]] for each box of a model that
-        has them, "masks": [[[x, y, x, y, …]]] likewise, "classes": [[label, probability]], the most likely first}.
+        has them, "masks": [[[x, y, x, y, …]]] for each box, if it has them, "classes": [[label,
+        probability]], the most likely first}.
     """
     folder, into = Path(request["unpack_to"]), Path(request["into"])
     into.mkdir(parents=True, exist_ok=True)

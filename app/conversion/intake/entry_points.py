@@ -149,7 +149,7 @@ class PicturesPreviewResult(TypedDict):
     looked_at: int
     pictures: list[dict[str, Any]]
     arrays: list[dict[str, Any]]
-    """Measured only with inputs."""
+    """Each file of arrays; its figures are there only if the request has the inputs of a model."""
     thumbnails: list[Thumbnail]
     problem: ErrorJson | None
 
@@ -194,7 +194,7 @@ class ModelAnswer(TypedDict):
     keypoints: NotRequired[list[list[list[float]]]]
     """x, y, score, for each box of a model that has them."""
     masks: NotRequired[list[list[list[float]]]]
-    """x, y, x, y, …, likewise."""
+    """x, y, x, y, …: the corners of the masks of each box of a model that has them."""
 
 
 class AnswersResult(TypedDict):

@@ -45,7 +45,7 @@ class JobListQuery(FilterForm):
 
     q: Annotated[str, Field(max_length=TEXT_MAX)] = ""
     status: Annotated[str, Field(max_length=40)] = ""
-    """Same as `status:…` in the filter, for old links and programs; likewise for owner."""
+    """Same as `status:…` in the filter, for old links and programs, as is owner."""
     owner: Annotated[str, Field(max_length=100)] = ""
     sort: Sort = Sort.CREATED
     order: Literal["asc", "desc"] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -22,6 +22,7 @@ from app.conversion.service.quality import Quality
 from app.conversion.service.quality.actions import candidate_actions
 from app.conversion.service.quality.candidates import Measure
 from app.kit.web.public_address import find_reached_url
+from app.kit.web.templates import TemplateContext
 
 TAIL_BYTES = 32 << 10
 SATURATION_SAMPLES = 8
@@ -87,7 +88,7 @@ def tab_links(record: JobRecord, quality: Quality, changed: int) -> list[TabLink
     return [TabLink(tab, counts.get(tab) or None) for tab in Tab]
 
 
-def panel(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def panel(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> TemplateContext:
     """Returns the context of the tab's template.
 
     Args:
@@ -101,11 +102,11 @@ def log_text(request: Request, record: JobRecord, stage: Stage) -> str:
     return conversion_of(request).jobs.log_tail(record, stage, TAIL_BYTES).decode("utf-8", "replace")
 
 
-def _build_nothing(_request: Request, _record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
+def _build_nothing(_request: Request, _record: JobRecord, _quality: Quality, _query: JobTabQuery) -> TemplateContext:
     return {}
 
 
-def _build_overview(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_overview(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> TemplateContext:
     search = quality.search
     return {
         **answers_context(request, record, quality),
@@ -114,11 +115,11 @@ def _build_overview(request: Request, record: JobRecord, quality: Quality, crite
     }
 
 
-def _build_layers(_request: Request, _record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_layers(_request: Request, _record: JobRecord, quality: Quality, criteria: JobTabQuery) -> TemplateContext:
     return layers_context(quality, criteria.order, criteria.precision, criteria.rows)
 
 
-def _build_pictures(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_pictures(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> TemplateContext:
     context = answers_context(request, record, quality, make=criteria.draw)
     at = criteria.picture if criteria.picture is not None and criteria.picture < len(quality.worst_samples) else None
     can_measure = record.status is Status.COMPLETED and quality.toolchain == "host"
@@ -126,23 +127,23 @@ def _build_pictures(request: Request, record: JobRecord, quality: Quality, crite
     return {**context, "picture": at, "zoom": criteria.zoom, "can_measure_saturation": can_measure and has_enough}
 
 
-def _build_graph(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> dict[str, Any]:
+def _build_graph(request: Request, record: JobRecord, quality: Quality, criteria: JobTabQuery) -> TemplateContext:
     return graph_context(request, record, quality, file=criteria.file, colour=criteria.colour, beside=criteria.beside)
 
 
-def _log(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
+def _log(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> TemplateContext:
     stage = view_models.log_stage(record)
     return {"log_stage": stage, "log_text": log_text(request, record, stage)}
 
 
-def _build_api(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> dict[str, Any]:
+def _build_api(request: Request, record: JobRecord, _quality: Quality, _query: JobTabQuery) -> TemplateContext:
     return {
         "base_url": find_reached_url(request),
         "options_json": record.options.model_dump_json(exclude_defaults=True),
     }
 
 
-PANELS: Mapping[Tab, Callable[[Request, JobRecord, Quality, JobTabQuery], dict[str, Any]]] = {
+PANELS: Mapping[Tab, Callable[[Request, JobRecord, Quality, JobTabQuery], TemplateContext]] = {
     Tab.OVERVIEW: _build_overview,
     Tab.LAYERS: _build_layers,
     Tab.PICTURES: _build_pictures,

@@ -104,7 +104,7 @@ class SystemView:
     forecasts: dict[str, ForecastAccuracy] = field(default_factory=dict)
     """The accuracy of the forecasts of a job's end, by toolchain; empty while Redis is unreachable."""
     predictions: dict[str, PredictionAccuracy] = field(default_factory=dict)
-    """The accuracy of the predictions of applied actions, likewise."""
+    """The accuracy of the predictions of applied actions, by toolchain; empty while Redis is unreachable."""
     cache: CacheView | None = None
     """None if it is off, and while Redis is unreachable."""
 

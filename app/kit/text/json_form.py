@@ -10,6 +10,8 @@ import re
 import threading
 from typing import Any, Generic, Self, TypeVar, cast
 
+from app.kit.text.json_values import JsonObject
+
 T = TypeVar("T")
 Place = tuple[str, ...]
 _AT = re.compile(r" - at (?:`key` in )?`\$(?P<path>[^`]*)`$")
@@ -42,11 +44,11 @@ class JsonForm(Generic[T]):
         """
         self._kind = kind
 
-    def write(self, value: T) -> dict[str, Any]:
+    def write(self, value: T) -> JsonObject:
         """Returns a value for json.dumps."""
         import msgspec
 
-        return cast("dict[str, Any]", _to_lists(msgspec.to_builtins(value)))
+        return cast("JsonObject", _to_lists(msgspec.to_builtins(value)))
 
     def read(self, data: object) -> T:
         """Creates a value from the output of `write`. Unknown keys are ignored: a newer version may have more.
@@ -69,7 +71,7 @@ class JsonForm(Generic[T]):
 class JsonDocument:
     """A dataclass that has a JSON form: that of `JsonForm`."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return JsonForm(type(self)).write(self)
 
     @classmethod

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from app.kit.text.json_values import JsonObject
 from app.kit.web import idempotency
-from app.kit.web.operations import PARAMETER, USERS, Answer, Operation, is_model
+from app.kit.web.operations import PARAMETER, USERS, Answer, OpenApiSchema, Operation, is_model
 from app.kit.web.security import SAFE_METHODS, SECURE_SESSION_COOKIE, SESSION_COOKIE
 
 REFUSALS = (401, 429)
@@ -43,7 +44,7 @@ class ErrorBody(BaseModel):
     code: str
     message: str
     hint: str
-    detail: dict[str, Any]
+    detail: JsonObject
     can_retry: bool
 
 
@@ -53,7 +54,7 @@ class ErrorAnswer(BaseModel):
 
 def document(
     operations: Iterable[Operation], *, title: str, version: str, demands_accounts: bool = True
-) -> dict[str, Any]:
+) -> OpenApiSchema:
     """The OpenAPI document.
 
     Args:
@@ -64,7 +65,7 @@ def document(
     """
     operations = list(operations)
     schemas = Schemas(operations)
-    paths: dict[str, Any] = {}
+    paths: OpenApiSchema = {}
     for operation in operations:
         paths.setdefault(operation.described_path, {})[operation.method.lower()] = {
             **_describe(operation, schemas),
@@ -93,20 +94,20 @@ class Schemas:
                 self._queries.add(operation.query)
         refs, schemas = models_json_schema(sorted(used, key=str), ref_template=REF)
         self._refs = {model: schema["$ref"] for model, schema in refs.items()}
-        self._defs: dict[str, Any] = schemas["$defs"]
+        self._defs: OpenApiSchema = schemas["$defs"]
 
-    def answered(self, model: type[BaseModel]) -> dict[str, Any]:
+    def answered(self, model: type[BaseModel]) -> OpenApiSchema:
         return {"$ref": _shorten_name(self._refs[model, ANSWERED])}
 
-    def sent(self, model: type[BaseModel]) -> dict[str, Any]:
+    def sent(self, model: type[BaseModel]) -> OpenApiSchema:
         return {"$ref": _shorten_name(self._refs[model, SENT])}
 
-    def whole(self, query: type[BaseModel]) -> dict[str, Any]:
+    def whole(self, query: type[BaseModel]) -> OpenApiSchema:
         """Not a reference: its properties become parameters."""
-        schema: dict[str, Any] = self._resolve_names(self._defs[self._refs[query, SENT].rpartition("/")[2]])
+        schema: OpenApiSchema = self._resolve_names(self._defs[self._refs[query, SENT].rpartition("/")[2]])
         return schema
 
-    def components(self) -> dict[str, Any]:
+    def components(self) -> OpenApiSchema:
         of_queries = {self._refs[query, SENT].rpartition("/")[2] for query in self._queries}
         return {
             _shorten_name(name): self._resolve_names(schema)
@@ -134,8 +135,8 @@ def _choose_tag(operation: Operation) -> str:
     return "system" if package in ([], ["bootstrap"], ["kit"], ["main"]) else package[0].replace("_", " ")
 
 
-def _describe(operation: Operation, schemas: Schemas) -> dict[str, Any]:
-    described: dict[str, Any] = {
+def _describe(operation: Operation, schemas: Schemas) -> OpenApiSchema:
+    described: OpenApiSchema = {
         "operationId": operation.endpoint.__name__,
         "tags": [_choose_tag(operation)],
         "summary": operation.summary,
@@ -161,7 +162,7 @@ def _describe(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     return described
 
 
-def _describe_body(body: type[BaseModel] | dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+def _describe_body(body: type[BaseModel] | OpenApiSchema, schemas: Schemas) -> OpenApiSchema:
     if not isinstance(body, dict):
         return {"required": True, "content": _json_of(schemas.sent(body))}
     content = {
@@ -171,13 +172,13 @@ def _describe_body(body: type[BaseModel] | dict[str, Any], schemas: Schemas) -> 
     return {**body, "content": content}
 
 
-def _models_of(body: type[BaseModel] | dict[str, Any] | None) -> list[type[BaseModel]]:
+def _models_of(body: type[BaseModel] | OpenApiSchema | None) -> list[type[BaseModel]]:
     if isinstance(body, dict):
         return [part["schema"] for part in body["content"].values() if is_model(part.get("schema"))]
     return [] if body is None else [body]
 
 
-def _describe_security(operation: Operation, demands_accounts: bool) -> list[dict[str, Any]]:
+def _describe_security(operation: Operation, demands_accounts: bool) -> list[OpenApiSchema]:
     is_optional = not demands_accounts and operation.callers[:1] == USERS[:1]
     return [*([{}] if is_optional else []), *({name: []} for name in operation.callers)]
 
@@ -193,7 +194,7 @@ def _list_refusals(operation: Operation) -> set[int]:
     return refusals
 
 
-def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, Any]]:
+def _query_parameters(operation: Operation, schemas: Schemas) -> list[OpenApiSchema]:
     if operation.query is None:
         return []
     schema = schemas.whole(operation.query)
@@ -204,7 +205,7 @@ def _query_parameters(operation: Operation, schemas: Schemas) -> list[dict[str, 
     ]
 
 
-def _describe_header_parameters(operation: Operation) -> list[dict[str, Any]]:
+def _describe_header_parameters(operation: Operation) -> list[OpenApiSchema]:
     sent = {**operation.sent_headers, **({idempotency.HEADER: idempotency.SCHEMA} if operation.is_once else {})}
     return [{"name": name, "in": "header", "required": False, "schema": schema} for name, schema in sent.items()]
 
@@ -214,8 +215,8 @@ def _find_phrase(status: int) -> str:
     return responses.get(status, "Checksum Mismatch")
 
 
-def _describe_answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": _find_phrase(status)}
+def _describe_answer(status: int, answer: Answer, operation: Operation | None, schemas: Schemas) -> OpenApiSchema:
+    described: OpenApiSchema = {"description": _find_phrase(status)}
     if isinstance(answer, tuple):
         described["content"] = {kind: {"schema": _schema_of(kind)} for kind in answer}
     elif answer is not None:
@@ -228,7 +229,7 @@ def _describe_answer(status: int, answer: Answer, operation: Operation | None, s
     return described
 
 
-def _schema_of(media_type: str) -> dict[str, Any]:
+def _schema_of(media_type: str) -> OpenApiSchema:
     """Returns the schema of a response without a model. Generated clients read bytes as text where it is missing."""
     if media_type in STRUCTURED_TYPES:
         return {}
@@ -237,5 +238,5 @@ def _schema_of(media_type: str) -> dict[str, Any]:
     return {"type": "string", "format": "binary"}
 
 
-def _json_of(schema: dict[str, Any]) -> dict[str, Any]:
+def _json_of(schema: OpenApiSchema) -> OpenApiSchema:
     return {"application/json": {"schema": schema}}

@@ -52,20 +52,20 @@ class FirstBadLayer:
     tensor: str
     layer: str
     before_db: float
-    """With all before it in 8 bits."""
+    """SNR with all tensors before it in 8 bits."""
     snr_db: float
-    """With it, too."""
+    """SNR with the layer itself in 8 bits, too."""
     count: int
     """How many tensors come before it."""
     tensors: int
     pictures: tuple[str, ...]
-    """That suffer most."""
+    """The names of the pictures with the lowest SNR."""
     channels: tuple[tuple[int, float], ...]
-    """That widen its range: number, and how many times as far as the median one they reach."""
+    """The channels that widen its range: the number of each, and the ratio of its range to the median range."""
     before_drop: float | None = None
     """Loss of the task in percent with all before it in 8 bits; None where SNR is the goal."""
     drop: float | None = None
-    """With it, too."""
+    """Loss of the task in percent with the layer itself in 8 bits, too."""
 
     @property
     def shown_channels(self) -> str:

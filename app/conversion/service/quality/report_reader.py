@@ -29,9 +29,9 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
     """The quality of a job by its three reports.
 
     Args:
-        onnx: None for a stage that has none (yet).
-        bie: likewise.
-        nef: likewise.
+        onnx: report of that stage; None if there is none (yet), as for the others.
+        bie: report of that stage.
+        nef: report of that stage.
         toolchain: "kneron" reports in another form than the host.
     """
     if toolchain == "kneron":

@@ -251,7 +251,7 @@ class Judge:
 
         Args:
             is_given_up: called with the score on the first few pictures; if it returns True, the others are not judged.
-            needs_task: called likewise; the task is measured if it returns True. None: always.
+            needs_task: called with the same score; the task is measured if it returns True. None: always.
         """
         score, size, latency = Score(), 0, None
         for part in parts:

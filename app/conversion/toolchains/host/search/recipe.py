@@ -23,8 +23,8 @@ def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], w
 
     Args:
         steps: made by `Choice.steps`.
-        activations: names in the model that is to be quantized.
-        weights: likewise.
+        activations: names of those of the model that is to be quantized.
+        weights: names of those of the same model.
 
     Raises:
         StageFailed: A step names a tensor that the model does not have.

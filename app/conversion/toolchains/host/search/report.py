@@ -34,7 +34,7 @@ class SearchOutcome:
         ended_by: "reached", "given", "budget", "last_resort" (of the clock, where a budget of CPU time was not used up)
             or "exhausted".
         first_bad: where 8 bits first miss the goal; None if they reach it, or if there was no time to find out.
-        shortfall: why the taken one misses the goal; None if it does not, or likewise.
+        shortfall: why the taken one misses the goal; None if it does not, or if there was no time to find out.
         margin_db: by how much the taken one had to exceed the goal on the pictures that choose.
     """
 

@@ -42,7 +42,7 @@ class Shortfall:
         pictures: their names, the lowest first.
         snr_db: of the worst output, mean over them.
         signal_db: their output compared with the median of the pictures that choose.
-        noise_db: their error compared likewise.
+        noise_db: their error compared with the median error of those pictures.
         wide_db: their SNR with all tensors in 16 bits.
         layers: each with the gain in dB if it alone is in float, where 16 bits do not suffice: if it alone is in float
             and all others in 16 bits.

@@ -83,7 +83,7 @@ class Bias:
     activation: str
     """Name of the Activation that its layer reads; empty if it stays in float."""
     result: str
-    """Name of the Activation that its layer writes; empty likewise."""
+    """Name of the Activation that its layer writes; empty if it stays in float."""
     weight: str
 
 

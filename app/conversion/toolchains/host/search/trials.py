@@ -68,7 +68,7 @@ class Trials:
         return [one for one in self.trail.candidates if one.choice.tensors_16 == 0 and one.score.is_whole]
 
     def attempt(self, choice: Choice, expected_db: float | None = None) -> TriedCandidate:
-        """Builds and judges a candidate, or returns the one that was made likewise before.
+        """Builds and judges a candidate, or returns the one that was made of the same choice before.
 
         Args:
             choice: what is to be built.
