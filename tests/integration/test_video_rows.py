@@ -194,21 +194,36 @@ def test_a_place_whose_role_and_address_do_not_agree_is_refused(cluster: VideoCl
         assert cluster.job(sizes)["plan"] == plan
 
 
-def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(cluster: VideoCluster, sizes: str) -> None:
-    uid = sizes
+def resources_of(cluster: VideoCluster, uid: str) -> dict[str, Any]:
+    """By the node's address: complete, and never old."""
+    resources: dict[str, Any] = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
+    assert set(resources) == set(ADDRESSES.values())
+    assert all(node["age_s"] <= 15 for node in resources.values())
+    services = [node["service"]["sizes"] for node in resources.values()]
+    assert all(service["n_process"] == 1 for service in services)
+    assert all(0 < service["mem_ratio"] < 1 for service in services)
+    assert {service["url"].rpartition(":")[0] for service in services} == {
+        f"http://{address}" for address in ADDRESSES.values()
+    }
+    return resources
 
+
+def test_the_resource_picture_has_what_nodes_measure_and_is_never_old(cluster: VideoCluster, sizes: str) -> None:
+    def is_measured(resources: dict[str, Any]) -> bool:
+        way = resources[ADDRESSES[CLOUD]]
+        has_way = (way["up_mbps"] or 0) > 0 and (way["down_mbps"] or 0) > 0
+        return has_way and all(0 < node["cpu_ratio"] <= 1 for node in resources.values())
+
+    until(lambda: resources_of(cluster, sizes), is_measured)
+
+
+@pytest.mark.exhaustive  # keeps all processors busy for some reports; a test of the report burns one for a moment
+def test_a_busy_machine_shows_in_the_resource_picture(cluster: VideoCluster, sizes: str) -> None:
     def figures() -> list[float]:
-        resources_now = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
-        assert set(resources_now) == set(ADDRESSES.values())
-        assert all(node["age_s"] <= 15 for node in resources_now.values())
-        services = [node["service"]["sizes"] for node in resources_now.values()]
-        assert all(service["n_process"] == 1 for service in services)
-        assert all(0 < service["mem_ratio"] < 1 for service in services)
-        assert {service["url"].rpartition(":")[0] for service in services} == {
-            f"http://{address}" for address in ADDRESSES.values()
-        }
+        resources = resources_of(cluster, sizes).values()
+        services = [node["service"]["sizes"] for node in resources]
         assert all(service["cpu_ratio"] < 0.9 for service in services), "of a busy machine the services have a part"
-        return [node["cpu_ratio"] for node in resources_now.values()]
+        return [node["cpu_ratio"] for node in resources]
 
     command = ["nice", "-n", "19", sys.executable, "-c", "while True: pass"]  # what other tests need is theirs
     burning = [subprocess.Popen(command) for _ in range(os.cpu_count() or 1)]
@@ -218,9 +233,6 @@ def test_a_busy_machine_shows_in_the_resource_picture_which_is_never_old(cluster
         for process in burning:
             process.kill()
             process.wait()
-    ways = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"][ADDRESSES[CLOUD]]
-    assert ways["up_mbps"] > 0
-    assert ways["down_mbps"] > 0
 
 
 @pytest.mark.exhaustive  # in a crowd of tests two looks at the same processor differ
@@ -366,7 +378,7 @@ def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: Vid
 
     def ask() -> None:
         with httpx.Client(base_url=cluster.deployment.url, timeout=60, trust_env=False) as http:
-            while not is_over.is_set():
+            while not is_over.wait(0.05):
                 status = http.get("/healthz").status_code
                 answers.append((time.time(), status))
 
@@ -392,7 +404,7 @@ def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: Vid
     assert {status for _, status in submitted} == {200}
     assert len(set(uids)) == AT_ONCE
     assert {status for _, status in answers} == {200}
-    assert sum(begun < at < planned for at, _ in answers) > AT_ONCE
+    assert sum(begun < at < planned for at, _ in answers) > AT_ONCE // 10
 
 
 # --- converted models -------------------------------------------------------------------------------------

@@ -6,11 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import psutil
 import pytest
 
-from app.edge.agent.host_metrics import kinds_of_processes
+from app.edge.agent.host_metrics import host_report, kinds_of_processes
 from app.edge.cpu_use import CpuUse
 from app.kit.process.spawn import signal_group, spawn
 from tests.harness.until import until
@@ -54,3 +57,16 @@ def test_what_a_worker_and_its_children_use_is_told_by_kind(worker: subprocess.P
     assert max(shares) > 0
     until(lambda: measure() == {KIND: pytest.approx(0.0, abs=0.02)}, what="only what was used since is measured")
     until(lambda: cpu.shares({}) == {})
+
+
+def test_the_share_of_the_processors_is_that_since_the_report_before(tmp_path: Path) -> None:
+    def burn(seconds: float) -> float:
+        """Returns the share of all processors that this process has used meanwhile."""
+        began, used = time.monotonic(), time.process_time()
+        while time.process_time() < used + seconds:
+            pass
+        return seconds / (time.monotonic() - began) / (psutil.cpu_count() or 1)
+
+    host_report(tmp_path)
+    used = burn(0.3)
+    assert used / 2 < host_report(tmp_path).cpu <= 1, "other programs may use more, and the kernel counts in ticks"
