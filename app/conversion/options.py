@@ -68,8 +68,8 @@ class QuantizationStep(Frozen):
         "int16",
         "float",
     ]
-    method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99", "entropy"] = ""
-    """Method of calibrating a range."""
+    method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99", "entropy", "extremes"] = ""
+    """Method of calibrating a range. Of int16, "extremes": ranges as they were seen, not four times as wide."""
     tensors: tuple[Annotated[str, Field(max_length=500)], ...] = Field(default=(), max_length=20_000)
     """Tensors that it concerns; none: all."""
 

@@ -13,6 +13,7 @@ from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan, without_tensors
 from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.integers import HEADROOM
 from app.conversion.toolchains.host.search.ranges import WIDE_METHOD, range_of
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.statistics import ActivationStatistics, PartStatistics, Step, collect
@@ -47,7 +48,8 @@ class Basis:
         ranges = self.ranges(choice, parts)
         if choice.is_wide_float:
             return Precision(ranges, exact=choice.wide_tensors)
-        return Precision(ranges, choice.wide, choice.wide_weights, choice.tail)
+        headroom = HEADROOM if choice.has_headroom else 1.0
+        return Precision(ranges, choice.wide, choice.wide_weights, choice.tail, headroom=headroom)
 
     def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
         """Returns ranges by activation. Those in 16 bits include the extremes, since they have levels to spare."""

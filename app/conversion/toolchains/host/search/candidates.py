@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.search.judge import Score
+from app.conversion.toolchains.host.search.ranges import WIDE_METHOD
 
 WORTH_DB = 1.0
 """While no candidate reaches the goal, moving more tensors to 16 bits has to gain at least this much, in dB."""
@@ -37,6 +38,7 @@ class Choice:
         wide: Activations in 16 bits.
         wide_weights: Weights in 16 bits.
         is_wide_float: What would be in 16 bits stays in float.
+        has_headroom: Ranges in 16 bits are wider than what was seen.
         rewrites: How the float model was rewritten before, in this order; it computes the same.
         tail: Activations and weights of the last layers, which stay in float like the post-processing after them.
         is_rounded: Weights in 8 bits are rounded by second order, not to nearest.
@@ -54,6 +56,7 @@ class Choice:
     is_corrected: bool = False
     is_float: bool = False
     is_wide_float: bool = False
+    has_headroom: bool = True
 
     @property
     def wide_tensors(self) -> frozenset[str]:
@@ -74,11 +77,12 @@ class Choice:
     def operators(self) -> Choice:
         """What the latency depends on: choices that differ only in ranges and in values of weights run the same
         operators."""
-        return replace(self, method="", methods=(), is_rounded=False, is_corrected=False)
+        return replace(self, method="", methods=(), is_rounded=False, is_corrected=False, has_headroom=True)
 
     @property
     def in_8_bits(self) -> Choice:
-        return replace(self, wide=frozenset(), wide_weights=frozenset(), tail=frozenset(), is_wide_float=False)
+        none = frozenset[str]()
+        return replace(self, wide=none, wide_weights=none, tail=none, is_wide_float=False, has_headroom=True)
 
     @property
     def name(self) -> str:
@@ -95,6 +99,7 @@ class Choice:
         if self.wide or self.wide_weights:
             parts = [_format_count(len(self.wide), "activation"), _format_count(len(self.wide_weights), "weight")]
             text += f", {' and '.join(filter(None, parts))} in {self.wide_kind}"
+            text += ", without headroom" * (not self.has_headroom)
         return text
 
     @property
@@ -114,7 +119,8 @@ class Choice:
         if self.tail:
             made.append({"kind": "boundary", "method": "", "tensors": sorted(self.tail)})
         if self.wide or self.wide_weights:
-            made.append({"kind": self.wide_kind, "method": "", "tensors": sorted(self.wide | self.wide_weights)})
+            method = "" if self.has_headroom else WIDE_METHOD
+            made.append({"kind": self.wide_kind, "method": method, "tensors": sorted(self.wide | self.wide_weights)})
         return made
 
 

@@ -12,23 +12,24 @@ from app.conversion.toolchains.host.inputs import Array
 
 INT8, UINT16, INT16, INT32 = np.int8, np.uint16, np.int16, np.int32
 HEADROOM = 4.0
-"""Ranges in 16 bits are widened by this factor: pictures of other scenes exceed them, clipping costs more than all
-rounding to 8 bits, and 65,536 levels leave two bits to spare."""
+"""Ranges in 16 bits are widened by this factor, if the choice does not say otherwise: pictures of other scenes exceed
+them, clipping costs more than all rounding to 8 bits, and 65,536 levels leave two bits to spare."""
 SCALE_MIN = 1e-30
 """Scale of a tensor that is always zero, since dividing by zero is not possible."""
 
 
-def activation_parameters(limits: Range, kind: Any, bounds: Range = UNBOUNDED) -> tuple[float, int]:
+def activation_parameters(
+    limits: Range, kind: Any, bounds: Range = UNBOUNDED, headroom: float = 1.0
+) -> tuple[float, int]:
     """Returns scale and zero point of a range in uint8, int8 or uint16; zero is represented exactly.
 
     Args:
         limits: lowest and highest value.
         kind: the type of the integers.
         bounds: where rounding has to clip, since no operator does.
+        headroom: by which the limits are multiplied first.
     """
-    low, high = min(limits[0], 0.0), max(limits[1], 0.0)
-    if kind is UINT16:
-        low, high = low * HEADROOM, high * HEADROOM
+    low, high = headroom * min(limits[0], 0.0), headroom * max(limits[1], 0.0)
     low, high = min(max(low, bounds[0]), 0.0), max(min(high, bounds[1]), 0.0)
     levels = np.iinfo(kind)
     scale = (high - low) / float(int(levels.max) - int(levels.min))

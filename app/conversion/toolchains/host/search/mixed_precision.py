@@ -23,11 +23,18 @@ measured."""
 Attempt = Callable[[int], tuple[bool, float] | None]
 
 
-def widen(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False) -> Choice:
-    """Returns the choice with these tensors in 16 bits, or in float."""
+def widen(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False, has_headroom: bool = True) -> Choice:
+    """Returns the choice with these tensors in 16 bits, or in float.
+
+    Args:
+        base: in 8 bits, perhaps without the last layers.
+        rows: of these tensors.
+        is_float: they stay in float.
+        has_headroom: ranges in 16 bits are wider than what was seen.
+    """
     wide = frozenset(row.tensor for row in rows if not row.is_weight)
     weights = frozenset(row.tensor for row in rows if row.is_weight)
-    return replace(base, wide=wide, wide_weights=weights, is_wide_float=is_float)
+    return replace(base, wide=wide, wide_weights=weights, is_wide_float=is_float, has_headroom=has_headroom)
 
 
 def not_measured(template: Template, rows: Sequence[Sensitivity]) -> list[Sensitivity]:

@@ -7,7 +7,7 @@ from typing import get_args
 
 from app.conversion.options import QuantizationStep
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrite, Rewrites
-from app.conversion.toolchains.host.search.ranges import METHODS
+from app.conversion.toolchains.host.search.ranges import METHODS, WIDE_METHOD
 from app.kit.sandbox.errors import StageFailed
 
 NAMED = 5
@@ -53,4 +53,5 @@ def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], w
         is_rounded="weight_rounding" in kinds,
         is_corrected="bias_correction" in kinds,
         is_wide_float="float" in kinds,
+        has_headroom=not any(step.kind == "int16" and step.method == WIDE_METHOD for step in steps),
     )

@@ -22,6 +22,7 @@ from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
 from app.conversion.toolchains.host.quantizer import quantize
 from app.conversion.toolchains.host.search.float_parts import become_bound, become_identity, drop_unread
 from app.conversion.toolchains.host.search.integers import (
+    HEADROOM,
     INT8,
     INT16,
     INT32,
@@ -97,6 +98,7 @@ class Precision:
         wide_weights: weights in int16.
         exact: activations and weights that stay in float.
         biases: correction that is added to a bias, by the bias's name.
+        headroom: of ranges in uint16.
     """
 
     ranges: Mapping[str, Range]
@@ -104,6 +106,7 @@ class Precision:
     wide_weights: frozenset[str] = frozenset()
     exact: frozenset[str] = frozenset()
     biases: Mapping[str, Array] = field(default_factory=dict)
+    headroom: float = HEADROOM
 
 
 class Template:
@@ -187,8 +190,9 @@ class Template:
         scales: dict[str, float] = {}
         is_8_bit_type = self._get_activation_type()
         for activation in self.activations:
-            kind = UINT16 if activation.name in precision.wide else is_8_bit_type
-            scale, zero = activation_parameters(precision.ranges[activation.name], kind, activation.bounds)
+            is_wide = activation.name in precision.wide
+            kind, headroom = (UINT16, precision.headroom) if is_wide else (is_8_bit_type, 1.0)
+            scale, zero = activation_parameters(precision.ranges[activation.name], kind, activation.bounds, headroom)
             scales[activation.name] = scale
             for name, quantized in activation.constants:
                 editor.write(quantized, quantize_values(self.float_value(name), scale, zero, kind))

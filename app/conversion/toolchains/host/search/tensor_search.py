@@ -11,7 +11,7 @@ from typing import Any
 from app.conversion.toolchains.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
-from app.conversion.toolchains.host.search.acceptance import level_db
+from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, level_db
 from app.conversion.toolchains.host.search.boundary import boundaries
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, Rewrites, TriedCandidate
@@ -106,6 +106,9 @@ class TensorSearch:
             self._widen(base, is_last=True)
         if not self._trials.trail.best.is_good and boundary is not base:
             self._widen(boundary, is_last=True)
+        if not self._trials.trail.best.is_good and self._trials.margin_db == MARGIN_DB:
+            # values up to 10¹¹ leave no levels to spare; where more than the goal is required, some held it already
+            self._widen(base, is_last=True, has_headroom=False)
         if not self._trials.trail.best.is_good:  # a mask of −1e9 beside numbers of about one needs more than 16 bits
             self._widen(base, is_last=True, is_float=True)
 
@@ -136,8 +139,14 @@ class TensorSearch:
                 break
         return best, is_cheaper
 
-    def _widen(self, base: TriedCandidate, *, is_last: bool = False, is_float: bool = False) -> JudgedPicture | None:
+    def _widen(
+        self, base: TriedCandidate, *, is_last: bool = False, is_float: bool = False, has_headroom: bool = True
+    ) -> JudgedPicture | None:
         """Try numbers of tensors in 16 bits, or in float.
+
+        Args:
+            has_headroom: ranges in 16 bits are wider than what was seen. Without it, fewer tensors than all are tried
+                only if all reach the goal.
 
         Returns:
             The picture that alone keeps one of them from the goal, as what it needs was not measured: it ends this,
@@ -160,7 +169,8 @@ class TensorSearch:
                 return None
             try:
                 tried = self._trials.attempt(
-                    mixed_precision.widen(base.choice, order[:count], is_float=is_float), forecast.snr_db(count)
+                    mixed_precision.widen(base.choice, order[:count], is_float=is_float, has_headroom=has_headroom),
+                    forecast.snr_db(count),
                 )
             except StageFailed as error:
                 print(f"{count} tensors cannot be in 16 bits: {error.message}")
@@ -172,6 +182,10 @@ class TensorSearch:
                 return None
             return tried.is_good, level_db(tried)
 
+        if not has_headroom:
+            of_all = attempt(len(order))
+            if of_all is None or not of_all[0]:
+                return None
         mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt)
         return hardest[0] if hardest else None
 

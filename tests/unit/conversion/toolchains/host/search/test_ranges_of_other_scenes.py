@@ -9,7 +9,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.candidates import Choice
-from app.conversion.toolchains.host.search.integers import UINT16, activation_parameters
+from app.conversion.toolchains.host.search.integers import HEADROOM, UINT16, activation_parameters
 from app.conversion.toolchains.host.search.ranges import METHODS, range_of
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.statistics import PartStatistics
@@ -62,7 +62,7 @@ def test_in_16_bits_the_extremes_of_altered_pictures_count() -> None:
 
 
 def test_in_16_bits_a_value_three_times_beyond_the_range_is_not_cut_off() -> None:
-    scale, zero = activation_parameters((-1.0, 2.0), UINT16)
+    scale, zero = activation_parameters((-1.0, 2.0), UINT16, headroom=HEADROOM)
     for value in (-3.0, 6.0):
         integer = np.clip(round(value / scale) + zero, 0, np.iinfo(UINT16).max)
         assert (integer - zero) * scale == pytest.approx(value, abs=scale)
