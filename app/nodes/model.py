@@ -113,6 +113,12 @@ class WorkerReport:
     """It accepts only encrypted connections from nodes with a certificate."""
 
     @property
+    def shown(self) -> WorkerReport:
+        """Returns it as users see it: RUNNING while the process of a former order continues, with the reason and the
+        message of the newest order's failure."""
+        return replace(self, state=WorkerState.RUNNING) if self.former_generation else self
+
+    @property
     def url(self) -> str:
         """Returns the URL at which it serves, without a path; empty if it does not."""
         return f"http{'s' if self.is_encrypted else ''}://{self.address}" if self.address else ""
@@ -244,9 +250,9 @@ class Node:
         return (now - datetime.fromisoformat(self.last_seen_at)).total_seconds() < OFFLINE_AFTER_S
 
     def workers_at(self, now: datetime) -> tuple[WorkerReport, ...]:
-        """Returns its workers as reported, but UNKNOWN while it is offline: they may or may not continue."""
+        """Returns its workers as users see them, but UNKNOWN while it is offline: they may or may not continue."""
         if self.is_online(now):
-            return self.report.workers
+            return tuple(worker.shown for worker in self.report.workers)
         return tuple(replace(worker, state=WorkerState.UNKNOWN) for worker in self.report.workers)
 
     def worker(self, key: WorkKey) -> WorkerReport | None:

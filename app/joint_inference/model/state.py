@@ -200,14 +200,15 @@ def _explain_stall(service: Service, worker: ObservedWorker) -> str:
 
 
 def _explain_lag(worker: ObservedWorker) -> str:
+    """Both versions are in the first line, since the message of a service on many nodes shows no other."""
     report = worker.report
     assert report is not None
-    ordered = _format_version(worker.model.name, worker.model.sha256) if worker.model else "another model"
-    runs = _format_version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
+    change = _format_version(worker.model.name, worker.model.sha256) if worker.model else "another model"
+    what = _format_version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
     return (
-        f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {ordered}: "
-        f"{report.message or report.reason}\n"
-        f"It goes on with {runs}. The change is tried again and again."
+        f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {change}, "
+        f"and goes on with {what}: {report.message or report.reason}\n"
+        "The change is tried again and again."
     )
 
 

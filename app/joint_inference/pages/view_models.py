@@ -202,7 +202,7 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
         is_online: whether that node is.
     """
     reports = node.report.workers if node else ()
-    report = next((one for one in reports if one.key.uid == service.uid and one.key.part == role.value), None)
+    report = next((one.shown for one in reports if one.key.uid == service.uid and one.key.part == role.value), None)
     detail = {
         str(key): str(value) for key, value in (report.detail if report else {}).items() if value not in ("", None)
     }

@@ -27,7 +27,7 @@ class WorkerView:
     is_online: bool
     """Whether the node is connected."""
     report: WorkerReport | None
-    """None: there is none yet."""
+    """As users see it; None: there is none yet."""
     sha256: str
     """Of the model that the node was ordered to run; empty: it has no order yet."""
     version: int | None
@@ -62,7 +62,7 @@ def worker_view(
         worker.node,
         worker.model,
         is_online,
-        report,
+        report.shown if report is not None else None,
         sha256=str(card.get("sha256", "")),
         version=version_on(card["name"])[1] if card else None,
         runs=running_model(report),

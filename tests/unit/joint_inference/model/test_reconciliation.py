@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from app.inference.model_card import Format, ModelCard
+from app.joint_inference.model.fleet import fleet_condition
 from app.joint_inference.model.reconciliation import ObservedState, ServicePlan, find_kept_model, key_of, plan_service
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
+from app.joint_inference.pages.view_models import worker_of
+from app.joint_inference.service.worker_views import worker_view
 from app.kit.clock import to_text
 from app.kit.web.languages import CHINESE
 from app.kit.web.written_texts import filters
@@ -212,11 +215,27 @@ def test_a_version_that_a_node_cannot_fetch_degrades_the_service_and_the_old_one
     )
     plan = plan_service(SERVICE, state)
     assert (plan.condition.type, plan.condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
-    assert "cannot change to version 4 of 'small' (sha256 bbbbbbbbbbbb…): 404" in plan.condition.message
-    assert "It goes on with version 3 of 'small' (sha256 aaaaaaaaaaaa…)." in plan.condition.message
+    first, _, rest = plan.condition.message.partition("\n")
+    assert "cannot change to version 4 of 'small' (sha256 bbbbbbbbbbbb…), " in first
+    assert "and goes on with version 3 of 'small' (sha256 aaaaaaaaaaaa…): 404" in first, "a fleet shows the first line"
+    assert rest == "The change is tried again and again."
     assert (plan.active, plan.failed) == (2, 0)
     chinese = filters(CHINESE)["written"](plan.condition.message)
-    assert "第 4 版" in chinese and "第 3 版" in chinese
+    at_all_nodes = fleet_condition({"edge0": plan.condition}).message
+    assert "version 4 of 'small'" in at_all_nodes and "version 3 of 'small'" in at_all_nodes
+    assert "第 4 版" in chinese and "第 3 版" in chinese and "<span" not in chinese.replace(">404<", "")
+
+
+def test_a_worker_that_goes_on_with_its_former_order_is_shown_as_running_with_the_cause() -> None:
+    behind = worker(Role.EDGE, WorkerState.FAILED, reason="FileMissing", message="404", former_generation=2)
+    dead = worker(Role.EDGE, WorkerState.FAILED, reason="FileMissing", message="404")
+    for report, state in ((behind, WorkerState.RUNNING), (dead, WorkerState.FAILED)):
+        edge = node("edge0", report)
+        on_page = worker_of(SERVICE, Role.EDGE, edge, is_online=True).report
+        in_api = worker_view(SERVICE, Role.EDGE, edge, {}, NOW).report
+        for shown in (on_page, in_api, *edge.workers_at(NOW)):
+            assert shown is not None
+            assert (shown.state, shown.reason, shown.message) == (state, "FileMissing", "404")
 
 
 def test_a_version_that_cannot_be_fetched_hides_no_worker_that_does_not_run() -> None:
