@@ -1,7 +1,7 @@
 """The OpenAPI documents of the Kubernetes-shaped API: used by kubectl to validate and explain fields.
 
 kubectl takes its schemas from them, and whether the server validates fields itself (fieldValidation), which it does.
-Version 2 is requested in a binary form that is not served: kubectl continues without it.
+Version 2 is served as JSON. kubectl requests only its binary form, which is not served, and continues without it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.joint_inference.kubernetes.openapi_v2 import to_version_2
 from app.joint_inference.kubernetes.representations import failure
 from app.joint_inference.model.crd import SCHEMA
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL, VERSION
@@ -42,8 +43,11 @@ async def v3_of_ours(_: Request) -> Response:
     return Response(_load_text(), media_type="application/json", headers={"ETag": f'"{_compute_digest()}"'})
 
 
-async def v2(_: Request) -> Response:
-    return failure(NotFound("There is no OpenAPI of version 2 here; see /openapi/v3."))
+async def v2(request: Request) -> Response:
+    accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "*/*").split(",")}
+    if accepted.isdisjoint(("application/json", "application/*", "*/*", "*", "")):
+        return failure(NotFound("OpenAPI of version 2 is served only as JSON; see /openapi/v3, too."))
+    return JSONResponse(to_version_2(document()))
 
 
 @cache

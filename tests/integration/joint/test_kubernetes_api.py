@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from openapi_spec_validator import OpenAPIV2SpecValidator
 
 from app.kit.web.idempotency import HEADER, REPLAYED
 from tests.harness.joint.deployment import JointDeployment
@@ -61,7 +62,20 @@ def test_the_schema_is_found_where_the_index_says(client: httpx.Client) -> None:
     assert spec["required"] == ["edgeWorker", "cloudWorker"]
     creates = whole["paths"][f"{GROUP}/namespaces/{{namespace}}/jointinferenceservices"]["post"]
     assert [each["name"] for each in creates["parameters"] if each["in"] == "header"] == [HEADER]
-    refusal(client.get("/openapi/v2"), 404, "NotFound")
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json, */*", "application/json;q=0.5"])
+def test_the_schema_is_also_found_in_version_2_as_json(client: httpx.Client, accept: str) -> None:
+    answer = client.get("/openapi/v2", headers={"accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    OpenAPIV2SpecValidator(answer.json()).validate()
+    spec = answer.json()["definitions"]["io.neptune.v1alpha1.JointInferenceService"]["properties"]["spec"]
+    assert spec["required"] == ["edgeWorker", "cloudWorker"]
+
+
+def test_the_binary_form_that_kubectl_requests_is_not_found(client: httpx.Client) -> None:
+    binary = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    refusal(client.get("/openapi/v2", headers={"accept": binary}), 404, "NotFound")
 
 
 def test_an_unknown_group_is_not_found(client: httpx.Client) -> None:
