@@ -2,12 +2,13 @@
 
 Sedna is the descendant of the requirement: hardExampleMining is its hardExampleAlgorithm, and a pod template stands
 where workerSpec does. Of the template the node's name and the containers' environment fit. Its image cannot be run
-here, so the bundled worker is meant.
+here, so the bundled worker is meant, and parameters of the image get the names of their equals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.joint_inference.model.resource import API_VERSION, Role, specification_of
@@ -24,6 +25,13 @@ SEDNAS = {
     "hard_example_cloud_inference_output": NO_FOLDERS,
 }
 """Parameters of Sedna's own examples, and what stands for them here."""
+EQUALS = {
+    Role.EDGE: {"video_url": "source", "input_shape": "input_size", "MINING_MODE": "mining_mode"},
+    Role.CLOUD: {"input_shape": "input_size"},
+}
+"""The names here of Sedna's parameters with the same meaning, of each bundled worker."""
+_SHAPE = re.compile(r"\s*(\d+)\s*,\s*(\d+)\s*")
+"""Height and width."""
 
 
 def is_sedna(resource: Mapping[str, Any]) -> bool:
@@ -43,22 +51,23 @@ def from_sedna(resource: Mapping[str, Any]) -> tuple[JsonObject, list[str]]:
     for role in Role:
         side = f"{role.value}Worker"
         if isinstance(spec.get(side), dict):
-            workers[side] = _convert_worker(spec[side], f"spec.{side}", f"{name}-{role.value}", left_out)
+            workers[side] = _convert_worker(role, spec[side], f"{name}-{role.value}", left_out)
     return {**translated, "spec": {**spec, **workers}}, left_out
 
 
-def _convert_worker(worker: Mapping[str, Any], at: str, name: str, left_out: list[str]) -> JsonObject:
+def _convert_worker(role: Role, worker: Mapping[str, Any], name: str, left_out: list[str]) -> JsonObject:
     """A field of the requirement that is there wins over its counterpart."""
     fields: JsonObject = {"name": name}
     rest = dict(worker)
     if "hardExampleMining" in rest:
         fields["hardExampleAlgorithm"] = rest.pop("hardExampleMining")
     if isinstance(rest.get("template"), dict):
-        fields |= _from_template(rest.pop("template"), f"{at}.template", left_out)
+        fields |= _from_template(role, rest.pop("template"), left_out)
     return {**fields, **rest}
 
 
-def _from_template(template: Mapping[str, Any], at: str, left_out: list[str]) -> JsonObject:
+def _from_template(role: Role, template: Mapping[str, Any], left_out: list[str]) -> JsonObject:
+    at = f"spec.{role.value}Worker.template"
     spec = template.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     fields: JsonObject = {"nodeName": spec["nodeName"]} if "nodeName" in spec else {}
@@ -71,7 +80,24 @@ def _from_template(template: Mapping[str, Any], at: str, left_out: list[str]) ->
             path = f"{at}.spec.containers[{index}]"
             left_out += [f"{path}.{key}" for key in container if key not in ("env", "name")]
             parameters += _from_env(container.get("env"), f"{path}.env", left_out)
-    return {**fields, "workerSpec": {**BUNDLED, "parameters": parameters}}
+    return {**fields, "workerSpec": {**BUNDLED, "parameters": _map_parameters(role, parameters)}}
+
+
+def _map_parameters(role: Role, parameters: Sequence[JsonObject]) -> list[JsonObject]:
+    """Those with an equal get its name, unless that is given as well. Others, and shapes that are none, stay."""
+    given = {parameter["key"] for parameter in parameters if isinstance(parameter["key"], str)}
+    return [_map_parameter(EQUALS[role], parameter, given) for parameter in parameters]
+
+
+def _map_parameter(equals: Mapping[str, str], parameter: JsonObject, given: set[str]) -> JsonObject:
+    key, value = parameter["key"], parameter["value"]
+    equal = equals.get(key) if isinstance(key, str) else None
+    if equal is None or equal in given:
+        return parameter
+    if key != "input_shape":
+        return {"key": equal, "value": value}
+    shape = _SHAPE.fullmatch(value) if isinstance(value, str) else None
+    return {"key": equal, "value": f"{shape[2]}x{shape[1]}"} if shape else parameter
 
 
 def _from_env(env: Any, at: str, left_out: list[str]) -> list[JsonObject]:

@@ -300,11 +300,11 @@ def test_sednas_spelling_is_an_alias() -> None:
     checked = validate(resource)
     read = specification_of(checked["spec"])
     assert (checked["apiVersion"], read.hard_example) == ("neptune.io/v1alpha1", "IBT")
-    assert read.hard_example_parameters == {"input_shape": "416,736", "threshold_img": "0.9"}
+    assert read.hard_example_parameters == {"input_size": "736x416", "threshold_img": "0.9"}
     assert (read.edge.node, read.cloud.node, read.edge.model, read.cloud.model) == ("edge0", "cloud0", "small", "big")
     assert (read.edge.name, read.cloud.name) == ("helmet-detection-edge", "helmet-detection-cloud")
     assert read.edge.is_builtin
-    assert read.cloud.parameters == {"input_shape": "544,544"}
+    assert read.cloud.parameters == {"input_size": "544x544"}
     assert warnings_of(resource) == [
         "spec.edgeWorker.template.spec.dnsPolicy",
         "spec.edgeWorker.template.spec.containers[0].image",
@@ -312,21 +312,71 @@ def test_sednas_spelling_is_an_alias() -> None:
     ]
 
 
-def test_what_sednas_examples_set_and_nothing_here_reads_is_told_in_sentences() -> None:
-    resource = parse_document(
-        SEDNA.replace('name: input_shape, value: "416,736"', "name: video_url, value: rtsp://x/y")
-    )
-    remarks = advice(resource)
-    assert remarks[0] == "The field spec.edgeWorker.template.spec.dnsPolicy is not known here and was left out."
-    assert remarks[3:] == [
-        "The bundled edge worker does not read the parameter 'video_url'. Name what it is to read as `source`.",
-        "The bundled cloud worker does not read the parameter 'input_shape'. "
-        "Name the size as `input_size`, width first, as 736x416.",
+HELMET_EXAMPLE = [
+    {"name": "input_shape", "value": "416,736"},
+    {"name": "video_url", "value": "rtsp://localhost/video"},
+    {"name": "MINING_MODE", "value": "mining-then-inference"},
+    {"name": "all_examples_inference_output", "value": "/data/output"},
+]
+"""Environment of the edge worker, as Sedna's examples have it."""
+
+
+def _sedna_with(*env: dict[str, str]) -> Any:
+    resource = parse_document(SEDNA)
+    resource["spec"]["edgeWorker"]["template"]["spec"]["containers"][0]["env"] = list(env)
+    return resource
+
+
+def test_sednas_parameters_get_the_names_of_their_equals_here() -> None:
+    resource = _sedna_with(*HELMET_EXAMPLE)
+    edge = specification_of(validate(resource)["spec"]).edge
+    assert edge.parameters == {
+        "input_size": "736x416",
+        "source": "rtsp://localhost/video",
+        "mining_mode": "mining-then-inference",
+        "all_examples_inference_output": "/data/output",
+    }
+    assert [remark for remark in advice(resource) if "does not read" in remark] == [
+        "The bundled edge worker does not read the parameter 'all_examples_inference_output'. "
+        "It writes no pictures into folders; the page shows the newest hard samples."
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "also"),
+    [
+        ("input_shape", "416", []),
+        ("input_shape", "416,736,3", []),
+        ("input_shape", "wide,high", []),
+        ("video_url", "rtsp://x/y", [{"name": "source", "value": "video:0"}]),
+    ],
+)
+def test_sednas_parameters_that_cannot_be_mapped_stay_and_are_told(key: str, value: str, also: list[Any]) -> None:
+    resource = _sedna_with({"name": key, "value": value}, *also)
+    edge = specification_of(validate(resource)["spec"]).edge
+    assert edge.parameters == {key: value, **{pair["name"]: pair["value"] for pair in also}}
+    assert any(f"The bundled edge worker does not read the parameter {key!r}." in remark for remark in advice(resource))
+
+
+def test_sednas_video_is_no_source_of_a_cloud_worker() -> None:
+    resource = parse_document(
+        SEDNA.replace('name: input_shape, value: "544,544"', "name: video_url, value: rtsp://x/y")
+    )
+    assert specification_of(validate(resource)["spec"]).cloud.parameters == {"video_url": "rtsp://x/y"}
+    assert advice(resource)[-1] == (
+        "The bundled cloud worker does not read the parameter 'video_url'. Name what it is to read as `source`."
+    )
+
+
+def test_sednas_parameters_in_our_spelling_are_left_to_the_users_script() -> None:
     own = sample()
     own["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [{"key": "video_url", "value": "rtsp://x/y"}]
     assert own["spec"]["edgeWorker"]["workerSpec"]["scriptDir"]
     assert advice(own) == [], "a user's own script may read it"
+    own["spec"]["edgeWorker"]["workerSpec"]["scriptDir"] = ""
+    assert advice(own) == [
+        "The bundled edge worker does not read the parameter 'video_url'. Name what it is to read as `source`."
+    ]
 
 
 def test_sednas_spelling_without_a_node_is_refused() -> None:
