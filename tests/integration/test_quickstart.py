@@ -166,38 +166,28 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 # --- from its start to its end ------------------------------------------------------------------------
-def test_once_converts_the_sample_and_leaves_no_process_behind(up, tmp_path):
-    one = up("--once")
-    output, _ = one.process.communicate()
-
-    assert one.process.returncode == 0
-    assert f"out.nef lies in {tmp_path / 'data/sample/out.nef'}" in output
-    assert "fp32" in output
-    assert "int8" in output
-    assert (tmp_path / "data/sample/out.nef").stat().st_size > 0
-    assert one.pids() == []
-
-
-def test_a_killed_supervisor_leaves_nothing_and_starts_again_in_the_same_folder_until_ctrl_c(up, tmp_path):
-    one = up("--workers", "onnx=1,bie=2,nef=0")
-    assert len(one.pids()) > 8
-    logs = {path.name for path in (one.data_dir / "run" / "logs").iterdir()}
+def test_a_killed_supervisor_leaves_nothing_and_once_in_the_same_folder_converts_the_sample(up, tmp_path):
+    killed = up("--workers", "onnx=1,bie=2,nef=0")
+    assert len(killed.pids()) > 8
+    logs = {path.name for path in (killed.data_dir / "run" / "logs").iterdir()}
     assert {"web.log", "control.log", "worker-0.log", "worker-1.log"} <= logs
     assert "worker-2.log" not in logs
 
-    one.process.kill()
-    one.process.wait()
-    one.wait_until_nothing_is_left()
+    killed.process.kill()
+    killed.process.wait()
+    killed.wait_until_nothing_is_left()
 
     bystander = subprocess.Popen(["sleep", "1000"])
-    again = up()
-    assert again.convert(tmp_path / "out").returncode == 0
-    output = again.close()
+    once = up("--once")
+    output, _ = once.process.communicate()
 
-    assert again.process.returncode == 0
-    assert "Everything is stopped." in output
+    assert once.process.returncode == 0
+    assert f"out.nef lies in {tmp_path / 'data/sample/out.nef'}" in output
+    assert "fp32" in output
+    assert "int8" in output
     assert "Traceback" not in output
-    assert again.pids() == []
+    assert (tmp_path / "data/sample/out.nef").stat().st_size > 0
+    assert once.pids() == []
     assert bystander.poll() is None
     bystander.kill()
     bystander.wait()

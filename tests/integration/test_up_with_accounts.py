@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 BOTH = ("--host", "0.0.0.0", "--workers", "onnx=0,bie=0,nef=0")
 
 
-def test_the_first_start_beyond_this_machine_says_how_to_make_an_administrator(tmp_path: Path) -> None:
+def test_the_first_start_beyond_this_machine_says_how_to_make_an_administrator_until_ctrl_c(tmp_path: Path) -> None:
     stack = Up(tmp_path / "data", *BOTH)
     try:
         assert httpx.get(f"{stack.url}/jobs", trust_env=False).status_code == 401
@@ -29,6 +29,10 @@ def test_the_first_start_beyond_this_machine_says_how_to_make_an_administrator(t
         output = stack.close()
     assert f"modelmill users create NAME --admin --data-dir {stack.data_dir}" in output
     assert f"modelmill users token NAME --data-dir {stack.data_dir}" in output
+    assert stack.process.returncode == 0
+    assert "Everything is stopped." in output
+    assert "Traceback" not in output
+    assert stack.pids() == []
 
 
 def test_the_sample_needs_a_token_there(tmp_path: Path) -> None:
