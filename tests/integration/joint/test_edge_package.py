@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 from modelmill_edge import JointInference, Refused, ServiceNotRunning, Unreachable
 
@@ -94,6 +96,31 @@ def test_a_program_finds_its_service_by_the_agent_alone(agent: str, digits: list
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     outcomes = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [outcome["source"] for outcome in outcomes] == ["cloud"] * 6
+
+
+def test_the_documents_example_answers_each_picture_of_a_video(agent: str, tmp_path: Path) -> None:
+    clip = tmp_path / "clip.mkv"
+    _write_clip(clip, frames=5)
+    document = (REPOSITORY / "docs" / "edge-package.md").read_text()
+    example = document.split("```python\n")[1].partition("```")[0]
+    for text, here in (('"faces"', f'"own", agent={agent!r}'), ('"rtsp://camera/stream"', repr(str(clip)))):
+        assert text in example
+        example = example.replace(text, here)
+    environment = {"PYTHONPATH": str(REPOSITORY / "ops" / "packages" / "modelmill-edge"), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["cloud ()"] * 5
+
+
+def _write_clip(path: Path, *, frames: int) -> None:
+    """Gray pictures as small as those of the digits, without loss."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("ffv1", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 8, 8, "bgr0"
+        for _ in range(frames):
+            picture = av.VideoFrame.from_ndarray(np.full((8, 8, 3), 99, np.uint8), format="rgb24")
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode())
 
 
 def test_a_worker_that_was_started_again_is_found_again(
