@@ -400,7 +400,7 @@ def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: Vid
         finally:
             is_over.set()
         asking.result()
-        cluster.end_jobs()
+        cluster.cancel_jobs()
     assert {status for _, status in submitted} == {200}
     assert len(set(uids)) == AT_ONCE
     assert {status for _, status in answers} == {200}

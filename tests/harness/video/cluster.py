@@ -289,12 +289,16 @@ class VideoCluster(JointDeployment):
 
     def end_jobs(self, *, but: Collection[str] = ()) -> None:
         """All of them, and their processes; but: names of kept ones that go on."""
+        self.cancel_jobs(but=but)
+        until(lambda: sum(len(self.runners(name)) for name in self.agents), lambda seen: seen == len(self.kept))
+
+    def cancel_jobs(self, *, but: Collection[str] = ()) -> None:
+        """As end_jobs, without waiting for their processes, which an agent that is silent does not end."""
         self.kept = {name: uid for name, uid in self.kept.items() if name in but}
         listed = self.http.get(f"{VIDEO}/jobs", params={"limit": 200}).json()["jobs"]
         for job in listed:
             if job["state"] != "DONE" and job["uid"] not in self.kept.values():
                 assert self.http.post(f"{VIDEO}/jobs/{job['uid']}/cancel").status_code == 200
-        until(lambda: sum(len(self.runners(name)) for name in self.agents), lambda seen: seen == len(self.kept))
 
     # --- nodes --------------------------------------------------------------------------------------------
     def calls(self, node: str, uid: str) -> list[Json]:
