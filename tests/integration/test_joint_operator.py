@@ -30,7 +30,7 @@ from app.joint_inference.model.resource import KIND, PLURAL, SINGULAR
 from app.joint_inference.service.task_info import read_status
 from app.kit.cli.command import Exit
 from app.settings import Settings
-from tests.harness.api import small_model
+from tests.harness.api import classifying_model, small_model
 from tests.harness.joint.nodes import USER, Env, helmet
 from tests.harness.kubernetes import SAMPLE
 from tests.harness.until import until_async
@@ -245,6 +245,24 @@ async def test_models_for_different_tasks_are_refused_until_one_is_another(clust
         models.remove(USER, "big-model")
         models.add_upload(USER, "big-model", [small_model()], now=env.now, decoder=Decoder.YOLOX)
         await until_async(lambda: here(env) == ["helmet"])
+
+
+async def test_a_decoder_that_cannot_read_its_model_is_refused_until_the_model_is_another(env: Env) -> None:
+    models, resource = env.container.models, helmet()
+    resource["metadata"] |= {"uid": "1", "generation": 1}
+    resource["spec"]["edgeWorker"]["workerSpec"]["parameters"] = [{"key": "decoder", "value": "classifier"}]
+    for name, classes in (("small-model", 1), ("big-model", 3)):
+        models.remove(USER, name)
+        models.add_upload(USER, name, [classifying_model(classes)], now=env.now)
+    mirror = Mirror(env.container.joint.services, USER)
+    mirror.take(resource, now=env.now)
+    status = mirror.status_for(resource, now=env.now)
+    assert status is not None and current(status) == ("Failed", "BadParameters")
+    assert here(env) == []
+    models.remove(USER, "small-model")
+    models.add_upload(USER, "small-model", [classifying_model(3)], now=env.now)
+    mirror.status_for(resource, now=env.now)
+    assert here(env) == ["helmet"]
 
 
 async def test_what_was_created_while_no_operator_ran_is_found_when_one_starts(cluster: Cluster, env: Env) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from app.model_registry.model import NewVersion
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
 from app.video.model.dag import read_dag
 from app.video.model.kinds import StageSpec
-from tests.harness.api import vector_model
+from tests.harness.api import classifying_model, vector_model
 from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import MODELS, dag
 
@@ -40,6 +41,32 @@ def test_a_stage_is_added_with_its_models_pinned_and_replaced(env: Env, containe
     assert env.woken == [""], "nodes are to serve it at once"
     catalogue.put(USER, replace(SPEC, models=(("face_slim_320",),)), now=env.now)
     assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "message"),
+    [
+        ("classification", "classifier", ""),
+        ("detection", "auto", ""),
+        ("detection", "yolox", r"'yolox' cannot read the model 'digits': .*\[1, 3\].*Choose auto, classifier"),
+        ("detection", "classifier", "which the kind detection cannot use"),
+        ("face_detection", "classifier", "which the kind face_detection cannot use"),
+        ("classification", "yolox", "which the kind classification cannot use"),
+        ("text_recognition", "yolov8", "which the kind text_recognition cannot use"),
+        ("detection", "no decoder!", "which there is not"),
+    ],
+)
+def test_a_stage_names_a_decoder_that_reads_its_model(
+    env: Env, container: Container, kind: str, named: str, message: str
+) -> None:
+    container.models.add_upload(USER, "digits", [classifying_model()], now=env.now)
+    spec = StageSpec("s", kind, (("digits",),), {"decoder": named})
+    with pytest.raises(BadStage, match=message) if message else nullcontext():
+        env.video.catalogue.put(USER, spec, now=env.now)
+    own = {"face_detection": {"kind": kind, "models": ["digits"], "parameters": {"decoder": named}}}
+    if message:
+        with pytest.raises(BadStage, match=message):
+            env.submit(dag={**dag(), "stages": own})
 
 
 def test_a_model_of_a_job_that_goes_on_is_not_removed(env: Env, container: Container) -> None:

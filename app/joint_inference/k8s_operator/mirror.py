@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.joint_inference.errors import InvalidResource, ModelsDiffer, ServiceNotFound
+from app.joint_inference.errors import DecoderUnfit, InvalidResource, ModelsDiffer, ServiceNotFound
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.joint_inference.service.services import Services
@@ -65,9 +65,9 @@ class Mirror:
                 return False
             try:
                 self._services.apply(self._user, without_theirs(resource), now=now)
-            except ModelsDiffer as error:
-                message = error.message
-                self._refused[uid] = Refusal(_read_generation(resource), message, Reason.MODELS_DIFFER, may_pass=True)
+            except (DecoderUnfit, ModelsDiffer) as error:
+                reason = Reason.MODELS_DIFFER if isinstance(error, ModelsDiffer) else Reason.BAD_PARAMETERS
+                self._refused[uid] = Refusal(_read_generation(resource), error.message, reason, may_pass=True)
             except InvalidResource as error:
                 self._refused[uid] = Refusal(_read_generation(resource), error.message)
             else:

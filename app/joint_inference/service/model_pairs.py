@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
-from app.joint_inference.errors import ModelsDiffer
+from app.joint_inference.errors import DecoderUnfit, ModelsDiffer
 from app.joint_inference.hard_examples.base import BadParameter
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.worker_options import worker_options
+from app.model_registry.decoder_fit import are_whole, input_size, output_ports, unfit_decoder
 from app.model_registry.model import Model
-
-if TYPE_CHECKING:
-    from app.inference.preprocessing import Shape, Size
-
 
 ANSWERS = {
     Decoder.CLASSIFIER: "tells classes apart",
@@ -49,7 +44,12 @@ def _output(decoder: Decoder, classes: int | None) -> ModelOutput:
 
 
 def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> Condition | None:
-    """Raises BadParameter."""
+    """Returns why the workers cannot run these models as a pair: a decoder that cannot read its model, or answers that
+    differ; None if nothing speaks against it. Raises BadParameter."""
+    for worker, model in (edge, cloud):
+        problem = _find_unfit_decoder(worker, model)
+        if problem:
+            return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, problem)
     small, big = (_output_of(*pair) for pair in (edge, cloud))
     if small is None or big is None or not _differ(small, big):
         return None
@@ -66,15 +66,32 @@ def refuse_mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Mode
     the controller, whose condition names them.
 
     Raises:
+        DecoderUnfit: a decoder cannot read its model.
         ModelsDiffer: the models are for different tasks.
     """
     try:
         condition = mismatch(edge, cloud)
     except BadParameter:
         return
-    if condition is not None:
-        problem = {"path": "$.spec.cloudWorker.model.name", "message": condition.message}
-        raise ModelsDiffer(condition.message, detail={"problems": [problem]})
+    if condition is None:
+        return
+    if condition.reason == Reason.BAD_PARAMETERS:
+        role = "edge" if _find_unfit_decoder(*edge) else "cloud"
+        problem = {"path": f"$.spec.{role}Worker.workerSpec.parameters", "message": condition.message}
+        raise DecoderUnfit(condition.message, detail={"problems": [problem]})
+    problem = {"path": "$.spec.cloudWorker.model.name", "message": condition.message}
+    raise ModelsDiffer(condition.message, detail={"problems": [problem]})
+
+
+def _find_unfit_decoder(worker: Worker, model: Model | None) -> str:
+    """Returns why the decoder that the worker names cannot read its model; empty if it can, or that is not known."""
+    if model is None or not worker.is_builtin:
+        return ""
+    return unfit_decoder(_read_decoder(worker), model, worker.model)
+
+
+def _read_decoder(worker: Worker) -> Decoder:
+    return worker_options(Role(worker.role), worker.parameters).predictor.decoder
 
 
 def _differ(small: ModelOutput, big: ModelOutput) -> bool:
@@ -86,32 +103,17 @@ def _output_of(worker: Worker, model: Model | None) -> ModelOutput | None:
     """None if it is not known: a user's own script may do anything."""
     if model is None or not worker.is_builtin:
         return None
-    named = worker_options(Role(worker.role), worker.parameters).predictor.decoder
+    named = _read_decoder(worker)
     named = named if named is not Decoder.AUTO else model.card.decoder
-    from app.inference.decoders import OutputSpec, family_of  # numpy comes with it: not before it is needed
+    from app.inference.decoders import family_of  # numpy comes with it: not before it is needed
 
-    ports = [OutputSpec(str(tensor["name"]), _get_shape(tensor)) for tensor in model.facts.get("outputs") or ()]
-    are_whole = bool(ports) and all(None not in port.shape[1:] for port in ports)
-    classes = ports[0].shape[1] if are_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
+    ports = output_ports(model)
+    is_whole = are_whole(ports)
+    classes = ports[0].shape[1] if is_whole and len(ports) == 1 and len(ports[0].shape) > 1 else None
     if named is not Decoder.AUTO:
         return _output(named, classes)
     try:
-        family = family_of(Decoder.AUTO, ports, _get_size(model))
+        family = family_of(Decoder.AUTO, ports, input_size(model))
     except ModelUnusable:
         return None  # its worker says so, with what it found
-    return _output(family.name, classes) if are_whole or family.name in BY_NAME else None
-
-
-def _get_size(model: Model) -> Size:
-    """Zeros where the input leaves it open."""
-    from app.inference.preprocessing import input_layout
-
-    inputs = model.facts.get("inputs") or ()
-    try:
-        return input_layout(_get_shape(inputs[0]), (0, 0)).size if inputs else (0, 0)
-    except ModelUnusable:
-        return 0, 0
-
-
-def _get_shape(tensor: Mapping[str, Any]) -> Shape:
-    return tuple(side if isinstance(side, int) and side > 0 else None for side in tensor.get("shape") or ())
+    return _output(family.name, classes) if is_whole or family.name in BY_NAME else None

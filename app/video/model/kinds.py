@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.inference.model_card import ModelCard
+from app.inference.prediction import Decoder
 from app.kit.text.json_form import JsonDocument, JsonForm
 from app.kit.text.json_values import JsonObject
 
@@ -72,6 +73,8 @@ class StageKind:
     too."""
     parameters: frozenset[str] = frozenset()
     """Names of the parameters of a stage of this kind."""
+    decoders: frozenset[Decoder] = frozenset()
+    """The product's decoders that its parameter `decoder` may name; empty: all."""
 
     def takes(self, models: int) -> bool:
         """Whether a variant can have this number of models."""

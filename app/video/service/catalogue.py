@@ -7,9 +7,11 @@ from contextlib import suppress
 from datetime import datetime
 
 from app.inference.model_card import ModelCard
+from app.inference.prediction import Decoder
 from app.kit.access import AccessRule, Member
 from app.kit.clock import to_text
 from app.kit.sql import Database
+from app.model_registry.decoder_fit import unfit_decoder
 from app.model_registry.model import ModelUse, Usage, build_shared_name, follows
 from app.model_registry.service import Models
 from app.nodes.service.contract import MemberOf, Note
@@ -99,7 +101,8 @@ class Catalogue:
 
     def put(self, owner: str, spec: StageSpec, *, now: datetime) -> Stage:
         """Adds or replaces it; its models are the owner's and are pinned now. Running jobs keep what they have. Raises
-        BadStage: unknown kind, missing models, too many or few, unknown parameters, a bad name."""
+        BadStage: unknown kind, missing models, too many or few, unknown parameters, a bad name, a decoder that does not
+        fit."""
         if not NAME.fullmatch(spec.name) or spec.name in (RENDER, *GENERATORS):
             raise BadStage(
                 f"{spec.name[:64]!r} cannot be the name of a stage.",
@@ -161,7 +164,10 @@ class Catalogue:
                 f"The stage {spec.name!r} has a parameter {unknown[0][:64]!r}, which the kind {kind.name} has not.",
                 hint=f"Parameters: {', '.join(sorted(kind.parameters)) or 'none'}.",
             )
-        variants = tuple(tuple(self._find_card(owner, spec, name, now) for name in names) for names in spec.models)
+        named = _read_decoder(spec, kind)
+        variants = tuple(
+            tuple(self._find_card(owner, spec, name, named, now) for name in names) for names in spec.models
+        )
         return Stage(spec.name, spec.kind, variants or ((),), dict(spec.parameters))
 
     def _kind_of(self, name: str, kind: str) -> StageKind:
@@ -174,13 +180,16 @@ class Catalogue:
             )
         return kinds[kind]
 
-    def _find_card(self, owner: str, spec: StageSpec, name: str, now: datetime) -> ModelCard:
+    def _find_card(self, owner: str, spec: StageSpec, name: str, named: Decoder, now: datetime) -> ModelCard:
         model = self.models.find(owner, name, now=now)
         if model is None:
             raise BadStage(
                 f"The stage {spec.name!r} needs a model {name[:200]!r}, which there is not.",
                 hint="Add it under Models, by `modelmill models add` or POST /api/v2/models, and try again.",
             )
+        problem = unfit_decoder(named, model, name)
+        if problem:
+            raise BadStage(problem)
         return model.card
 
 
@@ -188,6 +197,21 @@ def _require(listed: store.StoredStage | None, name: str) -> store.StoredStage:
     if listed is None:
         raise StageNotFound(f"There is no stage {name[:64]!r} in the catalog.")
     return listed
+
+
+def _read_decoder(spec: StageSpec, kind: StageKind) -> Decoder:
+    """Returns the decoder that a stage names, AUTO if none. Raises BadStage: its kind cannot use that one."""
+    text = spec.parameters.get("decoder", "").strip().lower() or Decoder.AUTO.value
+    try:
+        named = Decoder(text)
+    except ValueError:
+        raise BadStage(f"The stage {spec.name!r} names a decoder {text[:64]!r}, which there is not.") from None
+    if kind.decoders and named.is_bundled and named not in kind.decoders:
+        raise BadStage(
+            f"The stage {spec.name!r} names the decoder {named.value!r}, which the kind {kind.name} cannot use.",
+            hint=f"Decoders: {', '.join(sorted(kind.decoders))}.",
+        )
+    return named
 
 
 def _check_counts(spec: StageSpec, kind: StageKind) -> None:

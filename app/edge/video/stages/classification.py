@@ -10,7 +10,7 @@ import numpy as np
 from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import OF_MODELS, number, predictor_options
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import Picture, Prediction
+from app.inference.prediction import Decoder, Picture, Prediction
 from app.inference.predictor import open_predictor
 from app.kit.errors import ModelmillError
 from app.video.model.kinds import StageKind, Type
@@ -26,6 +26,7 @@ class Classification:
         {"image": Type.IMAGE},
         {"label": Type.LABELS, "prob": Type.SCORES, "count_result": Type.COUNTS},
         parameters=OF_MODELS | {"top"},
+        decoders=frozenset({Decoder.AUTO, Decoder.CLASSIFIER}),
     )
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:

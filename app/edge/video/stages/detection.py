@@ -12,13 +12,15 @@ from app.edge.video.stages.parameters import PREDICTOR, predictor_options, regio
 from app.inference.annotations import draw as draw_boxes
 from app.inference.decoders.class_names import FACE
 from app.inference.polygons import polygons_of
-from app.inference.prediction import Box, Picture, details_of
+from app.inference.prediction import Box, Decoder, Picture, details_of
 from app.inference.predictor import Predictor, open_predictor
 from app.inference.region import Crop
 from app.kit.errors import ModelmillError
 from app.video.model.kinds import Metric, StageKind, Type
 
 FACE_SCORE, OBJECT_SCORE = 0.6, 0.4
+BOXES = frozenset(Decoder) - {Decoder.CLASSIFIER}
+"""The decoders that answer boxes."""
 
 
 class _Detector(ABC):
@@ -76,6 +78,7 @@ class FaceDetection(_Detector):
         tracks="bbox",
         boxes_are=FACE[0],
         parameters=PREDICTOR,
+        decoders=BOXES,
     )
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:
@@ -111,6 +114,7 @@ class Detection(_Detector):
         tracks="bbox",
         draws=True,
         parameters=PREDICTOR | {"classes"},
+        decoders=BOXES,
     )
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:

@@ -44,6 +44,7 @@ class TextRecognition:
         tracks="bbox",
         draws=True,
         parameters=OF_MODELS | {"score_threshold"},
+        decoders=frozenset({Decoder.AUTO, Decoder.TEXT_RECOGNITION}),
     )
 
     def __init__(self, models: Sequence[ModelFile], parameters: Mapping[str, str]) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import Decoder
+from app.joint_inference.errors import DecoderUnfit
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, Reason
-from app.joint_inference.service.model_pairs import mismatch
+from app.joint_inference.service.model_pairs import mismatch, refuse_mismatch
 from app.model_registry.model import Model
 
 ULTRAFACE = [[1, 4420, 2], [1, 4420, 4]]
@@ -74,4 +75,24 @@ def test_what_fits_or_is_not_known_is_let_through(edge: Model, cloud: Model | No
 def test_a_users_own_script_and_a_named_decoder_decide() -> None:
     assert found(model(YOLOX), model(DIGITS), script="/code") is None
     assert found(model(YOLOX), model(DIGITS), decoder="classifier") is not None, "3549 of them"
-    assert found(model(DIGITS), model(YOLOX), decoder="yolox") is None
+    assert found(model(DIGITS), model(YOLOX), script="/code", decoder="yolox") is None
+
+
+def test_a_named_decoder_that_cannot_read_the_model_is_told_with_what_fits() -> None:
+    condition = found(model(DIGITS), model(YOLOX), decoder="yolox")
+    assert condition is not None and condition.reason == Reason.BAD_PARAMETERS
+    assert condition.message == (
+        "The decoder 'yolox' cannot read the model 'small': its outputs are y0 [1, 10], and the decoder needs "
+        "[1, N, 5 + C]. Choose auto, classifier, or another model."
+    )
+
+
+@pytest.mark.parametrize("role", [Role.EDGE, Role.CLOUD])
+def test_an_unfit_decoder_of_either_worker_is_refused_at_its_parameters(role: Role) -> None:
+    pairs = {
+        each: (Worker(each, f"the-{each}", "m", "n", parameters={"decoder": "yolox"} if each is role else {}), digits)
+        for each, digits in ((Role.EDGE, model(DIGITS)), (Role.CLOUD, model(DIGITS)))
+    }
+    with pytest.raises(DecoderUnfit) as raised:
+        refuse_mismatch(pairs[Role.EDGE], pairs[Role.CLOUD])
+    assert raised.value.detail["problems"][0]["path"] == f"$.spec.{role}Worker.workerSpec.parameters"
