@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from app.kit.lease import hold
 from app.kit.web import resource_versions
+from app.kit.web.idempotency import kept_answers_of
 from app.main import create_app
 from app.settings import Settings
 from tests.harness.api import Api, pngs, small_model
@@ -78,7 +80,8 @@ def test_a_node_is_deleted_only_as_it_was_seen(web: Within) -> None:
     assert web.request("DELETE", "/neptune/nodes/edge0", headers=if_match(current)).status_code < 300
 
 
-def test_of_two_changes_that_name_one_version_one_is_made(web: Within) -> None:
+def test_of_two_changes_that_name_one_version_one_is_made(web: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource_versions, "WAIT_S", 120.0)
     web.post("/api/v2/users", json={"name": "alice"})
     seen = if_match(web.get("/api/v2/users/alice"))
     with ThreadPoolExecutor(4) as pool:
@@ -91,20 +94,17 @@ def test_of_two_changes_that_name_one_version_one_is_made(web: Within) -> None:
     assert web.get("/api/v2/users/alice").json()["quota_files"] == made[0].json()["quota_files"]
 
 
-def test_a_change_does_not_wait_forever_for_another(web: Within, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("query", ["", "?cancel=true"])
+def test_a_change_does_not_wait_forever_for_another(web: Within, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    """Whatever the query of the change alone says, it is of the same resource."""
     monkeypatch.setattr(resource_versions, "WAIT_S", 0.0)
-    monkeypatch.setattr(resource_versions, "hold", lambda lease, wait_s: Held())
-    answer = web.request("PATCH", "/api/v2/users/local", json={"quota_files": 7}, headers={"If-Match": "*"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "CHANGE_IN_PROGRESS")
-
-
-class Held:
-    """A lease that another holds."""
-
-    def __enter__(self) -> bool:
-        return False
-
-    def __exit__(self, *_: object) -> None: ...
+    web.post("/api/v2/users", json={"name": "alice"})
+    user = "/api/v2/users/alice"
+    with hold(kept_answers_of.held(web.app).lease(f"version:{user}?")) as is_ours:
+        assert is_ours
+        answer = web.request("DELETE", user + query, headers={"If-Match": "*"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "CHANGE_IN_PROGRESS")
+    assert web.request("DELETE", user + query, headers={"If-Match": "*"}).status_code < 300
 
 
 def test_the_version_of_a_job_is_of_what_its_owner_may_change(api: Api) -> None:

@@ -8,16 +8,13 @@ keys in SQL. Responses may contain a secret that is shown once, so they are encr
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
 import inspect
 import json
 import logging
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from http import HTTPStatus
@@ -33,6 +30,7 @@ from starlette.types import Message
 from app.kit.errors import BadInput, Conflict
 from app.kit.redis.lease import RedisLease
 from app.kit.web.auth import caller_of
+from app.kit.web.request_lease import hold_for_request
 from app.kit.web.state import AppState
 
 if TYPE_CHECKING:
@@ -50,7 +48,6 @@ MAX_COMPARED_BYTES = 1 << 20
 FORM_PATIENCE_S = 30.0
 """How long a form waits for its duplicate: after a double click, the browser shows the response to the second
 request."""
-RETRY_S = 0.1
 logger = logging.getLogger(__name__)
 
 
@@ -214,7 +211,13 @@ async def _answer_once(
     name = answers.name(request, key)
     kept = await run_in_threadpool(answers.get, name)
     if kept is None:
-        async with _hold(answers.lease(name), patience_s):
+        async with hold_for_request(answers.lease(name), wait_s=patience_s) as is_ours:
+            if not is_ours:
+                raise KeyInUse(
+                    f"The first request with this {HEADER} is under way.",
+                    hint="Send it again in a moment for its answer.",
+                    detail={"retry_after_s": 1},
+                )
             kept = await run_in_threadpool(answers.get, name)
             if kept is None:
                 return await _answer_first(endpoint, request, answers, name)
@@ -256,34 +259,6 @@ async def _answer_again(request: Request, kept: KeptAnswer) -> Response:
             hint="Send a new request with a new key, and the same one with the same body.",
         )
     return Response(kept.body, kept.status, {**kept.headers, REPLAYED: "true"})
-
-
-@asynccontextmanager
-async def _hold(lease: RedisLease, patience_s: float) -> AsyncIterator[None]:
-    """Raises KeyInUse if it is not free after this many seconds."""
-    deadline = time.monotonic() + patience_s
-    while not await run_in_threadpool(lease.take):
-        if time.monotonic() >= deadline:
-            raise KeyInUse(
-                f"The first request with this {HEADER} is under way.",
-                hint="Send it again in a moment for its answer.",
-                detail={"retry_after_s": 1},
-            )
-        await asyncio.sleep(RETRY_S)
-    renewing = asyncio.create_task(_keep_renewed(lease))
-    try:
-        yield
-    finally:
-        renewing.cancel()
-        with suppress(redis.RedisError):
-            await asyncio.shield(run_in_threadpool(lease.release))
-
-
-async def _keep_renewed(lease: RedisLease) -> None:
-    while True:
-        await asyncio.sleep(LEASE_S / 3)
-        with suppress(redis.RedisError):
-            await run_in_threadpool(lease.renew)
 
 
 async def call(endpoint: Callable[[Request], Any], request: Request) -> Response:

@@ -12,20 +12,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import reduce, wraps
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.errors import NotFound, Unavailable
-from app.kit.lease import hold
 from app.kit.web.conditions import IF_MATCH, TAGS, require_match
 from app.kit.web.idempotency import call, kept_answers_of
 from app.kit.web.operations import Operation, is_model
+from app.kit.web.request_lease import hold_for_request
 
 CHANGES = ("PUT", "PATCH", "DELETE")
 ETAG = {"ETag": "version of the resource, for If-Match"}
@@ -97,9 +95,10 @@ def _with_condition(endpoint: Callable[[Request], Any], read: Operation) -> Call
     async def changed(request: Request) -> Response:
         if IF_MATCH not in request.headers:
             return await call(endpoint, request)
-        lease = kept_answers_of(request).lease(f"version:{request.url.path}?{request.url.query}")
-        with ExitStack() as held:
-            if not await run_in_threadpool(held.enter_context, hold(lease, wait_s=WAIT_S)):
+        query = request.url.query if read.query is not None else ""  # of the change alone, it names no other resource
+        lease = kept_answers_of(request).lease(f"version:{request.url.path}?{query}")
+        async with hold_for_request(lease, wait_s=WAIT_S) as is_ours:
+            if not is_ours:
                 raise ChangeInProgress("Another change of this is in progress.", hint="Try again in a moment.")
             try:
                 etag = _hash_answer(await call(read.endpoint, request), read.version_fields)
