@@ -23,16 +23,16 @@ OUTPUTS = {
     Decoder.YOLOV8: "[1, 4 + C, N]",
     Decoder.YOLOV8_POSE: "[1, 5 + 3·K, N]",
     Decoder.YOLOV8_SEG: "[1, 36 + C, N] + [1, 32, H/4, W/4]",
-    Decoder.NANODET: "[1, N, C + 32] / 3 × ([1, N, C] + [1, N, 32])",
+    Decoder.NANODET: "[1, N, C + 32] / 3 × ([1, N, C] + [1, N, 32 or 44])",
     Decoder.BLAZEFACE: "[1, 896, 1] + [1, 896, 16]",
     Decoder.SEGMENTATION: "[1, C, h, w] / [1, h, w, C] / [1, h, w]",
     Decoder.TEXT_DETECTION: "[1, 1, H, W]",
     Decoder.TEXT_RECOGNITION: "[1, T, C]",
-    Decoder.SCRFD: "3 × ([1, N, 1] + [1, N, 4] + [1, N, 10])",
+    Decoder.SCRFD: "3 × ([1, N, 1] + [1, N, 4]), with or without 3 × [1, N, 10]",
     Decoder.RETINAFACE: "[1, N, 2] + [1, N, 4] + [1, N, 10]",
-    Decoder.SSD: "[1, N, 4] + [1, N, C]",
+    Decoder.SSD: "[1, N, 4] + [1, N, C], or boxes, scores and classes after suppression",
     Decoder.DETR: "[1, N, 4] + [1, N, C]",
-    Decoder.RTDETR: "[1, N, 4] + [1, N, C]",
+    Decoder.RTDETR: "[1, N, 4] + [1, N, C], or boxes, scores and labels",
 }
 """The outputs that a decoder reads, for readers: C classes, N boxes, whose number depends on the size of the input, K
 key points, T characters, H and W the sides of the input."""
