@@ -31,14 +31,6 @@ class InvalidResource(BadInput):
     code = "INVALID_RESOURCE"
 
 
-class ModelsDiffer(InvalidResource):
-    """Its two models are for different tasks."""
-
-
-class DecoderUnfit(InvalidResource):
-    """A worker names a decoder that cannot read the outputs of its model."""
-
-
 class NoSuchRollout(Conflict):
     """There is no roll-out, or none with which that can be done."""
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.joint_inference.errors import DecoderUnfit, InvalidResource, ModelsDiffer, ServiceNotFound
+from app.joint_inference.errors import InvalidResource, ServiceNotFound
 from app.joint_inference.model.resource import Service
-from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
+from app.joint_inference.model.status import Condition, ConditionType, conditions_after
+from app.joint_inference.service.model_pairs import ModelsUnfit
 from app.joint_inference.service.services import Services
 from app.kit.clock import to_text
 from app.kit.text.json_values import JsonObject
@@ -65,9 +66,8 @@ class Mirror:
                 return False
             try:
                 self._services.apply(self._user, without_theirs(resource), now=now)
-            except (DecoderUnfit, ModelsDiffer) as error:
-                reason = Reason.MODELS_DIFFER if isinstance(error, ModelsDiffer) else Reason.BAD_PARAMETERS
-                self._refused[uid] = Refusal(_read_generation(resource), error.message, reason, may_pass=True)
+            except ModelsUnfit as error:
+                self._refused[uid] = Refusal(_read_generation(resource), error.message, error.reason, may_pass=True)
             except InvalidResource as error:
                 self._refused[uid] = Refusal(_read_generation(resource), error.message)
             else:

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from app.inference.prediction import Prediction
+from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.rollout import (
     Comparison,
@@ -201,8 +202,8 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
         node: that it is to run on; None: there is none of this name.
         is_online: whether that node is.
     """
-    reports = node.report.workers if node else ()
-    report = next((one.shown for one in reports if one.key.uid == service.uid and one.key.part == role.value), None)
+    reported = node.worker(key_of(service, role)) if node else None
+    report = reported.shown if reported is not None else None
     detail = {
         str(key): str(value) for key, value in (report.detail if report else {}).items() if value not in ("", None)
     }

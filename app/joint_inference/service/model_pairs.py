@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder
-from app.joint_inference.errors import DecoderUnfit, ModelsDiffer
+from app.joint_inference.errors import InvalidResource
 from app.joint_inference.hard_examples.base import BadParameter
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, ConditionType, Reason
@@ -23,6 +25,24 @@ ANSWERS = {
 """What a model answers, by its decoder; all others find boxes."""
 BY_NAME = frozenset({Decoder.TEXT_DETECTION, Decoder.TEXT_RECOGNITION})
 """Recognized by the names of their outputs, so that open sides leave no doubt."""
+
+
+class ModelsUnfit(InvalidResource):
+    """A service cannot run with the models that its names have now; later versions of them may do."""
+
+    reason: ClassVar[Reason]
+
+
+class ModelsDiffer(ModelsUnfit):
+    """Its two models are for different tasks."""
+
+    reason = Reason.MODELS_DIFFER
+
+
+class DecoderUnfit(ModelsUnfit):
+    """A worker names a decoder that cannot read the outputs of its model."""
+
+    reason = Reason.BAD_PARAMETERS
 
 
 @dataclass(frozen=True)
@@ -44,21 +64,16 @@ def _output(decoder: Decoder, classes: int | None) -> ModelOutput:
 
 
 def mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> Condition | None:
-    """Returns why the workers cannot run these models as a pair: a decoder that cannot read its model, or answers that
-    differ; None if nothing speaks against it. Raises BadParameter."""
-    for worker, model in (edge, cloud):
-        problem = _find_unfit_decoder(worker, model)
-        if problem:
-            return Condition(ConditionType.FAILED, Reason.BAD_PARAMETERS, problem)
-    small, big = (_output_of(*pair) for pair in (edge, cloud))
-    if small is None or big is None or not _differ(small, big):
-        return None
-    message = (
-        f"The edge model {edge[0].model!r} {small.description}, and the cloud model {cloud[0].model!r} "
-        f"{big.description}: the answer of the one cannot stand for that of the other. Name two models for the same "
-        "task, or say by the parameter `decoder` how a model is to be read."
-    )
-    return Condition(ConditionType.FAILED, Reason.MODELS_DIFFER, message)
+    """Returns why the workers cannot run these models as a pair; None if nothing speaks against it.
+
+    Raises:
+        BadParameter: a parameter of a worker is wrong.
+    """
+    try:
+        _require_fit(edge, cloud)
+    except ModelsUnfit as error:
+        return Condition(ConditionType.FAILED, error.reason, error.message)
+    return None
 
 
 def refuse_mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> None:
@@ -69,18 +84,27 @@ def refuse_mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Mode
         DecoderUnfit: a decoder cannot read its model.
         ModelsDiffer: the models are for different tasks.
     """
-    try:
-        condition = mismatch(edge, cloud)
-    except BadParameter:
+    with suppress(BadParameter):
+        _require_fit(edge, cloud)
+
+
+def _require_fit(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> None:
+    """Raises BadParameter, DecoderUnfit, ModelsDiffer."""
+    for worker, model in (edge, cloud):
+        message = _find_unfit_decoder(worker, model)
+        if message:
+            path = f"$.spec.{worker.role}Worker.workerSpec.parameters"
+            raise DecoderUnfit(message, detail={"problems": [{"path": path, "message": message}]})
+    small, big = (_output_of(*pair) for pair in (edge, cloud))
+    if small is None or big is None or not _differ(small, big):
         return
-    if condition is None:
-        return
-    if condition.reason == Reason.BAD_PARAMETERS:
-        role = "edge" if _find_unfit_decoder(*edge) else "cloud"
-        problem = {"path": f"$.spec.{role}Worker.workerSpec.parameters", "message": condition.message}
-        raise DecoderUnfit(condition.message, detail={"problems": [problem]})
-    problem = {"path": "$.spec.cloudWorker.model.name", "message": condition.message}
-    raise ModelsDiffer(condition.message, detail={"problems": [problem]})
+    message = (
+        f"The edge model {edge[0].model!r} {small.description}, and the cloud model {cloud[0].model!r} "
+        f"{big.description}: the answer of the one cannot stand for that of the other. Name two models for the same "
+        "task, or say by the parameter `decoder` how a model is to be read."
+    )
+    problem = {"path": "$.spec.cloudWorker.model.name", "message": message}
+    raise ModelsDiffer(message, detail={"problems": [problem]})
 
 
 def _find_unfit_decoder(worker: Worker, model: Model | None) -> str:

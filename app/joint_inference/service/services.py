@@ -80,8 +80,8 @@ class Services:
             by: owns its fields.
 
         Raises:
-            InvalidResource: It breaks the schema; ModelsDiffer: its models do not go together;
-                DecoderUnfit: a decoder cannot read its model.
+            InvalidResource: It breaks the schema; ModelsUnfit: its models do not go together, or a decoder cannot
+                read its model.
             ServiceExists: Its name is taken; Conflict: the path of its broadcast is.
         """
         fit = validate(resource, namespace=namespace)
@@ -159,7 +159,7 @@ class Services:
         return self.create(user, fit, now=now), True
 
     def check_models(self, user: str, spec: Mapping[str, Any]) -> None:
-        """As create and change check the models of a valid spec, for a dry run. Raises ModelsDiffer, DecoderUnfit."""
+        """As create and change check the models of a valid spec, for a dry run. Raises ModelsUnfit."""
         with self.database.read() as conn:
             self._refuse_mismatch(conn, user, spec)
 

@@ -8,10 +8,9 @@ import pytest
 
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import Decoder
-from app.joint_inference.errors import DecoderUnfit
 from app.joint_inference.model.resource import Role, Worker
 from app.joint_inference.model.status import Condition, Reason
-from app.joint_inference.service.model_pairs import mismatch, refuse_mismatch
+from app.joint_inference.service.model_pairs import DecoderUnfit, mismatch, refuse_mismatch
 from app.model_registry.model import Model
 
 ULTRAFACE = [[1, 4420, 2], [1, 4420, 4]]
