@@ -74,7 +74,8 @@ class Process(ABC):
     def ask_to_stop(self) -> None:
         """Sends SIGTERM. The first one is passed on to the command; the second makes the leash kill everything."""
         if self.is_running():
-            signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since, and its parent has reaped it
+                signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
 
     def kill(self) -> None:
         """Kills it if the leash itself does not react."""

@@ -41,6 +41,7 @@ class Completion:
             logger.warning("Job %s is archived later: %s", job_id, error.message, extra={"job_id": job_id})
             self.store.note_unarchived(job_id)
             return change
+        self.store.note_archived(record.owner, job_id)
         return with_receipt
 
     def settle(self, job_id: str) -> None:
@@ -51,7 +52,6 @@ class Completion:
         """
         record = self.store.get(job_id)
         if record is not None and record.status is Status.COMPLETED:
-            self.store.note_archived(record.owner, job_id)
             return
         archived = self.descriptions.read(job_id)
         if archived is not None and (
@@ -59,6 +59,7 @@ class Completion:
         ):
             self.descriptions.remove(job_id)
             self.receipts.remove(job_id)
+            self.store.note_archived(archived.record.owner, job_id)
 
     def catch_up(self) -> None:
         """Archives jobs that could not be archived when they completed."""

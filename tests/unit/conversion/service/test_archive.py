@@ -13,7 +13,7 @@ from app.bootstrap.container import Container
 from app.conversion import model, object_keys
 from app.conversion.archive_index import ArchiveFilter
 from app.conversion.errors import NotArchived
-from app.conversion.model import Artifact, JobRecord, Stage, StageState, Status
+from app.conversion.model import Artifact, Change, JobRecord, Stage, StageState, Status
 from app.conversion.model.receipt import read_statement
 from app.conversion.options import Options
 from app.conversion.service.edits import Edits
@@ -100,6 +100,40 @@ def test_a_job_cancelled_while_it_was_described_is_not_in_it(
     report(container, record.job_id)
     assert container.store.require(record.job_id).status is Status.FAILED
     assert container.archive.descriptions.read(record.job_id) is None
+
+
+def test_a_job_that_is_seen_as_completed_is_listed_at_once(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, completion = in_last_stage(container), container.conversion.dispatch.completion
+    settle, seen = completion.settle, list[object]()
+    assert listed(container) == set(), "from now on the index follows what is noted"
+
+    def look_then_settle(job_id: str) -> None:
+        seen.extend((container.store.require(job_id).status, listed(container)))
+        settle(job_id)
+
+    monkeypatch.setattr(completion, "settle", look_then_settle)
+    report(container, record.job_id)
+    assert seen == [Status.COMPLETED, {record.job_id}]
+
+
+def test_a_job_that_is_listed_before_its_completion_is_refused_is_not_listed_after_it(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, completion = in_last_stage(container), container.conversion.dispatch.completion
+    prepare, seen = completion.prepare, list[object]()
+
+    def prepare_then_cancel(job_id: str, change: Change) -> Change:
+        prepared = prepare(job_id, change)
+        seen.append(listed(container))
+        container.conversion.jobs.cancel(job_id, "local")
+        return prepared
+
+    monkeypatch.setattr(completion, "prepare", prepare_then_cancel)
+    report(container, record.job_id)
+    assert container.store.require(record.job_id).status is Status.FAILED
+    assert (seen, listed(container)) == ([{record.job_id}], set())
 
 
 @pytest.mark.parametrize("point", ["before it is described", "after it was described", "after it was said"])
