@@ -92,7 +92,7 @@ async def operator(cluster: Cluster, env: Env) -> AsyncIterator[None]:
         return kopf.ConnectionInfo(server=str(cluster.url))
 
     settings = settings_of()
-    settings.process.ultimate_exiting_timeout = 1
+    settings.process.ultimate_exiting_timeout = None  # otherwise kopf kills the process that runs the tests
     ready = asyncio.Event()
     running = asyncio.create_task(
         kopf.operator(registry=registry, settings=settings, clusterwide=True, ready_flag=ready)
