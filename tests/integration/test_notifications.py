@@ -190,7 +190,7 @@ def test_mail_is_in_the_language_of_its_reader(database: Database, mailbox: Mail
     notifications = notifications_on(database, mail=mail)
     target = NewTarget(Kind.EMAIL, "ada@example.org", language="zh-Hant")
     delivery = told(database, notifications, target)
-    assert delivery.state is DeliveryState.DELIVERED, delivery.problem
+    assert (delivery.state, delivery.status) == (DeliveryState.DELIVERED, 250), delivery.problem
     (message,) = mailbox.messages
     assert message["To"] == "ada@example.org"
     assert message["Subject"] == "工作 yolo 失敗了。"
@@ -209,7 +209,7 @@ def test_a_mail_server_that_is_busy_or_away_is_tried_again(database: Database, m
     mailbox.refusal = "451 try later"
     mail = MailServer("127.0.0.1", mailbox.port, security="none", sender="mill@example.org")
     delivery = told(database, notifications_on(database, mail=mail), NewTarget(Kind.EMAIL, "ada@example.org"))
-    assert delivery.state is DeliveryState.PENDING
+    assert (delivery.state, delivery.status) == (DeliveryState.PENDING, 451)
 
 
 def test_what_a_dead_process_had_in_hand_is_tried_again(database: Database) -> None:

@@ -12,6 +12,8 @@ from app.notifications.model import Delivery, Outcome, Target
 from app.notifications.texts import message_text, subject_line
 
 PERMANENT = range(500, 600)
+ACCEPTED = 250
+"""The code of a message that the server has accepted; aiosmtplib raises at any other."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class EmailSender:
             return Outcome(False, error.code, error.message) if is_ours else _make_refused(error.code, error.message)
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             return Outcome(False, problem=f"the mail server: {error or type(error).__name__}")
-        return Outcome(True)
+        return Outcome(True, ACCEPTED)
 
 
 def message_of(delivery: Delivery, target: Target, sender: str) -> EmailMessage:
