@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -92,13 +92,25 @@ def checked(validate: Callable[[], Model]) -> Model:
     try:
         return validate()
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False)
+        problems = _without_miscounts(error.errors(include_url=False))
         if problems[0]["type"] == "json_invalid":
             raise BadRequest("The body is not JSON.", hint=problems[0]["msg"]) from None
         places = [{"at": ".".join(map(str, p["loc"])), "problem": _describe_problem(p)} for p in problems]
         first = places[0]
         message = f"{first['at']}: {first['problem']}" if first["at"] else str(first["problem"])
         raise BadInput(message, hint=FIELDS_HINT, detail={"problems": places}) from None
+
+
+def _without_miscounts(problems: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Omits that a list is too short where only its invalid items, which pydantic does not count, make it so."""
+    invalid = {problem["loc"][:depth] for problem in problems for depth in range(len(problem["loc"]))}
+    return [
+        problem
+        for problem in problems
+        if problem["type"] != "too_short"
+        or problem["loc"] not in invalid
+        or len(problem["input"]) < problem["ctx"]["min_length"]
+    ]
 
 
 def _describe_problem(problem: ErrorDetails) -> str:

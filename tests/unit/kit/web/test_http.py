@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Annotated, Any
 
 import httpx
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from app.kit.errors import BadInput
-from app.kit.web.http import EXCEPTION_HANDLERS, RangeNotSatisfiable, byte_range, query, stream_bytes
+from app.kit.web.http import EXCEPTION_HANDLERS, RangeNotSatisfiable, byte_range, checked, query, stream_bytes
 
 CONTENT = bytes(range(100))
 
@@ -162,3 +163,28 @@ def test_a_query_that_no_database_can_compare_is_refused(text: str, problem: str
     request = Request({"type": "http", "query_string": text.encode(), "headers": []})
     with pytest.raises(BadInput, match=problem) if problem else contextlib.nullcontext():
         assert query(request, _Query).q
+
+
+class Entry(BaseModel):
+    name: str
+
+
+class Entries(BaseModel):
+    entries: Annotated[tuple[Entry, ...], Field(min_length=2)] = (Entry(name="a"), Entry(name="b"))
+    labels: Annotated[frozenset[str], Field(min_length=2)] = frozenset("ab")
+
+
+@pytest.mark.parametrize(
+    ("given", "places"),
+    [
+        ({"entries": [{"name": "a"}, {}]}, ["entries.1.name"]),
+        ({"entries": [{}]}, ["entries.0.name", "entries"]),
+        ({"entries": []}, ["entries"]),
+        ({"labels": ["a", "a"]}, ["labels"]),
+    ],
+)
+def test_a_list_is_too_short_only_if_it_was_sent_so(given: dict[str, Any], places: list[str]) -> None:
+    """pydantic also counts a list without its invalid items."""
+    with pytest.raises(BadInput) as caught:
+        checked(lambda: Entries.model_validate(given))
+    assert [problem["at"] for problem in caught.value.detail["problems"]] == places
