@@ -44,7 +44,7 @@ def test_the_quality_asked_for_decides_how_it_ends(
     out = tmp_path / "out"
     assert typed(monkeypatch, "convert", *inputs, "-o", out, "--min-snr", goal, "--url", service.url) == code
     output = capsys.readouterr()
-    assert "less than the 100 asked for" in output.err if code else not output.err
+    assert "less than the required 100 dB" in output.err if code else not output.err
     assert (out / "out.nef").is_file()
     assert "warning: All 20 samples are one and the same." in output.out
 

@@ -69,7 +69,9 @@ def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
     snr_db = record["stages"]["bie"]["summary"].get("snr_db")
     if snr_db is None:
         return "the signal-to-noise ratio of this conversion was not measured"
-    return "" if snr_db >= min_snr_db else f"the worst output has {snr_db:g} dB, less than the {min_snr_db:g} asked for"
+    return (
+        "" if snr_db >= min_snr_db else f"the worst output has {snr_db:g} dB, less than the required {min_snr_db:g} dB"
+    )
 
 
 def show_failure(client: ConversionClient, record: Record, console: Console) -> None:

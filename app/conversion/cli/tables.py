@@ -95,7 +95,7 @@ def facts_of_quality(report: Json) -> Iterator[str]:
     if task.get("float_agreement") is not None:
         yield f"answers: {task['kind']} {task['float_agreement']:.3f} of the float model's, {task['n']} pictures"
     for row in report.get("labels") or ():
-        place = "set no range" if row["are_unseen"] else "some set ranges"
+        place = "not used to choose ranges" if row["are_unseen"] else "some were used to choose ranges"
         values = f"{row['float']:.3f} float, {row['int8']:.3f} int8"
         yield f"{row['metric']}: {values}, {row['n']} labeled pictures ({place})"
     calibration = report.get("calibration") or {}

@@ -34,7 +34,8 @@ def feature_warnings(nodes: Collection[str]) -> list[str]:
 def goal_line(result: SearchResult) -> str:
     """Returns a line for the log: whether the goal is reached, and by what."""
     goal, judgement = result.goal or {}, result.judgement
-    known = f"{judgement['mean_db']} dB on {judgement['n']} pictures that set no range, lowest {judgement['min_db']} dB"
+    pictures = f"{judgement['n']} pictures that were not used to choose ranges"
+    known = f"{judgement['mean_db']} dB on {pictures}, lowest {judgement['min_db']} dB"
     if judgement["uncounted"]:
         known += f", {judgement['uncounted']} not counted, as the output is nearly silent there in float and in 8 bits"
     drop = result.search["candidates"][result.search["taken"]]["drop_percent"]
@@ -180,8 +181,9 @@ def _describe_miss(verdict: Mapping[str, Any]) -> str:
     if "judged_on" not in verdict or snr_db is None:
         return f"{snr_db} dB, below {SNR_DB_MIN:g} dB"
     if snr_db < SNR_DB_MIN:
-        return f"{snr_db} dB on pictures that set no range, below {SNR_DB_MIN:g} dB"
-    return f"{snr_db} dB on pictures that set no range, but the lowest of them {verdict['snr_min_db']} dB"
+        return f"{snr_db} dB on pictures that were not used to choose ranges, below {SNR_DB_MIN:g} dB"
+    lowest = f"the lowest of them {verdict['snr_min_db']} dB"
+    return f"{snr_db} dB on pictures that were not used to choose ranges, but {lowest}"
 
 
 def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:

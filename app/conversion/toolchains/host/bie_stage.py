@@ -155,7 +155,7 @@ def _measure_labeled(quantized: QuantizedModel, samples: CachedSamples, request:
         quantized.float_model, _open_sessions(request, request.threads), labels, samples, preprocess, unseen
     )
     for row in rows:
-        place = "that set no range" if row.are_unseen else "of the reference samples"
+        place = "that were not used to choose ranges" if row.are_unseen else "of the reference samples"
         print(
             f"{row.metric} on {row.n} labeled pictures {place}: float {row.float_value:.4f}, int8 {row.int8_value:.4f}"
         )

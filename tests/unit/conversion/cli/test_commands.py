@@ -298,7 +298,7 @@ def test_a_report_without_quality_is_no_trouble():
     assert list(facts_of_quality({})) == []
     row = {"metric": "top-1", "float": 0.95, "int8": 0.9, "n": 20, "are_unseen": True}
     [fact] = facts_of_quality({"labels": [row]})
-    assert fact == "top-1: 0.950 float, 0.900 int8, 20 labeled pictures (set no range)"
+    assert fact == "top-1: 0.950 float, 0.900 int8, 20 labeled pictures (not used to choose ranges)"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_quality_is_compared_with_what_was_asked_for():
         return lack_of_quality({"stages": {"bie": {"summary": {"snr_db": snr_db}}}}, {"verdict": verdict}, 20)
 
     assert lack(20.0) == lack(35.5) == ""
-    assert lack(19.9) == "the worst output has 19.9 dB, less than the 20 asked for"
+    assert lack(19.9) == "the worst output has 19.9 dB, less than the required 20 dB"
     assert "not measured" in lack(None) and "nothing was quantized" in lack(120.0, nothing_quantized=True)
 
 

@@ -452,7 +452,7 @@ JUDGEMENT: dict[str, Any] = {"n": 5, "mean_db": 23.0, "min_db": 12.0, "floor_db"
     ("verdict", "judgement", "passed", "snr_db", "warning"),
     [
         ({}, {}, True, 23.0, ""),
-        ({}, {"mean_db": 15.1}, False, 15.1, "15.1 dB on pictures that set no range, below 20 dB"),
+        ({}, {"mean_db": 15.1}, False, 15.1, "15.1 dB on pictures that were not used to choose ranges, below 20 dB"),
         ({}, {"min_db": 4.5}, False, 23.0, "the lowest of them 4.5 dB"),
         ({"passed": False, "snr_db": 19.0}, {}, False, 19.0, "below 20 dB"),
         ({}, {"n": 0, "mean_db": None, "min_db": None}, True, 24.5, ""),
