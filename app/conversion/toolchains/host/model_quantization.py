@@ -21,7 +21,7 @@ from app.conversion.toolchains.host.quantizer import quantize
 from app.conversion.toolchains.host.saturating_outputs import conceal, expose, find_judged_outputs, logits_of
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.conversion.toolchains.host.search.split import within
 from app.conversion.toolchains.host.task_drop import drop_meter
 from app.conversion.toolchains.journal import kept_in
@@ -133,7 +133,7 @@ class ModelQuantization:
             self._progress(QUANTIZED * share, text)
 
         try:
-            result = search(
+            result = QuantizationSearch(
                 self._model,
                 chosen,
                 samples,
@@ -146,7 +146,7 @@ class ModelQuantization:
                 logits=self.logits,
                 last_resort_s=min(LAST_RESORT_S, LAST_RESORT_SHARE * self._request.time_s),
                 kept_in=kept_in(self._request, *self._names),
-            )
+            ).run()
         except NothingToQuantize as nothing:
             calibration = ActivationRanges({}, nothing.statistics.pictures.total())
             return self._keep_float(nothing.plan, calibration, odd_warnings(nothing.statistics.not_finite))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,29 @@ PICTURES, CHANNELS = 3, 3
 EXACT_DB = 120.0
 WIDE_TIMES = 4.0
 """A channel widens the range of all if it reaches this many times as far as the median channel."""
+
+
+@dataclass(frozen=True)
+class MissedGoal:
+    """A goal that a candidate misses, with what it takes to find out why.
+
+    Args:
+        builder: makes the models.
+        judge: judges them, and has the pictures.
+        split: of the pictures.
+        choice: the candidate.
+        goal_db: SNR to reach at the worst output.
+        has_time: called before each model that may be left out.
+        drop_most: what the task may lose at most, in percent; None if SNR is the goal.
+    """
+
+    builder: CandidateBuilder
+    judge: Judge
+    split: Split
+    choice: Choice
+    goal_db: float
+    has_time: Callable[[], bool]
+    drop_most: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,35 +75,18 @@ class FirstBad:
     before_drop: float | None = None
     drop: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        own = {name: round(value, 2) if isinstance(value, float) else value for name, value in vars(self).items()}
-        return own | {"pictures": list(self.pictures), "channels": [list(pair) for pair in self.channels]}
 
-
-def first_bad(
-    builder: CandidateBuilder,
-    judge: Judge,
-    split: Split,
-    choice: Choice,
-    goal_db: float,
-    has_time: Callable[[], bool],
-    drop_most: float | None = None,
-) -> FirstBad | None:
+def first_bad(missed: MissedGoal) -> FirstBad | None:
     """Searches on the first part that chooses: for SNR on a few of its pictures.
 
     Args:
-        builder: makes the models.
-        judge: judges them.
-        split: of the pictures.
-        choice: in 8 bits throughout.
-        goal_db: SNR to reach at the worst output.
-        has_time: called before each candidate.
-        drop_most: what the task may lose at most, in percent; None if SNR is the goal.
+        missed: by a choice in 8 bits throughout.
 
     Returns:
         None if the goal is reached with all tensors in 8 bits, if the task shows nothing on these pictures, or if there
         is no time to find out.
     """
+    builder, split, choice, drop_most = missed.builder, missed.split, missed.choice, missed.drop_most
     part = split.choose[0]
     basis = builder.basis(choice, split.calibrating(part))
     names = order_of(basis)
@@ -91,18 +96,18 @@ def first_bad(
         rest = frozenset(names[count:])
         wide, weights = rest & activations, rest - activations
         build = builder.of_part(replace(choice, wide=wide, wide_weights=weights, is_wide_float=bool(rest)))
-        return judge.judge(build, [part], is_given_up=(lambda _: True) if drop_most is None else None).score
+        return missed.judge.judge(build, [part], is_given_up=(lambda _: True) if drop_most is None else None).score
 
     def is_enough(score: Score) -> bool:
         if drop_most is None:
-            return score.mean_db >= goal_db
+            return score.mean_db >= missed.goal_db
         return score.drop_percent is None or score.drop_percent <= drop_most
 
     low, high, before, last = 0, len(names), None, judged(len(names))
     if is_enough(last):
         return None
     while high - low > 1:
-        if not has_time():
+        if not missed.has_time():
             return None
         middle = (low + high) // 2
         score = judged(middle)

@@ -79,8 +79,8 @@ class SearchOutcome:
             "candidates": self.trail.to_json(),
             "taken": self.taken.id,
             "float_latency_ms": self.float_latency_ms,
-            "shortfall": self.shortfall.to_json() if self.shortfall else None,
-            "first_bad": self.first_bad.to_json() if self.first_bad else None,
+            "shortfall": _to_json(self.shortfall),
+            "first_bad": _to_json(self.first_bad),
             "sensitivity": [
                 {"tensor": row.tensor, "layer": row.layer or row.tensor, "snr_db": round(row.snr_db, 2)} for row in rows
             ],
@@ -123,6 +123,17 @@ class SearchOutcome:
         if self.goal.threshold is not None and self.taken.score.mean_db >= self.goal.threshold:
             return "uneven_pictures", best | {"snr_min_db": _round(self.taken.score.min_db)}
         return "out_of_reach", best
+
+
+def _to_json(explanation: FirstBad | Shortfall | None) -> dict[str, Any] | None:
+    """Returns the fields, their numbers rounded to two digits and their tuples as lists."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [plain(each) for each in value]
+        return round(value, 2) if isinstance(value, float) else value
+
+    return None if explanation is None else {name: plain(value) for name, value in vars(explanation).items()}
 
 
 def _round(value: float | None) -> float | None:

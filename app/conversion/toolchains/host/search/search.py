@@ -28,7 +28,7 @@ from app.conversion.toolchains.host.search.acceptance import (
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
-from app.conversion.toolchains.host.search.first_bad import FirstBad, first_bad
+from app.conversion.toolchains.host.search.first_bad import FirstBad, MissedGoal, first_bad
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.recipe import choice_of, rewrites_of
@@ -55,22 +55,8 @@ FURTHER_REWRITES: Rewrites = ("smoothing", "channel_splitting")
 SLOWER = "int8 is slower than float on this machine, and the fastest is asked for: the model stays in float"
 
 
-def search(
-    model: Any,
-    plan: QuantizationPlan,
-    samples: Samples,
-    options: HostQuantization,
-    goal: Goal,
-    *,
-    threads: int,
-    meter_of: Callable[[], DropMeter | None],
-    step: Progress,
-    reporting: Sequence[int] = (),
-    logits: Mapping[str, str] | None = None,
-    last_resort_s: float = LAST_RESORT_S,
-    kept_in: tuple[Path | None, str] = (None, ""),
-) -> SearchResult:
-    """Find the cheapest quantization that holds the goal.
+class QuantizationSearch:
+    """Finds the cheapest quantization that holds the goal.
 
     Args:
         model: onnx.ModelProto, float.
@@ -90,23 +76,7 @@ def search(
         NothingToQuantize: As far as its tensors are finite.
         StageFailed: onnxruntime's quantizer cannot make a model.
     """
-    return _Search(
-        model,
-        plan,
-        samples,
-        options,
-        goal,
-        threads,
-        meter_of,
-        step,
-        reporting,
-        logits or {},
-        last_resort_s,
-        kept_in,
-    ).run()
 
-
-class _Search:
     def __init__(
         self,
         model: Any,
@@ -114,13 +84,14 @@ class _Search:
         samples: Samples,
         options: HostQuantization,
         goal: Goal,
+        *,
         threads: int,
         meter_of: Callable[[], DropMeter | None],
         step: Progress,
-        reporting: Sequence[int],
-        logits: Mapping[str, str],
-        last_resort_s: float,
-        kept_in: tuple[Path | None, str],
+        reporting: Sequence[int] = (),
+        logits: Mapping[str, str] | None = None,
+        last_resort_s: float = LAST_RESORT_S,
+        kept_in: tuple[Path | None, str] = (None, ""),
     ) -> None:
         self.samples, self.options, self.goal = samples, options, goal
         self.threads, self.step = threads, step
@@ -138,6 +109,7 @@ class _Search:
         self.tensors = TensorSearch(*parts, threads, self._tell)
 
     def run(self) -> SearchResult:
+        """Tries candidates until one is enough, or the time is up."""
         self._attempt_all(self._iterate_choices())
         taken = self.trail.best
         reported = self._report_score(taken)
@@ -241,10 +213,8 @@ class _Search:
         if not self._can_be_explained(taken):
             return None
         self._tell("measuring what stands in the way of the goal")
-        has_time = partial(self.budget.allows, 1.0)
-        parts = self.builder, self.judge, self.split
         try:
-            return shortfall(*parts, taken.choice, self.trials.goal_db, has_time, self._drop_most)
+            return shortfall(self._explain(taken))
         except StageFailed as error:
             self._tell(f"what stands in the way of the goal cannot be measured: {error.message}")
             return None
@@ -254,9 +224,11 @@ class _Search:
         if not narrow or any(one.is_good for one in narrow):
             return None
         self._tell("looking for the first layer that misses the goal")
-        has_time = partial(self.budget.allows, 1.0)
-        parts = self.builder, self.judge, self.split
-        return first_bad(*parts, self.trials.best_narrow.choice, self.trials.goal_db, has_time, self._drop_most)
+        return first_bad(self._explain(self.trials.best_narrow))
+
+    def _explain(self, candidate: TriedCandidate) -> MissedGoal:
+        parts, has_time = (self.builder, self.judge, self.split), partial(self.budget.allows, 1.0)
+        return MissedGoal(*parts, candidate.choice, self.trials.goal_db, has_time, self._drop_most)
 
     # --- what is tried ----------------------------------------------------------------------------------
     def _iterate_choices(self) -> Iterator[Choice]:

@@ -17,11 +17,9 @@ import numpy as np
 
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.search.basis import Basis
-from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
-from app.conversion.toolchains.host.search.first_bad import layer_of, order_of
+from app.conversion.toolchains.host.search.first_bad import MissedGoal, layer_of, order_of
 from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture, spread
-from app.conversion.toolchains.host.search.split import Split
 from app.inference.runtimes.sessions import open_session, run
 
 PICTURES, USUAL_PICTURES, PIECES, KEPT, LAYERS = 3, 8, 4, 2, 3
@@ -67,30 +65,11 @@ class Shortfall:
     layers_drop: float | None = None
     is_whole: bool = True
 
-    def to_json(self) -> dict[str, Any]:
-        rounded = {name: round(value, 2) if isinstance(value, float) else value for name, value in vars(self).items()}
-        return rounded | {"pictures": list(self.pictures), "layers": [[name, round(db, 2)] for name, db in self.layers]}
 
+def shortfall(missed: MissedGoal) -> Shortfall | None:
+    """Measure why the chosen candidate misses the goal.
 
-def shortfall(
-    builder: CandidateBuilder,
-    judge: Judge,
-    split: Split,
-    choice: Choice,
-    goal_db: float,
-    has_time: Callable[[], bool],
-    drop_most: float | None = None,
-) -> Shortfall | None:
-    """Measure why a choice misses the goal.
-
-    Args:
-        builder: makes the models.
-        judge: has the pictures.
-        split: of the pictures.
-        choice: what was taken.
-        goal_db: SNR to reach at the worst output.
-        has_time: called before each model that looks for layers; the others take less than judging a candidate.
-        drop_most: what the task may lose at most, in percent; None if SNR is the goal.
+    Without time, no layers are looked for; the other models take less than judging a candidate.
 
     Returns:
         None without a picture with an output.
@@ -98,6 +77,8 @@ def shortfall(
     Raises:
         StageFailed: A model with more bits cannot be built or run.
     """
+    builder, judge, split, choice = missed.builder, missed.judge, missed.split, missed.choice
+    goal_db, has_time, drop_most = missed.goal_db, missed.has_time, missed.drop_most
     part = split.choose[0] if split.report is None else split.report
     parts = split.calibrating(part)
     seen = _Runs(judge, [picture for picture in judge.pictures if picture.part == part])

@@ -14,7 +14,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.equalization import equalized
-from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.inference.runtimes.sessions import open_session, run
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import pictures
@@ -88,7 +88,7 @@ def test_a_gated_value_that_is_read_elsewhere_is_not_equalized() -> None:
 
 def test_the_search_equalizes_through_gates_and_keeps_8_bits() -> None:
     model, options = gated(wide=60.0), HostQuantization(goal="snr>=18")
-    result = search(
+    result = QuantizationSearch(
         model,
         plan(model, options),
         pictures(9, SIDE),
@@ -97,7 +97,7 @@ def test_the_search_equalizes_through_gates_and_keeps_8_bits() -> None:
         threads=1,
         meter_of=lambda: None,
         step=lambda *_: None,
-    )
+    ).run()
     taken = result.search["candidates"][result.search["taken"]]
     assert result.goal is not None and result.goal["is_reached"], result.search["candidates"]
     assert taken["tensors_16"] == 0 and "equalization" in [step["kind"] for step in taken["steps"]]

@@ -14,7 +14,7 @@ from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.search import QuantizationSearch
 from tests.harness.models import small
 from tests.unit.conversion.toolchains.host.search.test_search import CHANNELS, LEVELS, SIDE, Picture
 
@@ -56,7 +56,7 @@ def searched(
 ) -> SearchResult:
     options = HostQuantization.model_validate({"goal": goal, "budget_s": 120.0, "steps": steps})
     model, parsed = distant(), parse_goal(goal) if goal else AS_GIVEN
-    return search(
+    return QuantizationSearch(
         model,
         plan(model, options),
         samples or pictures(9),
@@ -66,7 +66,7 @@ def searched(
         meter_of=lambda: None,
         step=lambda *_: None,
         reporting=reporting,
-    )
+    ).run()
 
 
 def taken_of(result: SearchResult) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from app.conversion.toolchains.host.search.channel_noise import noise, rows_of
 from app.conversion.toolchains.host.search.outlier_channels import split_channels
 from app.conversion.toolchains.host.search.recipe import choice_of
 from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.conversion.toolchains.host.search.smooth_quant import SMOOTHED, smooth
 from app.conversion.toolchains.host.search.template import Precision, Template
 from app.inference.runtimes.sessions import open_session, run
@@ -82,7 +82,7 @@ def constants(model: Any) -> dict[str, Array]:
 
 def result_of(model: Any, samples: list[Picture], goal: str, steps: Any = ()) -> SearchResult:
     options = HostQuantization.model_validate({"goal": goal, "steps": steps})
-    return search(
+    return QuantizationSearch(
         model,
         plan(model, options),
         samples,
@@ -91,7 +91,7 @@ def result_of(model: Any, samples: list[Picture], goal: str, steps: Any = ()) ->
         threads=1,
         meter_of=lambda: None,
         step=lambda *_: None,
-    )
+    ).run()
 
 
 # --- smoothing ------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision
 from app.conversion.toolchains.host.search.unlikeness import looks_of
@@ -91,7 +91,7 @@ def searched(
 ) -> SearchResult:
     model = network(outlier=outlier, activation=activation, side=side)
     options = HostQuantization.model_validate({"goal": goal, "budget_s": budget_s, "steps": steps})
-    return search(
+    return QuantizationSearch(
         model,
         plan(model, options),
         pictures(count, side),
@@ -101,7 +101,7 @@ def searched(
         meter_of=meter_of,
         step=lambda *_: None,
         reporting=reporting,
-    )
+    ).run()
 
 
 def test_what_holds_the_goal_in_8_bits_gets_no_16() -> None:

@@ -17,9 +17,10 @@ from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.first_bad import MissedGoal
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.result import SearchResult
-from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.conversion.toolchains.host.search.shortfall import Shortfall, shortfall
 from app.conversion.toolchains.host.search.split import Split, split_of
 from app.conversion.toolchains.host.search.trials import Trials
@@ -39,7 +40,7 @@ def measured(
     reporting: Sequence[int],
     has_time: Callable[[], bool] = lambda: True,
 ) -> Shortfall:
-    result = shortfall(*parts(samples, reporting), choice, goal_db, has_time)
+    result = shortfall(MissedGoal(*parts(samples, reporting), choice, goal_db, has_time))
     assert result is not None
     return result
 
@@ -124,7 +125,7 @@ def searched_on(
     meter_of: Callable[[], DropMeter | None] = lambda: None,
 ) -> SearchResult:
     model, options = network(), HostQuantization.model_validate({"goal": goal})
-    return search(
+    return QuantizationSearch(
         model,
         plan(model, options),
         samples,
@@ -134,7 +135,7 @@ def searched_on(
         meter_of=meter_of,
         step=lambda *_: None,
         reporting=reporting,
-    )
+    ).run()
 
 
 def test_where_pictures_that_did_not_choose_miss_the_goal_the_search_goes_on_with_more_to_spare() -> None:

@@ -15,7 +15,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
-from app.conversion.toolchains.host.search.search import search
+from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.conversion.toolchains.host.search.template import Template
 from app.conversion.toolchains.host.search.weight_integers import COLUMNS_MOST, DAMPING, second_order
 from app.inference.runtimes.sessions import open_session, run
@@ -245,7 +245,7 @@ def test_what_cannot_be_run_with_weights_alone_in_8_bits_is_tried(monkeypatch: p
 def candidates(model: Any, goal: str) -> list[dict[str, Any]]:
     """Returns what a search tries."""
     options = HostQuantization.model_validate({"goal": goal})
-    result = search(
+    result = QuantizationSearch(
         model,
         plan(model, options),
         smooth(8),
@@ -254,6 +254,6 @@ def candidates(model: Any, goal: str) -> list[dict[str, Any]]:
         threads=1,
         meter_of=lambda: None,
         step=lambda *_: None,
-    )
+    ).run()
     tried: list[dict[str, Any]] = result.search["candidates"]
     return tried
