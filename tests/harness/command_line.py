@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Concatenate
 
 import pytest
 
@@ -19,11 +20,15 @@ PATIENCE_S = 120
 def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     """The exit code of `modelmill arguments`."""
     monkeypatch.setattr(sys, "argv", ["modelmill", *map(str, arguments)])
-    monkeypatch.delenv("MODELMILL_URL", raising=False)
     try:
         return main.main()
     except SystemExit as ended:
         return int(ended.code or 0)
+
+
+def typed_in(group: str) -> Callable[Concatenate[pytest.MonkeyPatch, ...], int]:
+    """`typed` for the commands of a group, such as `modelmill video`."""
+    return lambda monkeypatch, *arguments: typed(monkeypatch, group, *arguments)
 
 
 def run(*arguments: object, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -10,15 +10,17 @@ from hypothesis import HealthCheck, settings
 MARK = "KTC_MARK"
 """A variable that the sandbox passes on: processes are told by its value, in whatever session they are."""
 PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+SERVICE = frozenset({"modelmill_url", "modelmill_token"})
+"""Which service the commands talk to."""
 
 
 def forget_surroundings() -> None:
-    """Proxies, for whatever a test asks is on this machine; and that Ctrl-C is ignored.
+    """Proxies and the service of the commands, for whatever a test asks is on this machine; and that Ctrl-C is ignored.
 
     A shell without job control makes what it begins in the background ignore it, and that is passed on to all that is
     started from here.
     """
-    for name in [name for name in os.environ if name.lower() in PROXIES]:
+    for name in [name for name in os.environ if name.lower() in PROXIES | SERVICE]:
         del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -23,9 +23,11 @@ from app.joint_inference.service.row_report import RowReport
 from app.kit.cli.command import Exit
 from app.main import create_app
 from app.settings import Settings
-from tests.harness.joint.cli import typed
+from tests.harness.command_line import typed_in
 from tests.harness.joint.nodes import Env, helmet
 from tests.harness.web import served
+
+typed = typed_in("joint")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from websockets.sync.client import ClientConnection, connect
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container, assemble
-from app.cli import main
 from app.kit.clock import now, to_text
 from app.kit.objects.blobs import blob_key
 from app.main import create_app
@@ -646,12 +644,7 @@ def test_an_administrator_adds_lists_and_removes_nodes_on_the_command_line(
         """Exit code and output of the same in this process."""
         monkeypatch.setenv("MODELMILL_URL", who.url)
         monkeypatch.setenv("MODELMILL_TOKEN", who.token)
-        monkeypatch.setattr(sys, "argv", ["modelmill", "nodes", *arguments])
-        try:
-            code = main.main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return code, capsys.readouterr().out
+        return command_line.typed(monkeypatch, "nodes", *arguments), capsys.readouterr().out
 
     added = run(root, "add", "typed0", "--side", "cloud")
     assert added.returncode == 0

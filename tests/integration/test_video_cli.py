@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.cli import main
 from app.kit.cli.command import Exit
 from app.kit.clock import now
 from app.video.cli import job_follower
 from app.video.model.job import Ending, JobState
 from tests.harness.api import small_model
+from tests.harness.command_line import typed_in
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, EDGE, dag, ended_video
 from tests.harness.video.web import VideoWeb
 from tests.harness.video.web_fixtures import started
 
+typed = typed_in("video")
 __all__ = ["started"]
 NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
 NOBODY = "http://127.0.0.1:1"
@@ -30,15 +30,6 @@ def env(started: VideoWeb, monkeypatch: pytest.MonkeyPatch) -> VideoWeb:
     monkeypatch.setenv("MODELMILL_URL", started.url)
     started.empty()
     return started
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """The exit code of `modelmill video arguments`."""
-    monkeypatch.setattr(sys, "argv", ["modelmill", "video", *map(str, arguments)])
-    try:
-        return main.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from app.cli import main
 from app.edge.media.video_writer import FORMATS
 from app.edge.video.runner.preview import PreviewStream
 from app.edge.video.runner.recorder import FOLDER, Recorder
@@ -38,11 +36,13 @@ from app.video.model.job import VideoJob
 from app.video.service import clips
 from app.video.service.clips import AFTER_S, MAX_STATE_BYTES
 from app.video.service.pictures import LiveStream
+from tests.harness.command_line import typed_in
 from tests.harness.video.records import running_video
 from tests.harness.video.web import VideoWeb
 from tests.harness.video.web_fixtures import started
 from tests.harness.web import served
 
+typed = typed_in("video")
 __all__ = ["started"]
 SECRET = "the runner's"
 SECONDS = 30
@@ -112,14 +112,6 @@ def recorded(
 def seconds_of(clip: bytes) -> float:
     with av.open(io.BytesIO(clip)) as container:
         return [float(frame.time or 0) for frame in container.decode(video=0)][-1]
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["modelmill", "video", *map(str, arguments)])
-    try:
-        return main.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 def test_the_recording_of_a_job_and_a_clip_of_it(recorded: Recorded) -> None:

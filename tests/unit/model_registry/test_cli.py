@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,9 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.cli import main
 from app.kit.cli.command import Exit
+from tests.harness.command_line import typed_in
 
+typed = typed_in("models")
 JOB = "0b0c0d0e-0000-4000-8000-000000000000"
 MODEL = {
     "name": "faces",
@@ -99,16 +99,6 @@ def url(requests: list[tuple[str, str, bytes]]) -> Iterator[str]:
         yield f"http://127.0.0.1:{running.server_port}"
         running.shutdown()
         thread.join()
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """The exit code of `modelmill models arguments`."""
-    monkeypatch.setattr(sys, "argv", ["modelmill", "models", *map(str, arguments)])
-    monkeypatch.delenv("MODELMILL_URL", raising=False)
-    try:
-        return main.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 @pytest.fixture

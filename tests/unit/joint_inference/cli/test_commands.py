@@ -8,8 +8,9 @@ from app.cli import joint_operator
 from app.joint_inference.cli.services import split_full_name
 from app.kit.cli.command import Exit
 from app.kit.errors import BadRequest
-from tests.harness.joint.cli import typed
+from tests.harness.command_line import typed_in
 
+typed = typed_in("joint")
 NOBODY = "http://127.0.0.1:1"
 COMMANDS = ["apply", "list", "show", "calibrate", "drift", "delete", "demo", "operator"]
 

@@ -16,28 +16,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from app.cli import main
 from app.kit.cli.command import Exit
 from app.training.cli import task_follower
 from app.training.cli.tables import cluster_lines, nodes_table, task_lines, tasks_table
 from app.training.cli.task_follower import GAP, new_of
+from tests.harness.command_line import typed_in
 from tests.harness.http_server import served
 
+typed = typed_in("train")
 NOBODY = "http://127.0.0.1:1"
 ID = "mvp2-alice-script-20261101-120000-0a1b"
 JOB = "0b0c0d0e-0000-4000-8000-000000000000"
 COMMANDS = ["submit", "list", "show", "logs", "cancel", "release", "cluster"]
 CONVERTING = "workload: script\ncode_path: /c\nconvert: {images: pictures}\n"
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """The exit code of `modelmill train arguments`."""
-    monkeypatch.setattr(sys, "argv", ["modelmill", "train", *map(str, arguments)])
-    monkeypatch.delenv("MODELMILL_URL", raising=False)
-    try:
-        return main.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 def attempt(number: int = 1, **fields: Any) -> dict[str, Any]:
