@@ -80,6 +80,11 @@ def log(job_id: str, stage: Stage) -> str:
     return f"jobs/{job_id}/logs/{stage.step}.log"
 
 
+def stage_files(job_id: str, stage: Stage) -> tuple[str, ...]:
+    """Prefixes of everything that a stage stores: its result, its report and further files, its log."""
+    return result(job_id, stage), extra_file(job_id, f"{stage.step}."), log(job_id, stage)
+
+
 def owned(owner: str, job_id: str) -> str:
     """An empty object that marks the owner of a job; with "" the prefix of all of the owner's."""
     return f"{OWNERS}{quote(owner, safe='')}/{job_id}"

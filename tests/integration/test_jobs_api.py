@@ -409,6 +409,16 @@ def test_cancelling_a_running_job_ends_its_toolchain_and_not_its_worker(
 
 
 @pytest.mark.slow
+def test_a_job_that_is_deleted_while_its_stage_is_being_stopped_leaves_no_log(
+    service: Deployment, api: Api, running: str
+) -> None:
+    api.http.post(f"/jobs/{running}/cancel")
+    assert api.http.delete(f"/jobs/{running}").status_code == 204
+    until(lambda: not (service.settings().work / running).exists(), what="the stage is stopped, its log stored")
+    until(lambda: not keys(service, f"jobs/{running}/"), what="the log is deleted")
+
+
+@pytest.mark.slow
 def test_a_log_can_be_followed_while_its_stage_runs(api: Api, running: str) -> None:
     def log(offset: int) -> httpx.Response:
         return api.http.get(f"/jobs/{running}/logs/bie", params={"offset": offset})

@@ -17,7 +17,7 @@ from app.conversion.archive_schemas import ArchivedJobRow
 from app.conversion.errors import ArtifactNotReady, NotArchived
 from app.conversion.model import Artifact, JobRecord
 from app.conversion.service.descriptions import ArchivedJob, Descriptions
-from app.conversion.service.jobs import delete_files
+from app.conversion.service.jobs import delete_job
 from app.conversion.service.submissions import Submissions
 from app.conversion.stage_cache import StageCache
 from app.conversion.store import JobStore
@@ -176,7 +176,6 @@ class Archive:
             index.note_compared(conn, owner, since)
 
     def _delete(self, job_id: str, owner: str) -> None:
-        delete_files(self.objects, self.cache, owner, job_id)
-        self.store.delete(job_id)
+        delete_job(self.store, self.objects, self.cache, owner, job_id)
         with self.database.write() as conn:
             index.remove(conn, [job_id])

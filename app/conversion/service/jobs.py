@@ -121,8 +121,7 @@ class Jobs:
         record = self.get(job_id, user)
         if not record.is_terminal:
             raise JobActive(f"Job {job_id} has not ended yet.", hint="Cancel it first.")
-        delete_files(self.objects, self.cache, user, job_id)
-        self.store.delete(job_id)
+        delete_job(self.store, self.objects, self.cache, user, job_id)
         self.store.note_archived(user, job_id)
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
@@ -179,9 +178,9 @@ class Jobs:
         return LogPortion(text, offset + len(text), is_complete=offset + len(text) >= size)
 
 
-def delete_files(objects: ObjectStore, cache: StageCache, owner: str, job_id: str) -> None:
-    """Deletes everything stored of a job, including its cache entries. Its description is deleted first, so that the
-    archive never has a part of it.
+def delete_job(store: JobStore, objects: ObjectStore, cache: StageCache, owner: str, job_id: str) -> None:
+    """Deletes a job with everything stored of it, including its cache entries. Its description is deleted first, so
+    that the archive never has a part of it.
 
     Args:
         cache: where outputs of its stages may be in use by others' jobs; they stay.
@@ -190,6 +189,8 @@ def delete_files(objects: ObjectStore, cache: StageCache, owner: str, job_id: st
     objects.delete(object_keys.description(job_id))
     cache.forget_job(owner, job_id)
     objects.delete_prefix(object_keys.job(job_id))
+    store.delete(job_id)
+    objects.delete_prefix(object_keys.job(job_id))  # a worker that has just cancelled its stage stores the log
 
 
 def _may_log_come(ended: StageRecord) -> bool:

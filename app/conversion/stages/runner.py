@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from app.conversion import object_keys
 from app.conversion.metrics import STAGE_SECONDS
 from app.conversion.model import Artifact, JobError, JobRecord, Stage
 from app.conversion.options import ToolchainName
@@ -104,6 +105,8 @@ class StageRunner:
         tell = partial(_tell, record, outcome, took_s)
         if running.lost:
             tell()
+            if until_answered(partial(worker.claimer.is_deleted, job_id), f"look up job {job_id}"):
+                self._delete_stored(record)
             return
         # By the clock that started it: the wall clock may have been changed meanwhile.
         finished_at = started_at + timedelta(seconds=took_s)
@@ -123,6 +126,14 @@ class StageRunner:
         """Another job is doing this work now; it resumes this job when it has ended (see work_leases)."""
         until_answered(partial(worker.claimer.park, job_id), f"give back job {job_id}")
         logger.info("Job %s waits for another that does the same work.", job_id)
+
+    def _delete_stored(self, record: JobRecord) -> None:
+        """Deletes the log and the outputs of a stage, which may have been stored after its job was deleted."""
+        try:
+            for key in object_keys.stage_files(record.job_id, record.stage):
+                self.objects.delete_prefix(key)
+        except ModelmillError as error:
+            logger.warning("Files of the deleted job %s stay until they expire: %s", record.job_id, error.message)
 
     def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
         """Everything between the claim and the report; no error leaves it, because each is an outcome."""
