@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import zip_longest
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -17,9 +18,16 @@ OPACITY = 110
 """Of masks, of 255."""
 
 
-def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> Picture:
-    """Returns a copy in RGB with each box outlined, its class and score above it, its mask, and its visible key points;
-    those of COCO are joined by lines. Strokes and letters grow with the picture."""
+def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = (), ids: Sequence[int | None] = ()) -> Picture:
+    """Returns a copy in RGB with each box outlined, its id, class and score above it, its mask, and its visible key
+    points; those of COCO are joined by lines. Strokes and letters grow with the picture.
+
+    Args:
+        picture: H×W×3, RGB, uint8.
+        boxes: in its pixels.
+        labels: names of the classes, by number.
+        ids: of the objects in the boxes; may be fewer than these.
+    """
     image = Image.fromarray(picture).convert("RGB")
     _fill_masks(image, boxes)
     pen = ImageDraw.Draw(image)
@@ -32,8 +40,9 @@ def draw(picture: Picture, boxes: Sequence[Box], labels: Sequence[str] = ()) -> 
             pen.line(line, fill=colour, width=stroke)
         for x, y in figure.points:
             pen.circle((x, y), 2 * stroke, fill="white", outline=colour, width=stroke)
-    for box in boxes:
-        _name(pen, _compute_corners(box), caption(box, labels), COLOURS[box.label % len(COLOURS)], font, image.width)
+    for box, track_id in zip_longest(boxes, ids[: len(boxes)]):
+        text = caption(box, labels) if track_id is None else f"#{track_id} {caption(box, labels)}"
+        _name(pen, _compute_corners(box), text, COLOURS[box.label % len(COLOURS)], font, image.width)
     return np.asarray(image)
 
 

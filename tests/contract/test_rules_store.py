@@ -12,12 +12,13 @@ from app.results import store
 from app.results.model.event import RuleEvent
 from app.results.model.rule import RULE_SET, Rule, RuleSet
 from app.results.model.rule_evaluation import EvaluationState, RuleState
+from app.results.model.track import TrackingState
 from app.results.store import RuleEventFilter
 from tests.harness.databases import database, empty, url
 
 __all__ = ["database", "empty", "url"]
 RULES = RuleSet(rules=(Rule("come", cooldown_s=300),))
-STATE = EvaluationState(7.0, rules={"come": RuleState(held_at=7.0, told_at=5.0)}, next_track=4)
+STATE = EvaluationState(TrackingState(7.0, next_id=4), rules={"come": RuleState(held_at=7.0, told_at=5.0)})
 AT = "2026-11-27T10:00:00.000Z"
 
 
@@ -25,11 +26,11 @@ def test_states_are_of_an_origin_and_go_with_the_producer(database: Database) ->
     with database.write() as conn:
         store.put_rules(conn, "a", RULES)
         for origin, at in ((("n", "x"), 1.0), (("n", "y"), 2.0), (("n", "x"), 3.0)):
-            store.put_rule_state(conn, "a", origin, EvaluationState(at))
+            store.put_rule_state(conn, "a", origin, EvaluationState(TrackingState(at)))
         event = store.add_rule_event(conn, "a", RuleEvent("come", 1, AT, [], node="n", source="x"), AT)
     with database.write() as conn:
         assert store.get_rules(conn, "a") == RULES
-        assert {origin: state.at for origin, state in store.rule_states_of(conn, "a").items()} == {
+        assert {origin: state.tracking.at for origin, state in store.rule_states_of(conn, "a").items()} == {
             ("n", "x"): 3.0,
             ("n", "y"): 2.0,
         }
@@ -54,7 +55,7 @@ def test_rules_of_video_jobs_keep_their_state_over_the_migration_and_back(empty:
         assert store.get_rules(conn, "a") == RULES
         assert store.rule_state_of(conn, "a", ("", "")) == STATE
         store.put_rules(conn, "b", RULES)  # without a row yet
-        store.put_rule_state(conn, "a", ("n", "x"), EvaluationState(1.0))
+        store.put_rule_state(conn, "a", ("n", "x"), EvaluationState(TrackingState(1.0)))
     migrations.move(empty, MIGRATIONS, "0036")
     with empty.read() as conn:
         states = {row.uid: EvaluationState.from_json(json.loads(row.state)) for row in conn.execute(sa.select(former))}

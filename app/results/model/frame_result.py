@@ -42,6 +42,8 @@ MOST_SIDE = 1e9
 """Largest side of a box, in pixels."""
 MOST_NUMBER = 1e300
 """A report may contain whole numbers beyond a float's."""
+MOST_TRACK_ID = (1 << 53) - 1
+"""Greater whole numbers are not exact in JavaScript."""
 
 
 @dataclass(frozen=True)
@@ -165,12 +167,12 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
             name = label if isinstance(label, str) else ""
             keypoints = _check_rows(_get_at(row.get("keypoints"), place), 3, 3)
             mask = _check_rows(_get_at(row.get("masks"), place), 2, 6)
-            known = track_id if isinstance(track_id, int) else None
+            known = track_id if _is_track_id(track_id) else None
             yield DetectedObject(box, name, score if is_number(score) else None, keypoints, mask, known)
 
 
 def with_track_ids(row: Mapping[str, Any], track_ids: Sequence[int]) -> dict[str, Any]:
-    """Returns a row with the ids of its objects, as many as are given; what a node has sent as ids is dropped."""
+    """Returns a row with the ids of its objects, as many as are given, instead of those that it has."""
     remaining = iter(track_ids)
     ids = [next(remaining, None) if _is_box(box) else None for box in _read_boxes(row)]
     rest = {name: value for name, value in row.items() if name != "ids"}
@@ -198,6 +200,10 @@ def _read_boxes(row: Mapping[str, Any]) -> list[Any]:
 
 def _is_box(box: object) -> bool:
     return isinstance(box, list) and len(box) == 4 and all(map(_is_side, box))
+
+
+def _is_track_id(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_TRACK_ID
 
 
 def _is_side(value: object) -> bool:

@@ -1,31 +1,28 @@
 """Follows the objects of a producer's rows as they arrive, and evaluates its rules. Pure: state in; state, events and
 rows with the ids of their objects out.
 
-It runs in the web server, in the transaction that stores the rows, and not at the edge: rows arrive there in order,
-each once, including those that a node kept while it was disconnected. So each row is evaluated once, with the current
-rules, and its events are committed or rolled back with it. The price: an event is known when its row is, usually within
-a second, and as late as the row if the link was down. Its time is that of the frame.
+Rules are evaluated in the web server, in the transaction that stores the rows, and not at the edge: rows come there in
+order, each once, including those that a node kept while it was disconnected. So each row is evaluated once, with the
+current rules, and its events are committed or rolled back with it. The price: an event is known when its row is,
+usually within a second, and as late as the row if the link was down. Its time is that of the frame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 from app.kit.clock import from_text
 from app.results.model.event import RuleEvent
-from app.results.model.frame_result import FrameRecord, is_number, objects_in, with_track_ids
+from app.results.model.frame_result import FrameRecord, is_number, with_track_ids
 from app.results.model.rule import Direction, Rule, RuleSet, Zone
-from app.results.model.track import MOST_OBJECTS, SeenObject, Track, Tracked, advance
+from app.results.model.track import Track, Tracked, TrackingState, read_objects
 
 REARM_S = 2.0
 """A rule that does not hold for a shorter time has not ceased to hold: a detector misses an object occasionally."""
 MOST_GAP_S = 60.0
 """Maximum time between two rows: after a longer one, the state before may no longer apply."""
-MOST_BACK_S = 1.0
-"""A clock that goes further back is another one: the evaluation starts again."""
 NO_BOXES = "no_boxes"
 NO_SIZE = "no_size"
 Origin = tuple[str, str]
@@ -52,32 +49,21 @@ class RuleState:
 
 @dataclass(frozen=True)
 class EvaluationState:
-    """The state of tracks and rules for the rows of one origin: objects are followed within one picture."""
+    """The state of tracks and rules for the rows of one origin."""
 
-    at: float | None = None
-    """Of the last row, in seconds."""
-    tracks: tuple[Track, ...] = ()
+    tracking: TrackingState = field(default_factory=TrackingState)
     rules: Mapping[str, RuleState] = field(default_factory=dict)
     problem: str = ""
     """NO_BOXES, NO_SIZE: why no rule can hold; for the last row."""
-    next_track: int = 1
-    """Id of the next new object."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "at": self.at,
-            "tracks": [track.to_json() for track in self.tracks],
-            "rules": {name: vars(state) for name, state in self.rules.items()},
-            "problem": self.problem,
-            "next_track": self.next_track,
-        }
+        rules = {name: vars(state) for name, state in self.rules.items()}
+        return {**self.tracking.to_json(), "rules": rules, "problem": self.problem}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> EvaluationState:
         rules = {name: RuleState(**state) for name, state in data["rules"].items()}
-        next_track = data.get("next_track", 0)
-        tracks = map(Track.from_json, data["tracks"] if next_track else ())  # from an older version, without ids
-        return EvaluationState(data["at"], tuple(tracks), rules, data["problem"], next_track or 1)
+        return EvaluationState(TrackingState.from_json(data), rules, data["problem"])
 
     def following(self, before: RuleSet, after: RuleSet) -> EvaluationState:
         """The state under other rules: unchanged rules, with their zones, keep theirs."""
@@ -87,7 +73,8 @@ class EvaluationState:
             if rule.name in self.rules and rule in before.rules and after.zone_of(rule) == before.zone_of(rule)
         }
         places = {"", *(zone.name for zone in after.zones if zone in before.zones)}
-        return replace(self, rules=kept, tracks=tuple(track.within(places) for track in self.tracks))
+        tracks = tuple(track.within(places) for track in self.tracking.tracks)
+        return replace(self, rules=kept, tracking=replace(self.tracking, tracks=tracks))
 
 
 class Evaluation(NamedTuple):
@@ -109,37 +96,23 @@ def evaluate(
     """
     events, numbered = list[RuleEvent](), list[FrameRecord]()
     for record in records:
-        state, last_at = _begin(state, _time_of(record, by_pts=by_pts))
         row_size = size_of_row(record.row) or size
         problem = NO_BOXES if "bbox" not in record.row else "" if row_size is not None else NO_SIZE
-        objects = _objects_of(record, row_size) if row_size is not None else []
-        state = replace(state, problem=problem)
-        state, paired = _follow(state, objects, last_at)
-        state, held = _judge(rule_set, state, paired, record)
+        objects = read_objects(record.row, row_size) if row_size is not None else []
+        at = _time_of(record, by_pts=by_pts)
+        rules = {} if state.tracking.has_other_clock(at) else state.rules
+        tracking, paired = state.tracking.follow(objects, at)
+        state, held = _judge(rule_set, EvaluationState(tracking, rules, problem), paired, record)
         events += [_event_of(rule, rule_set.zone_of(rule), record, matching) for rule, matching in held]
         track_ids = [one.track.track_id for one in paired]
         numbered.append(replace(record, row=with_track_ids(record.row, track_ids)))
     return Evaluation(state, events, numbered)
 
 
-def _begin(state: EvaluationState, at: float) -> tuple[EvaluationState, float]:
-    """For one row: the state, and the time of the previous row."""
-    if state.at is None or at < state.at - MOST_BACK_S:
-        return EvaluationState(at, next_track=state.next_track), at
-    return replace(state, at=max(at, state.at)), state.at
-
-
-def _follow(state: EvaluationState, objects: list[SeenObject], last_at: float) -> tuple[EvaluationState, list[Tracked]]:
-    """For one row: the state with the tracks that are not in it, and its objects with theirs."""
-    paired, lost = advance(state.tracks, objects, state.at or 0.0, last_at, state.next_track)
-    next_track = state.next_track + sum(one.before is None for one in paired)
-    return replace(state, tracks=tuple(lost), next_track=next_track), paired
-
-
 def _judge(
     rule_set: RuleSet, state: EvaluationState, paired: list[Tracked], record: FrameRecord
 ) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
-    at = state.at or 0.0
+    at = state.tracking.at or 0.0
     is_new = not record.row.get("tracked")  # a stage has processed the frame; otherwise its boxes were carried over
     tracked = [replace(one, track=_place(one.track, rule_set.zones, at)) for one in paired]
     rules, held = dict[str, RuleState](), list[tuple[Rule, list[Tracked]]]()
@@ -156,8 +129,9 @@ def _judge(
         rules[rule.name] = replace(due, is_told=True, told_at=at) if fires else due
         if fires:
             held.append((rule, matching))
-    tracks = (*(one.track for one in tracked), *state.tracks)
-    return replace(state, tracks=tracks, rules=rules), held
+    placed = {one.track.track_id: one.track for one in tracked}
+    tracks = tuple(placed.get(track.track_id, track) for track in state.tracking.tracks)
+    return replace(state, tracking=replace(state.tracking, tracks=tracks), rules=rules), held
 
 
 def _count(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:
@@ -215,21 +189,6 @@ def _make_size(width: object, height: object) -> Size | None:
     if is_number(width) and is_number(height) and width >= 1 and height >= 1:
         return float(width), float(height)
     return None
-
-
-def _objects_of(record: FrameRecord, size: Size) -> list[SeenObject]:
-    width, height = size
-    return [
-        SeenObject(
-            one.label,
-            one.score,
-            one.box,
-            anchor=((x1 + x2) / 2 / width, y2 / height),
-            reach=(max(x2 - x1, y2 - y1, 1) / width, max(x2 - x1, y2 - y1, 1) / height),
-        )
-        for one in islice(objects_in(record.row), MOST_OBJECTS)
-        for x1, y1, x2, y2 in (one.box,)
-    ]
 
 
 def _event_of(rule: Rule, zone: Zone | None, record: FrameRecord, matching: list[Tracked]) -> RuleEvent:

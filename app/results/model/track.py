@@ -1,4 +1,7 @@
-"""Which object of a frame is which of the frame before. Pure, and small: it runs in the web for every row.
+"""Which object of a frame is which of the frame before. Pure, and small: it runs for every row.
+
+The node of a video job numbers the objects, so that its pictures show the ids of the rows. The web server keeps the ids
+of rows that have them, and numbers the objects of the others.
 
 Objects of one class are paired by how near they are, in terms of their size, to where a track was or would be by now if
 it went on as it did; the nearest pair first. That holds as long as an object is less than MOST_MOVED of its size from
@@ -9,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
+from app.results.model.frame_result import objects_in
 from app.results.model.rule import Point
 
 KEPT_S = 2.0
@@ -20,6 +24,8 @@ MOST_MOVED = 1.0
 """In longer sides of its box."""
 MOST_OBJECTS = 60
 """Of a row; the work grows with its square."""
+MOST_BACK_S = 1.0
+"""A clock that goes further back is another one: no object is followed from before."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class SeenObject:
     """Its position relative to the picture: the middle of its lower edge."""
     reach: Point
     """The longer side of its box, relative to the picture's width and to its height."""
+    track_id: int | None = None
+    """Its id, if the row has one for it."""
 
 
 @dataclass(frozen=True)
@@ -84,32 +92,95 @@ class Tracked:
     """Its position in the previous row; None: it is new."""
 
 
-def advance(
-    tracks: Sequence[Track], objects: Sequence[SeenObject], at: float, last_at: float, next_id: int
-) -> tuple[list[Tracked], list[Track]]:
-    """Pairs the objects of a row with the tracks.
+@dataclass(frozen=True)
+class TrackingState:
+    """The tracks of the rows of one origin, from row to row: objects are followed within one picture."""
+
+    at: float | None = None
+    """Of the last row, in seconds."""
+    tracks: tuple[Track, ...] = ()
+    next_id: int = 1
+    """Of the next new object."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"at": self.at, "tracks": [track.to_json() for track in self.tracks], "next_track": self.next_id}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> TrackingState:
+        next_id = data.get("next_track", 0)
+        tracks = map(Track.from_json, data["tracks"] if next_id else ())  # from an older version, without ids
+        return TrackingState(data["at"], tuple(tracks), next_id or 1)
+
+    def has_other_clock(self, at: float) -> bool:
+        """Whether a row of this time, in seconds, is by another clock than the last one."""
+        return self.at is not None and at < self.at - MOST_BACK_S
+
+    def follow(self, objects: Sequence[SeenObject], at: float) -> tuple[TrackingState, list[Tracked]]:
+        """Pairs the objects of the next row with the tracks: by their ids if each has one, otherwise by their places.
+
+        Args:
+            objects: Of the row, at most MOST_OBJECTS.
+            at: Of the row, in seconds.
+
+        Returns:
+            The state after it, and each object with its track, in the order of the objects.
+        """
+        before = TrackingState(next_id=self.next_id) if self.has_other_clock(at) else self
+        last_at = at if before.at is None else before.at
+        at = max(at, last_at)
+        tracks = [track for track in before.tracks if track.seen_at >= last_at or at - track.seen_at <= KEPT_S]
+        ids = _get_ids(objects)
+        if ids:
+            track_of = {track.track_id: track for track in tracks}
+            chosen = [track_of.get(track_id) for track_id in ids]
+        else:
+            chosen, new_ids = _choose_tracks(tracks, objects, at), count(self.next_id)
+            ids = [track.track_id if track is not None else next(new_ids) for track in chosen]
+        paired = [
+            _renew(seen, track, at) if track is not None else _begin(seen, track_id, at)
+            for seen, track, track_id in zip(objects, chosen, ids, strict=True)
+        ]
+        lost = [track for track in tracks if track.track_id not in ids]
+        following = (*(one.track for one in paired), *lost)
+        return TrackingState(at, following, max([self.next_id, *(track_id + 1 for track_id in ids)])), paired
+
+
+def read_objects(row: Mapping[str, Any], size: tuple[float, float]) -> list[SeenObject]:
+    """Returns the objects of a row, at most MOST_OBJECTS.
 
     Args:
-        at: Of the row, in seconds; it does not go back.
-        last_at: Of the previous row: its objects are searched, however long ago that was.
-        next_id: Of the first new track; each further one has the next.
-
-    Returns:
-        Each object with its track, in the order of the objects; and the tracks without one, as long as they are kept.
+        size: Width and height of the source in pixels.
     """
-    tracks = [track for track in tracks if track.seen_at >= last_at or at - track.seen_at <= KEPT_S]
-    track_of, taken = dict[int, int](), set[int]()
-    for _, i, j in sorted(_find_pairs(tracks, objects, at)):
-        if i not in track_of and j not in taken:
-            track_of[i] = j
-            taken.add(j)
-    lost = [track for j, track in enumerate(tracks) if j not in taken]
-    ids = count(next_id)
-    paired = [
-        _renew(seen, tracks[track_of[i]], at) if i in track_of else _begin(seen, next(ids), at)
-        for i, seen in enumerate(objects)
+    width, height = size
+    return [
+        SeenObject(
+            one.label,
+            one.score,
+            one.box,
+            anchor=((x1 + x2) / 2 / width, y2 / height),
+            reach=(max(x2 - x1, y2 - y1, 1) / width, max(x2 - x1, y2 - y1, 1) / height),
+            track_id=one.track_id,
+        )
+        for one in islice(objects_in(row), MOST_OBJECTS)
+        for x1, y1, x2, y2 in (one.box,)
     ]
-    return paired, lost
+
+
+def _get_ids(objects: Sequence[SeenObject]) -> list[int]:
+    """Returns the ids that the row has for its objects; none if an object lacks one, or two have the same."""
+    ids = [one.track_id for one in objects if one.track_id is not None]
+    return ids if len(set(ids)) == len(objects) else []
+
+
+def _choose_tracks(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> list[Track | None]:
+    """Returns the track of each object by its place; None for a new object."""
+    chosen: list[Track | None] = [None] * len(objects)
+    taken = set[int]()
+    for _, i, j in sorted(_find_pairs(tracks, objects, at)):
+        if chosen[i] is None and j not in taken:
+            chosen[i] = tracks[j]
+            taken.add(j)
+    return chosen
 
 
 def _find_pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> Iterator[tuple[float, int, int]]:

@@ -14,6 +14,7 @@ from typing import Any
 from app.edge.media.picture_sizes import Size, size_of
 from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.resize import ratio_of, scale_values
+from app.edge.video.stages.base import TRACK_IDS
 from app.edge.video.stages.registry import stage_class
 from app.inference.prediction import Picture
 from app.inference.region import Crop
@@ -49,6 +50,11 @@ class DagRequirements:
     def tracked_boxes(self) -> Reference | None:
         """Returns the reference of the boxes that are tracked."""
         return Reference(self.tracked, self.kinds[self.tracked].tracks) if self.tracked else None
+
+    @property
+    def track_ids(self) -> Reference:
+        """Returns the reference of the ids of the objects in the tracked boxes."""
+        return Reference(self.tracked, TRACK_IDS)
 
     @property
     def image(self) -> Reference | None:
@@ -228,6 +234,8 @@ def render(needs: DagRequirements, values: Values, image: Reference, source: Pic
     outputs = {
         name: values[ref] for name in kind.outputs if (ref := Reference(image.source, name)) in values and name != DRAWN
     }
+    if needs.track_ids in values and (image.source == needs.tracked or needs.tracked_boxes in inputs.values()):
+        outputs[TRACK_IDS] = values[needs.track_ids]
     return stage_class(kind.name).draw(
         base, scale_values(read, kind.inputs, ratio), scale_values(outputs, kind.outputs, ratio)
     )

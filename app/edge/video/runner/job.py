@@ -114,6 +114,7 @@ class JobRunner:
             self._reporter,
             self.renderer,
             self._sampler,
+            self._checkpoint,
             realtime=content.realtime,
             source_fps=lambda: self._source.fps,
         )

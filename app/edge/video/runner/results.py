@@ -15,7 +15,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from app.edge.media.picture_sizes import Size, size_of
-from app.edge.video.runner.frame_context import DagRequirements, Outcome, counts_of
+from app.edge.video.runner.checkpoint import CheckpointFile
+from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, Outcome, counts_of
 from app.edge.video.runner.frame_workers import FrameResult
 from app.edge.video.runner.object_details import carry_details, details_of
 from app.edge.video.runner.plan_metrics import PlanMetrics
@@ -26,6 +27,8 @@ from app.edge.video.runner.resize import ratio_of, scale_boxes
 from app.inference.model_card import model_facts
 from app.inference.prediction import Picture
 from app.kit.text.json_values import JsonObject
+from app.results.model.frame_result import with_track_ids
+from app.results.model.track import read_objects
 
 GREY_SIDE = 320
 """The longer side of the gray picture, in pixels."""
@@ -118,6 +121,7 @@ class FrameResults:
     """Turns the result of each frame into rows and figures. One thread at a time may use it.
 
     Args:
+        checkpoint: keeps the ids of the objects over a restart.
         realtime: whether a frame's time starts when it is captured; otherwise when its processing starts.
         source_fps: frames per second of the source; 0 while unknown.
 
@@ -133,12 +137,14 @@ class FrameResults:
         reporter: Reporter,
         renderer: PreviewRenderer,
         sampler: ReferenceSampler,
+        checkpoint: CheckpointFile,
         *,
         realtime: bool,
         source_fps: Callable[[], float],
     ) -> None:
         self._needs, self._metrics, self._reporter = needs, metrics, reporter
         self._renderer, self._sampler, self._realtime, self._source_fps = renderer, sampler, realtime, source_fps
+        self._checkpoint = checkpoint
         self.newest: JsonObject = {}
         self._last: Outcome | None = None
         self._tracker = Tracker()
@@ -210,6 +216,8 @@ class FrameResults:
             row |= details_of(self._needs, outcome, ratio, (x, y))
         if frame.at is not None:
             row["pts"] = round(frame.at, 3)
+        if boxes is not None:
+            row = self._add_ids(row, frame)
         json.dumps(row)  # raises for a result that could not be reported
         self._reporter.result(row)
         sent = sum(timing.sent for timing in outcome.timings.values())
@@ -221,7 +229,15 @@ class FrameResults:
             "height": height,
             **self._measure_rate(),
         }
-        self._renderer.show(PreviewScene(frame, outcome.values, outcome.size))
+        values = {**outcome.values, self._needs.track_ids: row["ids"]} if "ids" in row else outcome.values
+        self._renderer.show(PreviewScene(frame, values, outcome.size))
+
+    def _add_ids(self, row: JsonObject, frame: CapturedFrame) -> JsonObject:
+        """Returns the row with the ids of its objects; an object that is followed from the row before keeps its id."""
+        at_s = row["at"] if self._realtime or frame.at is None else frame.at
+        tracking, paired = self._checkpoint.state.tracking.follow(read_objects(row, frame.source_size), at_s)
+        self._checkpoint.put_tracking(tracking)
+        return with_track_ids(row, [one.track.track_id for one in paired])
 
     def _measure_rate(self) -> dict[str, float]:
         fps = self._source_fps()

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from app.edge.video.stages.base import ModelFile, boxes_of, picture_of, scores_of
+from app.edge.video.stages.base import TRACK_IDS, ModelFile, boxes_of, picture_of, scores_of
 from app.edge.video.stages.detection import to_drawn_boxes
 from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
@@ -76,7 +76,8 @@ class FaceAlignment:
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         bbox = inputs.get("bbox") or []
-        image = Image.fromarray(draw_boxes(picture, to_drawn_boxes(bbox, inputs.get("prob") or ()), FACE))
+        boxes = to_drawn_boxes(bbox, inputs.get("prob") or ())
+        image = Image.fromarray(draw_boxes(picture, boxes, FACE, outputs.get(TRACK_IDS, ())))
         pen = ImageDraw.Draw(image)
         for corners, pose in zip(bbox, outputs.get("head_pose") or [], strict=False):
             _draw_axes(pen, corners, pose)

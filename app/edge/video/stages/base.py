@@ -22,6 +22,8 @@ ENTRY_POINTS = "modelmill.video_stages"
 SEVERAL = "run_several"
 """Optional method of a stage: `run` for the frames of several calls at once. It gets a sequence of inputs, and returns
 for each its outputs, or the ModelmillError that `run` would raise. Used with the parameter `batch`."""
+TRACK_IDS = "track_ids"
+"""What `draw` is given beside the outputs of the kind: for each box the id of its object, or None."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Stage(Protocol):
         Args:
             picture: H×W×3, RGB, uint8.
             inputs: in the picture's pixels.
-            outputs: in the picture's pixels.
+            outputs: in the picture's pixels; with TRACK_IDS if boxes among inputs and outputs are those of the rows.
 
         Returns:
             A copy of the picture.

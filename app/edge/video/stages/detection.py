@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from app.edge.video.stages.base import ModelFile, picture_of
+from app.edge.video.stages.base import TRACK_IDS, ModelFile, picture_of
 from app.edge.video.stages.parameters import PREDICTOR, predictor_options, region_of, words
 from app.inference.annotations import draw as draw_boxes
 from app.inference.decoders.class_names import FACE
@@ -89,7 +89,8 @@ class FaceDetection(_Detector):
 
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
-        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or ()), FACE)
+        boxes = to_drawn_boxes(outputs["bbox"], outputs.get("prob") or ())
+        return draw_boxes(picture, boxes, FACE, outputs.get(TRACK_IDS, ()))
 
 
 class Detection(_Detector):
@@ -139,7 +140,8 @@ class Detection(_Detector):
         names = sorted(set(labels))
         numbers = [names.index(label) for label in labels]
         details = outputs.get("keypoints") or (), outputs.get("masks") or ()
-        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or (), numbers, *details), names)
+        boxes = to_drawn_boxes(outputs["bbox"], outputs.get("prob") or (), numbers, *details)
+        return draw_boxes(picture, boxes, names, outputs.get(TRACK_IDS, ()))
 
 
 def _in_source(boxes: tuple[Box, ...], crop: Crop | None) -> tuple[Box, ...]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from app.edge.video.stages.base import ModelFile, boxes_of, picture_of
+from app.edge.video.stages.base import TRACK_IDS, ModelFile, boxes_of, picture_of
 from app.edge.video.stages.detection import to_drawn_boxes
 from app.edge.video.stages.parameters import OF_MODELS, predictor_options
 from app.inference.annotations import draw as draw_boxes
@@ -76,7 +76,8 @@ class TextRecognition:
     @staticmethod
     def draw(picture: Picture, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Picture:
         texts = [str(text) for text in outputs.get("label") or ()]
-        return draw_boxes(picture, to_drawn_boxes(outputs["bbox"], outputs.get("prob") or (), range(len(texts))), texts)
+        boxes = to_drawn_boxes(outputs["bbox"], outputs.get("prob") or (), range(len(texts)))
+        return draw_boxes(picture, boxes, texts, outputs.get(TRACK_IDS, ()))
 
 
 def _cut(image: Image.Image, box: Sequence[float], mask: Any) -> Picture:

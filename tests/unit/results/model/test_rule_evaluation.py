@@ -151,7 +151,7 @@ def test_what_an_older_version_remembers_of_rules_is_kept_and_its_objects_are_ne
     older = {name: value for name, value in state.to_json().items() if name != "next_track"}
     older["tracks"] = [["person", [0.7, 0.6], [0.2, 0.4], ZERO, {"": ZERO}]]
     state, events, _ = evaluate(rules, EvaluationState.from_json(older), [row(2, IN)], size=SIZE, by_pts=False)
-    assert (events, [track.track_id for track in state.tracks]) == ([], [1])
+    assert (events, [track.track_id for track in state.tracking.tracks]) == ([], [1])
     assert event.objects[0]["track"] == 1
 
 
@@ -243,3 +243,19 @@ def test_what_does_not_fit_together_is_refused(rule_set: RuleSet, problem: str) 
 def test_rules_are_stored_as_they_were() -> None:
     rule_set = RuleSet((DOOR, GATE), (Rule("gate", zone="gate", direction=Direction.LEFT), Rule("b", dwell_s=1.5)))
     assert RULE_SET.read(json.loads(json.dumps(RULE_SET.write(rule_set)))) == rule_set
+
+
+def test_ids_that_a_row_has_are_kept_and_its_objects_followed_by_them() -> None:
+    rules = RuleSet((GATE,), (Rule("gate", zone="gate", cooldown_s=0),))
+    rows = [row(1, FAR, ids=[7]), row(2, 900, FAR, ids=[7, 9]), row(3, FAR)]
+    state, (event,), records = evaluate(rules, EvaluationState(), rows, size=SIZE, by_pts=False)
+    assert [record.row["ids"] for record in records] == [[7], [7, 9], [9]], "the last row is of an older node"
+    assert [one["track"] for one in event.objects] == [7], "further away than an object without an id is followed"
+    _, _, (record,) = evaluate(rules, state, [row(4, FAR, 500)], size=SIZE, by_pts=False)
+    assert record.row["ids"] == [9, 10], "new objects have ids above all that were there"
+
+
+@pytest.mark.parametrize("ids", [[7], [7, 7], [7, None], [7, True], [7, 0], [7, 1 << 60], [7, "8"], "78"])
+def test_ids_that_cannot_be_those_of_a_tracker_are_replaced(ids: Any) -> None:
+    _, _, (record,) = evaluate(RuleSet(), EvaluationState(), [row(1, FAR, IN, ids=ids)], size=SIZE, by_pts=False)
+    assert record.row["ids"] == [1, 2]
