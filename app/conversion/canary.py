@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-Record = Mapping[str, Any]
+from app.kit.text.json_values import JsonObject
+
 OUTPUT = "out.nef"
 DROP_DB = 0.5
 """A loss of SNR that is no noise."""
@@ -41,7 +42,7 @@ class CanaryRow:
         return {**vars(self), "versions": dict(self.versions), "is_worse": self.is_worse}
 
 
-def compare(before: Record, after: Record, *, drop_db: float = DROP_DB) -> CanaryRow:
+def compare(before: JsonObject, after: JsonObject, *, drop_db: float = DROP_DB) -> CanaryRow:
     """Both finished.
 
     Args:
@@ -72,12 +73,12 @@ def _judge_outcome(before: str, after: str, snr: tuple[float | None, float | Non
     return "better" if other > one else "worse"
 
 
-def _read_snr_db(record: Record) -> float | None:
+def _read_snr_db(record: JsonObject) -> float | None:
     value: float | None = record["stages"]["bie"]["summary"].get("snr_db")
     return value
 
 
-def _read_took_s(record: Record) -> float | None:
+def _read_took_s(record: JsonObject) -> float | None:
     spans = [
         (datetime.fromisoformat(stage["finished_at"]) - datetime.fromisoformat(stage["started_at"])).total_seconds()
         for stage in record["stages"].values()
@@ -86,12 +87,12 @@ def _read_took_s(record: Record) -> float | None:
     return round(sum(spans), 3) if spans else None
 
 
-def _read_size_bytes(record: Record) -> int | None:
+def _read_size_bytes(record: JsonObject) -> int | None:
     artifact = record["artifacts"].get(OUTPUT)
     return artifact["size_bytes"] if artifact else None
 
 
-def _read_versions(record: Record) -> dict[str, str]:
+def _read_versions(record: JsonObject) -> dict[str, str]:
     return {tool: number for stage in record["stages"].values() for tool, number in stage["versions"].items()}
 
 

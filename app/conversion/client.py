@@ -12,15 +12,15 @@ from modelmill_client.log_part import LogPart
 from modelmill_client.progress import FINISHED
 
 from app.kit.cli.api_client import ApiClient, OnBytes, command_errors
+from app.kit.text.json_values import JsonObject
 
 __all__ = ["FINISHED", "ConversionClient", "LogPart"]
-Record = dict[str, Any]
 
 
 class ConversionClient(ApiClient):
     """Its errors are those of ApiClient."""
 
-    def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> Record:
+    def upload(self, model: Path, images: Path, on_bytes: OnBytes = lambda _: None) -> JsonObject:
         """Send both from disk, in constant memory. on_bytes gets the number of bytes of each piece sent.
 
         Returns {"upload_id", "model_key", "quant_key", "files"}.
@@ -33,11 +33,11 @@ class ConversionClient(ApiClient):
         with images.open("rb") as file:
             return self._json("POST", "/uploads", files=[("images", (images.name, file))])
 
-    def fetch_model(self, source: str) -> Record:
+    def fetch_model(self, source: str) -> JsonObject:
         """Have the service fetch a model. Returns the transfer, which `transfer` follows."""
         return self._json("POST", "/transfers", json={"source": source})
 
-    def transfer(self, transfer_id: str) -> Record:
+    def transfer(self, transfer_id: str) -> JsonObject:
         return self._json("GET", f"/transfers/{transfer_id}")
 
     def submit(
@@ -45,11 +45,11 @@ class ConversionClient(ApiClient):
         model_key: str,
         quant_key: str,
         *,
-        options: Record,
+        options: JsonObject,
         name: str = "",
         tags: tuple[str, ...] = (),
         no_cache: bool = False,
-    ) -> Record:
+    ) -> JsonObject:
         """Submit a job of files that are uploaded already.
 
         Args:
@@ -66,11 +66,11 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._client.submit(model_key, quant_key, **chosen).record
 
-    def job(self, job_id: str) -> Record:
+    def job(self, job_id: str) -> JsonObject:
         with command_errors():
             return self._client.job(job_id).record
 
-    def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Record]:
+    def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[JsonObject]:
         """Newest first, page by page, at most `limit`.
 
         Args:
@@ -79,11 +79,11 @@ class ConversionClient(ApiClient):
         with command_errors():
             yield from (job.record for job in self._client.jobs(limit=limit, **filters))
 
-    def cancel(self, job_id: str) -> Record:
+    def cancel(self, job_id: str) -> JsonObject:
         with command_errors():
             return self._make_job(job_id).cancel().record
 
-    def edit(self, job_id: str, **values: Any) -> Record:
+    def edit(self, job_id: str, **values: Any) -> JsonObject:
         """values: name, tags, notes, keep."""
         with command_errors():
             return self._make_job(job_id).edit(**values).record
@@ -97,17 +97,17 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._make_job(job_id).log(step, offset)
 
-    def actions(self, job_id: str) -> Record:
+    def actions(self, job_id: str) -> JsonObject:
         """{"actions", "candidates"}: what to do next, and what a search tried."""
         with command_errors():
             return self._make_job(job_id).actions()
 
-    def artifact_json(self, job_id: str, name: str) -> Record:
+    def artifact_json(self, job_id: str, name: str) -> JsonObject:
         """A stage's report: onnx.json, bie.json, nef.json."""
         with command_errors():
             return self._make_job(job_id).report(name.removesuffix(".json"))
 
-    def download(self, job_id: str, artifact: Record, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
+    def download(self, job_id: str, artifact: JsonObject, folder: Path, on_bytes: OnBytes = lambda _: None) -> Path:
         """Download an artifact into folder/name, under another name until its sha256 has been checked.
 
         Args:
@@ -120,12 +120,12 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._make_job(job_id).download_file(artifact, folder, on_bytes)
 
-    def download_files(self, record: Record, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
+    def download_files(self, record: JsonObject, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
         """As `Job.download`."""
         with command_errors():
             return self._make_job(record["job_id"]).download(folder, names=names)
 
-    def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Record]:
+    def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[JsonObject]:
         """The record at once and at every change, until the job has ended; see Job.watch."""
         with command_errors():
             yield from self._make_job(job_id).watch(timeout_s=timeout_s)
@@ -136,7 +136,7 @@ class ConversionClient(ApiClient):
 
 
 class ArchiveClient(ApiClient):
-    def jobs(self, *, limit: int = 50, **filters: str | float | None) -> Iterator[Record]:
+    def jobs(self, *, limit: int = 50, **filters: str | float | None) -> Iterator[JsonObject]:
         """The last finished first, page by page, at most `limit`.
 
         Args:
@@ -144,23 +144,23 @@ class ArchiveClient(ApiClient):
         """
         yield from self._pages("/archive", "jobs", limit=limit, filters=filters)
 
-    def job(self, job_id: str) -> Record:
+    def job(self, job_id: str) -> JsonObject:
         """{"job": as it was at its end, "is_kept"}."""
         with command_errors():
             archived = self._client.archived(job_id)
         return {"job": archived.record, "is_kept": archived.is_kept}
 
-    def download(self, job_id: str, artifact: Record, folder: Path) -> Path:
+    def download(self, job_id: str, artifact: JsonObject, folder: Path) -> Path:
         """Into folder/name, under another name until its sha256 has been checked."""
         with command_errors():
             return self._make_job(job_id).download_file(artifact, folder)
 
-    def download_files(self, record: Record, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
+    def download_files(self, record: JsonObject, folder: Path, names: Sequence[str] | None) -> dict[str, Path]:
         """As `ArchivedJob.download`."""
         with command_errors():
             return ArchivedJob(self._client.transport, {"job": record, "is_kept": False}).download(folder, names=names)
 
-    def keep(self, job_id: str, *, is_kept: bool) -> Record:
+    def keep(self, job_id: str, *, is_kept: bool) -> JsonObject:
         """{"job_id", "is_kept"}."""
         with command_errors():
             return {"job_id": job_id, "is_kept": self._make_job(job_id).keep(is_kept).is_kept}

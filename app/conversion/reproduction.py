@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
+
 OUTPUTS = ("out.onnx", "out.bie", "out.nef")
-Record = Mapping[str, Any]
-Fetch = Callable[[Record, str], Path]
+Fetch = Callable[[JsonObject, str], Path]
 """fetch(record, name): a downloaded file of that job."""
 
 
@@ -40,12 +41,12 @@ class OutputComparison:
         return {**asdict(self), "sha256": list(self.sha256), "differences": list(self.differences)}
 
 
-def compare(before: Record, after: Record, fetch: Fetch) -> list[OutputComparison]:
+def compare(before: JsonObject, after: JsonObject, fetch: Fetch) -> list[OutputComparison]:
     """Compares every output of two completed jobs. Files with equal digests are not downloaded."""
     return [_compare_output(name, before, after, fetch) for name in OUTPUTS]
 
 
-def find_changed_versions(before: Record, after: Record) -> dict[str, tuple[str, str]]:
+def find_changed_versions(before: JsonObject, after: JsonObject) -> dict[str, tuple[str, str]]:
     """Tools with different versions, before and after: why outputs may differ."""
     pairs = {}
     for step, stage in before["stages"].items():
@@ -56,7 +57,7 @@ def find_changed_versions(before: Record, after: Record) -> dict[str, tuple[str,
     return pairs
 
 
-def _compare_output(name: str, before: Record, after: Record, fetch: Fetch) -> OutputComparison:
+def _compare_output(name: str, before: JsonObject, after: JsonObject, fetch: Fetch) -> OutputComparison:
     digests = _get_sha256(before, name), _get_sha256(after, name)
     if not all(digests):
         return OutputComparison(name, Sameness.MISSING, digests)
@@ -73,5 +74,5 @@ def _compare_output(name: str, before: Record, after: Record, fetch: Fetch) -> O
     return OutputComparison(name, sameness, digests, likeness.differences)
 
 
-def _get_sha256(record: Record, name: str) -> str:
+def _get_sha256(record: JsonObject, name: str) -> str:
     return str(record["artifacts"].get(name, {}).get("sha256", ""))

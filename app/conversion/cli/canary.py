@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from app.conversion.cli.service import client_of
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import NotFound
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +28,6 @@ AGAIN = "canary"
 """Tag of the jobs that are made."""
 INPUTS = ("model.onnx", "quant.zip")
 LISTED_AT_MOST = 1000
-Record = dict[str, Any]
 
 
 def canary(
@@ -71,7 +71,7 @@ def _open_other(context: typer.Context, client: ConversionClient, against: str |
         yield target
 
 
-def _list_pinned(client: ConversionClient, tag: str) -> list[Record]:
+def _list_pinned(client: ConversionClient, tag: str) -> list[JsonObject]:
     """Oldest first, so that the jobs run again in the order in which they once ran."""
     from app.conversion.client import FINISHED
 
@@ -87,7 +87,7 @@ def _list_pinned(client: ConversionClient, tag: str) -> list[Record]:
     return finished[::-1]
 
 
-def _run_again(client: ConversionClient, target: ConversionClient, record: Record) -> Record:
+def _run_again(client: ConversionClient, target: ConversionClient, record: JsonObject) -> JsonObject:
     """Submit the inputs of a job with its own options."""
     keys = [record["artifacts"][name]["key"] for name in INPUTS]
     if target is not client:
@@ -102,7 +102,7 @@ def _run_again(client: ConversionClient, target: ConversionClient, record: Recor
 
 
 def _compare_job(
-    target: ConversionClient, before: Record, job_id: str, max_drop: float, timeout_s: float | None
+    target: ConversionClient, before: JsonObject, job_id: str, max_drop: float, timeout_s: float | None
 ) -> CanaryRow:
     from app.conversion.canary import compare
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from modelmill_client import errors, inputs
 from rich.console import Console
@@ -18,6 +17,7 @@ from app.conversion.errors import NoSamples
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.errors import BadInput, ModelmillError, NotFound
+from app.kit.text.json_values import JsonObject
 
 RESULT = "out.nef"
 FLAGS = {
@@ -25,7 +25,6 @@ FLAGS = {
     "IMAGES_DAMAGED": "On the command line: --allow-damaged.",
 }
 """Code of a refusal → the flag that answers it; the service's own hints name fields of the API."""
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class ConversionOrder:
     model: str
     """The path of a file, or a source that the service fetches from."""
     images: Sequence[Path]
-    options: Record = field(default_factory=dict)
+    options: JsonObject = field(default_factory=dict)
     """JSON of Options."""
     name: str = ""
     tags: tuple[str, ...] = ()
@@ -50,7 +49,7 @@ class ConversionOrder:
         return stem_of(self.model)
 
 
-def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
+def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> JsonObject:
     """Upload the inputs and create the job. Returns its record."""
     if is_source(order.model):
         with packed(order.images, order.report_images) as samples:
@@ -73,7 +72,7 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
         raise
 
 
-def _upload(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> Record:
+def _upload(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> JsonObject:
     path = Path(order.model)
     require_file(path, "model")
     with bundled(path) as model, packed(order.images, order.report_images) as samples:
@@ -97,9 +96,9 @@ def _name_flag(error: ApiError) -> str:
     return f"On the command line: {' '.join(shapes)}." if shapes else FLAGS.get(error.code, "")
 
 
-def convert(client: ConversionClient, order: ConversionOrder, console: Console) -> Record:
+def convert(client: ConversionClient, order: ConversionOrder, console: Console) -> JsonObject:
     """Submit and watch to the end. Ctrl-C cancels the job. Returns the last record; raises Ended when cancelled."""
-    record: Record | None = None
+    record: JsonObject | None = None
     try:
         with make_display(console) as display:
             record = submit(client, order, display)
@@ -109,7 +108,9 @@ def convert(client: ConversionClient, order: ConversionOrder, console: Console) 
         raise CommandFailed(Exit.CANCELLED) from None
 
 
-def follow(client: ConversionClient, record: Record, display: ProgressDisplay, *, timeout_s: float | None) -> Record:
+def follow(
+    client: ConversionClient, record: JsonObject, display: ProgressDisplay, *, timeout_s: float | None
+) -> JsonObject:
     """The record of a job at its end.
 
     Args:
@@ -140,7 +141,7 @@ class ConversionLost(ModelmillError):
     code = "CONVERSION_LOST"
 
 
-def _give_up(client: ConversionClient, record: Record | None, console: Console) -> None:
+def _give_up(client: ConversionClient, record: JsonObject | None, console: Console) -> None:
     if record is None:
         console.print("Interrupted before the job was submitted: nothing is left to cancel.")
         return
@@ -154,7 +155,7 @@ def _give_up(client: ConversionClient, record: Record | None, console: Console) 
 
 
 def fetch(
-    client: ConversionClient | ArchiveClient, record: Record, folder: Path, *, names: Sequence[str] | None = None
+    client: ConversionClient | ArchiveClient, record: JsonObject, folder: Path, *, names: Sequence[str] | None = None
 ) -> dict[str, Path]:
     """Download files of a job.
 

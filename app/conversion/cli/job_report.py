@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 
 from app.conversion.cli.tables import candidates_table, facts_of_quality, quality_table
 from app.conversion.client import ConversionClient
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 
-Record = dict[str, Any]
 LOG_LINES = 15
 
 
-def show_warnings(console: Console, record: Record) -> None:
+def show_warnings(console: Console, record: JsonObject) -> None:
     """What was found in the inputs when they were submitted, and decided by it."""
     recognition = (record.get("intake") or {}).get("recognition") or {}
     if recognition.get("is_taken"):
@@ -25,7 +24,7 @@ def show_warnings(console: Console, record: Record) -> None:
         console.print(f"warning: {warning['message']}", markup=False, highlight=False, soft_wrap=True)
 
 
-def show_quality(console: Console, report: Record) -> None:
+def show_quality(console: Console, report: JsonObject) -> None:
     if (report.get("quality") or {}).get("outputs"):
         console.print(quality_table(report))
     if (report.get("search") or {}).get("candidates"):
@@ -34,13 +33,13 @@ def show_quality(console: Console, report: Record) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def show_next(console: Console, actions: Sequence[Record], *, at_most: int = 1) -> None:
+def show_next(console: Console, actions: Sequence[JsonObject], *, at_most: int = 1) -> None:
     """What to do next, each with its price."""
     for action in actions[:at_most]:
         console.print(f"next: {action_line(action)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def action_line(action: Record) -> str:
+def action_line(action: JsonObject) -> str:
     """ "Take int8 + 4 tensors in 16 bit: 21.8 dB. +4.6 dB, +6.1 kB, +0.30 ms"."""
     price = [
         f"{value:+{form}} {unit}"
@@ -58,7 +57,7 @@ def _to_thousands(value: int | None) -> float | None:
     return None if value is None else value / 1000
 
 
-def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
+def lack_of_quality(record: JsonObject, report: JsonObject, min_snr_db: float) -> str:
     """Why this conversion is not as good as min_snr_db; empty when it is.
 
     Args:
@@ -74,7 +73,7 @@ def lack_of_quality(record: Record, report: Record, min_snr_db: float) -> str:
     )
 
 
-def show_failure(client: ConversionClient, record: Record, console: Console) -> None:
+def show_failure(client: ConversionClient, record: JsonObject, console: Console) -> None:
     """Step, reason, hint and the end of that step's log."""
     error = record["error"] or {"step": "", "reason": "unknown", "hint": ""}
     step = str(error["step"]).lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, Task, TaskID, TaskProgressColumn,
 from rich.progress_bar import ProgressBar
 
 from app.conversion.cli.tables import format_reuse
+from app.kit.text.json_values import JsonObject
 
-Record = dict[str, Any]
 STEPS = ("onnx", "bie", "nef")
 UPLOAD = "upload"
 
@@ -24,14 +24,14 @@ class ProgressDisplay(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None: ...
     def sent(self, done_bytes: int, total_bytes: int) -> None: ...
-    def show(self, record: Record) -> None: ...
+    def show(self, record: JsonObject) -> None: ...
 
 
 def make_display(console: Console, *, with_upload: bool = True) -> ProgressDisplay:
     return ProgressBars(console, with_upload=with_upload) if console.is_terminal else ProgressLines(console)
 
 
-def stage_text(record: Record, step: str) -> str:
+def stage_text(record: JsonObject, step: str) -> str:
     """What a stage is doing now, in a few words."""
     stage = record["stages"][step]
     state: str = stage["state"]
@@ -85,7 +85,7 @@ class ProgressBars:
         text = f"{done_bytes / 1e6:.1f} of {total_bytes / 1e6:.1f} MB"
         self._update(UPLOAD, percent, text, is_running=done_bytes < total_bytes)
 
-    def show(self, record: Record) -> None:
+    def show(self, record: JsonObject) -> None:
         for step in STEPS:
             stage = record["stages"][step]
             text = escape(stage_text(record, step))
@@ -117,7 +117,7 @@ class ProgressLines:
         if done_bytes >= total_bytes:
             self._say(UPLOAD, "done", f"{total_bytes / 1e6:.1f} MB sent")
 
-    def show(self, record: Record) -> None:
+    def show(self, record: JsonObject) -> None:
         for step in STEPS:
             text = stage_text(record, step)
             if text:

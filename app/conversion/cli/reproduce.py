@@ -6,7 +6,7 @@ import json
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from app.conversion.cli.service import JobId, archive_of, client_of, stored_job
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.errors import BadRequest, ModelmillError, NotFound
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.conversion.client import ArchiveClient, ConversionClient
@@ -31,7 +32,6 @@ WORDS = {
     "DIFFERENT": "DIFFERENT",
     "MISSING": "MISSING",
 }
-Record = dict[str, Any]
 
 
 def reproduce(
@@ -60,7 +60,7 @@ def reproduce(
         raise CommandFailed(Exit.FAILED)
 
 
-def _find_record(client: ConversionClient, archive: ArchiveClient, job: str) -> Record:
+def _find_record(client: ConversionClient, archive: ArchiveClient, job: str) -> JsonObject:
     """Of a job that has completed. Raises NotFound, BadRequest."""
     record = stored_job(client, archive, job)
     if record["status"] != "COMPLETED":
@@ -68,7 +68,7 @@ def _find_record(client: ConversionClient, archive: ArchiveClient, job: str) -> 
     return record
 
 
-def _fetch(client: ConversionClient, archive: ArchiveClient, folder: Path, record: Record, name: str) -> Path:
+def _fetch(client: ConversionClient, archive: ArchiveClient, folder: Path, record: JsonObject, name: str) -> Path:
     """A file of a job, downloaded; of one that is forgotten, from the archive."""
     target = folder / record["job_id"]
     target.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def _fetch(client: ConversionClient, archive: ArchiveClient, folder: Path, recor
         return archive.download(record["job_id"], artifact, target)
 
 
-def _run_again(client: ConversionClient, before: Record, timeout_s: float | None) -> Record:
+def _run_again(client: ConversionClient, before: JsonObject, timeout_s: float | None) -> JsonObject:
     """The new job at its end. Raises CommandFailed when it fails."""
     from rich.console import Console
 
@@ -99,7 +99,7 @@ def _run_again(client: ConversionClient, before: Record, timeout_s: float | None
 
 
 def _print(
-    before: Record, after: Record, outputs: list[OutputComparison], versions: dict[str, tuple[str, str]]
+    before: JsonObject, after: JsonObject, outputs: list[OutputComparison], versions: dict[str, tuple[str, str]]
 ) -> None:
     typer.echo(f"job {before['job_id']} was made again as {after['job_id']}")
     for output in outputs:
@@ -113,7 +113,7 @@ def _print(
 
 
 def _print_json(
-    before: Record, after: Record, outputs: list[OutputComparison], versions: dict[str, tuple[str, str]]
+    before: JsonObject, after: JsonObject, outputs: list[OutputComparison], versions: dict[str, tuple[str, str]]
 ) -> None:
     answer = {
         "job_id": before["job_id"],

@@ -13,14 +13,14 @@ from rich.text import Text
 from app.conversion.goals import is_cross_validated
 from app.kit.cli.tables import table_of
 from app.kit.clock import age
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import short_duration
 
-Json = dict[str, Any]
 COLORS = {"COMPLETED": "green", "FAILED": "red"}
 SHOWN_AT_MOST = 20
 
 
-def quality_table(report: Json) -> Table:
+def quality_table(report: JsonObject) -> Table:
     """Float against int8 at every output, from bie.json."""
     quality = report.get("quality") or {}
     outputs = quality.get("outputs") or []
@@ -42,7 +42,7 @@ def quality_table(report: Json) -> Table:
     return table
 
 
-def candidates_table(report: Json) -> Table:
+def candidates_table(report: JsonObject) -> Table:
     """What a search for a goal has tried, from bie.json; a mark for those on the Pareto front of SNR, or of the task's
     loss where that is the goal."""
     from app.conversion.service.quality.candidates import Measure, measures_of, pareto, read_search
@@ -73,7 +73,7 @@ def candidates_table(report: Json) -> Table:
     return table
 
 
-def facts_of_quality(report: Json) -> Iterator[str]:
+def facts_of_quality(report: JsonObject) -> Iterator[str]:
     """Lines under the table: verdict, size, latency, calibration."""
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
     if verdict:
@@ -105,13 +105,13 @@ def facts_of_quality(report: Json) -> Iterator[str]:
         yield f"warning: {warning}"
 
 
-def _format_verdict(verdict: Json) -> str:
+def _format_verdict(verdict: JsonObject) -> str:
     word = "passed" if verdict.get("passed") else "NOT passed"
     word += ", for nothing was quantized" if verdict.get("nothing_quantized") else ""
     return word + (", on pictures in which the float model finds nothing" if verdict.get("shows_nothing") else "")
 
 
-def jobs_table(records: Iterable[Json], now: datetime) -> Table:
+def jobs_table(records: Iterable[JsonObject], now: datetime) -> Table:
     table = table_of("id", "name", "status", "stage", "progress", "toolchain", "age")
     for record in records:
         options = record.get("options") or {}
@@ -127,7 +127,7 @@ def jobs_table(records: Iterable[Json], now: datetime) -> Table:
     return table
 
 
-def archive_table(rows: Iterable[Json]) -> Table:
+def archive_table(rows: Iterable[JsonObject]) -> Table:
     """Jobs of the archive, as GET /archive lists them."""
     table = table_of("id", "name", "verdict", "SNR dB", "target", "finished", "kept")
     for row in rows:
@@ -143,13 +143,13 @@ def archive_table(rows: Iterable[Json]) -> Table:
     return table
 
 
-def _format_status(record: Json) -> Text:
+def _format_status(record: JsonObject) -> Text:
     if record["status"] == "COMPLETED" and record.get("verdict") == "BELOW_RULE":
         return Text("COMPLETED, below the rule", style="yellow")
     return Text(record["status"], style=COLORS.get(record["status"], ""))
 
 
-def stage_lines(record: Json) -> Iterator[str]:
+def stage_lines(record: JsonObject) -> Iterator[str]:
     """A line for each stage: state, progress, time, worker."""
     for step, stage in record["stages"].items():
         facts = [
@@ -162,14 +162,14 @@ def stage_lines(record: Json) -> Iterator[str]:
         yield f"{step:<5} {stage['state']:<8} {'  '.join(filter(None, facts))}".rstrip()
 
 
-def format_reuse(stage: Json) -> str:
+def format_reuse(stage: JsonObject) -> str:
     """Whose work it is, where another job had done it; else empty."""
     if not stage.get("reused_from"):
         return ""
     return f"reused from job {stage['reused_from'][:8]}, saved {short_duration(stage['saved_s'])}"
 
 
-def plain(data: Json, indent: str = "") -> Iterator[str]:
+def plain(data: JsonObject, indent: str = "") -> Iterator[str]:
     """Any facts, readable: scalars as `key: value`, what is nested below it."""
     for key, value in data.items():
         if isinstance(value, dict) and value and any(isinstance(entry, dict | list) for entry in value.values()):
@@ -194,7 +194,7 @@ def _shorten(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _format_duration(stage: Json) -> str:
+def _format_duration(stage: JsonObject) -> str:
     if not stage.get("started_at"):
         return ""
     end = stage.get("finished_at") or datetime.now(UTC).isoformat()

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.training.model import Attempt, Conversion, FailureKind, State, Task, WaitingCode, WaitingReason
 from app.training.model.capacity import ACCELERATOR
 
@@ -85,7 +85,6 @@ class LogView:
         return self.data.decode("utf-8", "replace")
 
 
-Facts = dict[str, Any]
 _CAUSES = {
     FailureKind.INSUFFICIENT_RESOURCES.value: "it failed for lack of resources",
     FailureKind.INFRA_ERROR.value: "its machine, or a process of Ray, died",
@@ -106,33 +105,33 @@ def in_words(waiting: WaitingReason) -> str:
     return f"waiting: {_SAYING[waiting.code](waiting.facts)}{where}{promise}{room if giving else ''}"
 
 
-def _explain_awaited(facts: Facts) -> str:
+def _explain_awaited(facts: JsonObject) -> str:
     """The task whose end it waits for."""
     return facts.get("after_task") or f"a task of {facts.get('after_user') or 'another user'}"
 
 
-def _explain_gpus(facts: Facts) -> str:
+def _explain_gpus(facts: JsonObject) -> str:
     return f"{_count(facts, 'free', 'GPU')} free, {_format_number(facts, 'needed')} needed"
 
 
-def _explain_whole_nodes(facts: Facts) -> str:
+def _explain_whole_nodes(facts: JsonObject) -> str:
     where = "on one node" if facts.get("nodes") == 1 else f"on each of {_count(facts, 'nodes', 'node')}"
     free, needed = _count(facts, "free", "GPU"), _format_number(facts, "needed")
     return f"{free} free, {needed} needed: {_format_number(facts, 'per_node')} together {where}{_explain_never(facts)}"
 
 
-def _explain_cpus(facts: Facts) -> str:
+def _explain_cpus(facts: JsonObject) -> str:
     together = f": {_format_number(facts, 'per_node')} together on one node" if "per_node" in facts else ""
     needed = _format_number(facts, "needed")
     return f"{_count(facts, 'free', 'CPU')} free, {needed} needed{together}{_explain_never(facts)}"
 
 
-def _explain_resources(facts: Facts) -> str:
+def _explain_resources(facts: JsonObject) -> str:
     names = ", ".join(str(name).removeprefix(ACCELERATOR) for name in facts.get("names", ()))
     return f"no node has {names} free beside its GPUs and CPUs{_explain_never(facts)}"
 
 
-def _explain_too_big(facts: Facts) -> str:
+def _explain_too_big(facts: JsonObject) -> str:
     of = str(facts.get("of", "GPU"))
     return (
         f"{_format_number(facts, 'needed')} {of}s needed, the whole cluster has {_format_number(facts, 'total')}: "
@@ -140,37 +139,37 @@ def _explain_too_big(facts: Facts) -> str:
     )
 
 
-def _explain_behind(facts: Facts) -> str:
+def _explain_behind(facts: JsonObject) -> str:
     return f"{_count(facts, 'ahead', 'task')} {'comes' if facts.get('ahead') == 1 else 'come'} first"
 
 
-def _retry(facts: Facts) -> str:
+def _retry(facts: JsonObject) -> str:
     cause = _CAUSES.get(facts.get("kind", ""), "its last attempt failed")
     return f"{cause}, and it is tried again at {facts.get('at', '?')}"
 
 
-def _explain_most_running(facts: Facts) -> str:
+def _explain_most_running(facts: JsonObject) -> str:
     return f"only {_count(facts, 'most', 'task')} may run at once"
 
 
-def _explain_user_limit(facts: Facts) -> str:
+def _explain_user_limit(facts: JsonObject) -> str:
     return f"its user holds {_count(facts, 'held', 'GPU')} and may hold {_format_number(facts, 'most')}"
 
 
-def _explain_environment_limit(facts: Facts) -> str:
+def _explain_environment_limit(facts: JsonObject) -> str:
     held, most = _count(facts, "held", "GPU"), _format_number(facts, "most")
     return f"tasks of the environment {facts.get('environment', '?')} hold {held} and may hold {most}"
 
 
-def _explain_disabled(_: Facts) -> str:
+def _explain_disabled(_: JsonObject) -> str:
     return "its user is disabled"
 
 
-def _explain_ray(facts: Facts) -> str:
+def _explain_ray(facts: JsonObject) -> str:
     return f"Ray has not answered since {facts.get('since', '?')}"
 
 
-_SAYING: dict[WaitingCode, Callable[[Facts], str]] = {
+_SAYING: dict[WaitingCode, Callable[[JsonObject], str]] = {
     WaitingCode.GPUS: _explain_gpus,
     WaitingCode.WHOLE_NODES: _explain_whole_nodes,
     WaitingCode.CPUS: _explain_cpus,
@@ -186,14 +185,14 @@ _SAYING: dict[WaitingCode, Callable[[Facts], str]] = {
 }
 
 
-def _explain_never(facts: Facts) -> str:
+def _explain_never(facts: JsonObject) -> str:
     return "; no nodes of this cluster can give that: cancel it, or add nodes" if facts.get("never") else ""
 
 
-def _count(facts: Facts, name: str, noun: str) -> str:
+def _count(facts: JsonObject, name: str, noun: str) -> str:
     return f"{_format_number(facts, name)} {noun}" if facts.get(name) == 1 else f"{_format_number(facts, name)} {noun}s"
 
 
-def _format_number(facts: Facts, name: str) -> str:
+def _format_number(facts: JsonObject, name: str) -> str:
     number = facts.get(name, "?")
     return f"{number:g}" if isinstance(number, float) else str(number)

@@ -15,8 +15,7 @@ from app.conversion.options import Options, ToolchainName
 from app.conversion.service.quality import candidates
 from app.conversion.service.quality.candidates import Search
 from app.conversion.toolchains.base import GOOD_SAMPLES, SNR_DB_MIN
-
-Report = Mapping[str, Any]
+from app.kit.text.json_values import JsonObject
 
 MESSAGES: Mapping[str, str] = {
     "preprocess": "Prepare the pictures as %(family)s models are trained: %(values)s.",
@@ -90,15 +89,15 @@ class Evidence:
     """What is known of a job."""
 
     options: Options
-    bie: Report = field(default_factory=dict)
+    bie: JsonObject = field(default_factory=dict)
     """bie.json; empty while there is none."""
-    warnings: Sequence[Report] = ()
+    warnings: Sequence[JsonObject] = ()
     """Of the intake: {code, message, detail}."""
-    recognition: Report = field(default_factory=dict)
+    recognition: JsonObject = field(default_factory=dict)
     """The preprocessing that the model's family is trained with, as Recognition.to_json gives it; may be empty."""
 
 
-def actions_of(record: JobRecord, bie: Report | None) -> tuple[Action, ...]:
+def actions_of(record: JobRecord, bie: JsonObject | None) -> tuple[Action, ...]:
     """Of a job.
 
     Args:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from app.conversion.goals import GoalKind
 from app.conversion.options import NO_GOAL, ToolchainName
+from app.kit.text.json_values import JsonObject
 
-Report = Mapping[str, Any]
 KNOBS = ("method", "percentile", "per_channel", "steps")
 """Of the quantization: what a goal decides by itself."""
 Number = TypeVar("Number", int, float)
@@ -38,8 +38,8 @@ class Candidate:
     is_measured: bool = False
     """Built and run; else simulated."""
     verdict_code: str = ""
-    steps: tuple[Report, ...] = ()
-    options: Report = field(default_factory=dict)
+    steps: tuple[JsonObject, ...] = ()
+    options: JsonObject = field(default_factory=dict)
     """The vendor's arguments, for a candidate of the kneron ladder."""
     expected_db: float | None = None
     """What `snr_db` was predicted to be before it was built; None without a prediction."""
@@ -86,7 +86,7 @@ class Search:
         return next((candidate for candidate in self.candidates if candidate.is_taken), None)
 
 
-def read_search(bie: Report) -> Search | None:
+def read_search(bie: JsonObject) -> Search | None:
     """None for a report without one."""
     search = bie.get("search")
     if not search:
@@ -95,13 +95,13 @@ def read_search(bie: Report) -> Search | None:
     return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""), _read_first_bad(search.get("first_bad")))
 
 
-def _read_first_bad(row: Report | None) -> FirstBadLayer | None:
+def _read_first_bad(row: JsonObject | None) -> FirstBadLayer | None:
     if not row:
         return None
     return FirstBadLayer(**{**row, "pictures": tuple(row["pictures"]), "channels": tuple(map(tuple, row["channels"]))})
 
 
-def _read_candidate(row: Report) -> Candidate:
+def _read_candidate(row: JsonObject) -> Candidate:
     names = Candidate.__dataclass_fields__.keys() - {"steps"}
     return Candidate(**{k: row[k] for k in names if k in row}, steps=tuple(row.get("steps", ())))
 

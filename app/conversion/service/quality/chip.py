@@ -17,15 +17,15 @@ from app.conversion.service.quality.views import (
 )
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.kneron.report import bits_ignored
+from app.kit.text.json_values import JsonObject
 
-Report = Mapping[str, Any]
 BIT_TRUE = frozenset({"match", "matched", "pass", "true"})
 BANDWIDTHS = (("RDMA", "rdma_gb_s"), ("WDMA", "wdma_gb_s"), ("GETW", "getw_gb_s"))
 RULE = "SNR >= 20 dB at every output (the vendor's rule)"
 TRANSFERS = (("read", "ddr_read_mb"), ("write", "ddr_write_mb"))
 
 
-def chip_report(onnx: Report | None, bie: Report | None, nef: Report | None) -> ChipReport | None:
+def chip_report(onnx: JsonObject | None, bie: JsonObject | None, nef: JsonObject | None) -> ChipReport | None:
     """None until a stage has reported. The quantization's own numbers go before the evaluator's earlier estimate."""
     latest = bie or onnx
     if latest is None:
@@ -55,7 +55,7 @@ def chip_report(onnx: Report | None, bie: Report | None, nef: Report | None) -> 
     )
 
 
-def boundaries_of(onnx: Report | None, bie: Report | None, nef: Report | None) -> tuple[Boundary, ...]:
+def boundaries_of(onnx: JsonObject | None, bie: JsonObject | None, nef: JsonObject | None) -> tuple[Boundary, ...]:
     """The vendor measures one SNR of its own, when asked to (mode 2 or 3), and whether the simulators agree."""
     measured = (bie or {}).get("quantization") or {}
     snr_db = measured.get("snr_db")
@@ -73,11 +73,11 @@ def chip_verdict(snr_db: float | None) -> QualityVerdict | None:
     return None if snr_db is None else QualityVerdict(snr_db, RULE, snr_db >= SNR_DB_MIN)
 
 
-def _judge_goal(report: Report | None) -> Outcome:
+def _judge_goal(report: JsonObject | None) -> Outcome:
     return "pending" if report is None else "unmeasured"
 
 
-def _select_present(figures: Report, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
+def _select_present(figures: JsonObject, names: tuple[tuple[str, str], ...]) -> tuple[tuple[str, float], ...]:
     return tuple((label, figures[key]) for label, key in names if figures.get(key) is not None)
 
 
@@ -93,7 +93,7 @@ def _read_bits(requested: Mapping[str, str], effective: Mapping[str, str]) -> tu
     )
 
 
-def _read_node(row: Report) -> ChipNode:
+def _read_node(row: JsonObject) -> ChipNode:
     bits = " / ".join(str(row[key]) for key in ("bits_in", "bits_weight", "bits_out") if row.get(key))
     return ChipNode(
         node=str(row.get("node", "")),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from app.conversion.goals import GoalKind, is_cross_validated
-
-Report = Mapping[str, Any]
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class StatedGoal:
     is_reached: bool = False
     reason_code: str = ""
     """Why it was not reached; empty if it was."""
-    reason_params: Report = field(default_factory=dict)
+    reason_params: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class Judgement:
         return self.min_db is not None and self.floor_db is not None and self.min_db < self.floor_db
 
 
-def read_goal(bie: Report) -> StatedGoal | None:
+def read_goal(bie: JsonObject) -> StatedGoal | None:
     goal = bie.get("goal")
     if not goal:
         return None
@@ -98,7 +95,7 @@ def read_goal(bie: Report) -> StatedGoal | None:
     )
 
 
-def read_judgement(bie: Report) -> Judgement | None:
+def read_judgement(bie: JsonObject) -> Judgement | None:
     matching = bie.get("judgement")
     if not matching:
         return None
@@ -114,14 +111,14 @@ def read_judgement(bie: Report) -> Judgement | None:
     )
 
 
-def read_labeled(bie: Report) -> tuple[LabeledScore, ...]:
+def read_labeled(bie: JsonObject) -> tuple[LabeledScore, ...]:
     return tuple(
         LabeledScore(row["metric"], row["float"], row["int8"], row["n"], row["are_unseen"])
         for row in bie.get("labels", ())
     )
 
 
-def read_sensitivity(bie: Report) -> dict[str, float]:
+def read_sensitivity(bie: JsonObject) -> dict[str, float]:
     """SNR in dB with this layer alone quantized, by the layer's name; empty if no search measured it.
 
     A search measures tensors; which layer makes one is said by the table of the layers.
@@ -137,7 +134,7 @@ def read_sensitivity(bie: Report) -> dict[str, float]:
     return lowest
 
 
-def _read_task(task: Report | None) -> TaskScore | None:
+def _read_task(task: JsonObject | None) -> TaskScore | None:
     if not task or task.get("kind") in (None, "null") or task.get("float_agreement") is None:
         return None
     return TaskScore(task["kind"], task["float_agreement"], task.get("n", 0))

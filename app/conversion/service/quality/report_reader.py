@@ -21,11 +21,10 @@ from app.conversion.service.quality.views import (
     Step,
     WorstSample,
 )
+from app.kit.text.json_values import JsonObject
 
-Report = Mapping[str, Any]
 
-
-def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, toolchain: str) -> Quality:
+def quality(onnx: JsonObject | None, bie: JsonObject | None, nef: JsonObject | None, *, toolchain: str) -> Quality:
     """The quality of a job by its three reports.
 
     Args:
@@ -69,7 +68,7 @@ def quality(onnx: Report | None, bie: Report | None, nef: Report | None, *, tool
     )
 
 
-def _of_chip(onnx: Report | None, bie: Report | None, nef: Report | None) -> Quality:
+def _of_chip(onnx: JsonObject | None, bie: JsonObject | None, nef: JsonObject | None) -> Quality:
     boundaries = boundaries_of(onnx, bie, nef)
     return Quality(
         "kneron",
@@ -85,7 +84,7 @@ def _of_chip(onnx: Report | None, bie: Report | None, nef: Report | None) -> Qua
     )
 
 
-def _read_optimized(report: Report | None) -> Boundary:
+def _read_optimized(report: JsonObject | None) -> Boundary:
     equivalence = (report or {}).get("equivalence")
     return _read_proof(
         "optimise",
@@ -97,13 +96,15 @@ def _read_optimized(report: Report | None) -> Boundary:
     )
 
 
-def _read_compiled(report: Report | None) -> Boundary:
+def _read_compiled(report: JsonObject | None) -> Boundary:
     agreement = (report or {}).get("agreement")
     is_same = bool(agreement and agreement.get("bit_true"))
     return _read_proof("compile", "out.bie", "out.nef", agreement, is_same=is_same, word="bit_true")
 
 
-def _read_proof(step: Step, before: str, after: str, proof: Report | None, *, is_same: bool, word: Outcome) -> Boundary:
+def _read_proof(
+    step: Step, before: str, after: str, proof: JsonObject | None, *, is_same: bool, word: Outcome
+) -> Boundary:
     if proof is None:
         return Boundary(step, before, after, "pending")
     outcome: Outcome = word if is_same else "measured"
@@ -118,7 +119,7 @@ def _read_proof(step: Step, before: str, after: str, proof: Report | None, *, is
     )
 
 
-def _read_quantized(report: Report | None) -> Boundary:
+def _read_quantized(report: JsonObject | None) -> Boundary:
     quality = (report or {}).get("quality")
     if quality is None:
         return Boundary("quantise", "out.onnx", "out.bie", "pending")
@@ -135,7 +136,7 @@ def _read_quantized(report: Report | None) -> Boundary:
     )
 
 
-def _read_output(row: Report) -> OutputQuality:
+def _read_output(row: JsonObject) -> OutputQuality:
     return OutputQuality(
         name=str(row["name"]),
         snr_db=_read_spread(row.get("snr_db")),
@@ -148,7 +149,7 @@ def _read_output(row: Report) -> OutputQuality:
     )
 
 
-def _read_layer(position: int, row: Report) -> LayerQuality:
+def _read_layer(position: int, row: JsonObject) -> LayerQuality:
     return LayerQuality(
         position=position,
         name=str(row["name"]),
@@ -169,7 +170,7 @@ def _read_spread(value: Mapping[str, Any] | float | None) -> Spread:
     return Spread(min=value)
 
 
-def _read_verdict(verdict: Report | None) -> QualityVerdict | None:
+def _read_verdict(verdict: JsonObject | None) -> QualityVerdict | None:
     if verdict is None:
         return None
     return QualityVerdict(
@@ -181,15 +182,15 @@ def _read_verdict(verdict: Report | None) -> QualityVerdict | None:
     )
 
 
-def _read_worst_samples(measured: Report) -> tuple[WorstSample, ...]:
+def _read_worst_samples(measured: JsonObject) -> tuple[WorstSample, ...]:
     rows = measured.get("worst_samples", ())
     return tuple(WorstSample(index, row["name"], row["snr_db"]) for index, row in enumerate(rows))
 
 
-def _read_pair(costs: Report, float_: str, int8: str) -> FloatInt8Pair | None:
+def _read_pair(costs: JsonObject, float_: str, int8: str) -> FloatInt8Pair | None:
     first, second = costs.get(float_), costs.get(int8)
     return None if first is None or second is None else FloatInt8Pair(first, second)
 
 
-def _read_warnings(report: Report | None) -> tuple[str, ...]:
+def _read_warnings(report: JsonObject | None) -> tuple[str, ...]:
     return tuple(str(text) for text in (report or {}).get("warnings", ()))
