@@ -7,35 +7,39 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.budget import Budget
 from app.conversion.toolchains.journal import Journal
 from app.conversion.toolchains.kneron.ladder import Rung, Tried, chosen, goal_report, is_enough, search_report
+from app.conversion.toolchains.kneron.report import VendorReport
+from app.conversion.toolchains.kneron.vendor import RunnerResult
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
 class Quantized:
     """The output of one vendor run: its result, its report, the BIE file and the files beside it."""
 
-    result: dict[str, Any]
-    measured: dict[str, Any]
+    result: RunnerResult
+    measured: VendorReport
     bie: Path
+    size_bytes: int
+    """Of the BIE file, which is removed if another rung is better."""
 
 
 Quantize = Callable[[Rung, int, Progress], Quantized]
-"""Runs a rung with this number. Raises StageFailed."""
+"""Runs a rung with this number; raises StageFailed."""
 
 
 @dataclass(frozen=True)
 class LadderResult:
     taken: Tried
     quantized: Quantized
-    report: dict[str, Any]
+    report: JsonObject
     """{"goal", "search"} of the BIE report."""
 
 
@@ -70,13 +74,14 @@ def search_ladder(
             ended_by = "budget"
             break
         started = budget.elapsed_s
-        row = _run(journal, quantize, rung, number, _share_of(progress, number, len(ladder), rung.name))
-        if failure := row.get("failure"):
-            first_failure = first_failure or ModelmillError.from_dict(failure)
-            tried.append(Tried(rung, failure=failure["message"]))
+        run = _run(journal, quantize, rung, number, _share_of(progress, number, len(ladder), rung.name))
+        if isinstance(run, Quantized):
+            facts, made[number] = run.measured, run
+            bits = facts.get("bits", {})
+            tried.append(Tried(rung, facts.get("snr_db"), facts.get("fps"), run.size_bytes, bits=bits))
         else:
-            made[number] = Quantized(row["result"], row["measured"], Path(row["bie"]))
-            tried.append(_measure(rung, row))
+            first_failure = first_failure or run
+            tried.append(Tried(rung, failure=run.message))
         longest = max(longest, budget.elapsed_s - started)
         print(_format_rung(tried[-1]))
         _keep_best(goal, tried, made)
@@ -94,30 +99,25 @@ def search_ladder(
     return LadderResult(taken, made[tried.index(taken)], report)
 
 
-def _run(journal: Journal, quantize: Quantize, rung: Rung, number: int, progress: Progress) -> dict[str, Any]:
-    """Runs a rung unless the journal has it.
+def _run(
+    journal: Journal, quantize: Quantize, rung: Rung, number: int, progress: Progress
+) -> Quantized | ModelmillError:
+    """Runs a rung unless the journal has it; returns the error if it fails."""
 
-    Returns:
-        {"result", "measured", "bie", "size_bytes"}, or the error as {"failure"}.
-    """
-
-    def run() -> dict[str, Any]:
+    def run() -> JsonObject:
         try:
             quantized = quantize(rung, number, progress)
         except StageFailed as error:
             return {"failure": error.to_dict()}
-        return vars(quantized) | {"bie": str(quantized.bie), "size_bytes": quantized.bie.stat().st_size}
+        return vars(quantized) | {"bie": str(quantized.bie)}
 
     try:
-        row: dict[str, Any] = journal.remember(f"rung {rung.name}", run)
+        row: JsonObject = journal.remember(f"rung {rung.name}", run)
     except StageFailed as error:  # it ended its process each time
-        return {"failure": error.to_dict()}
-    return row
-
-
-def _measure(rung: Rung, row: dict[str, Any]) -> Tried:
-    facts = row["measured"]
-    return Tried(rung, facts.get("snr_db"), facts.get("fps"), row["size_bytes"], bits=facts.get("bits", {}))
+        return error
+    if "failure" in row:
+        return ModelmillError.from_dict(row["failure"])
+    return Quantized(**row | {"bie": Path(row["bie"])})
 
 
 def _keep_best(goal: Goal, tried: list[Tried], made: dict[int, Quantized]) -> None:
@@ -125,7 +125,7 @@ def _keep_best(goal: Goal, tried: list[Tried], made: dict[int, Quantized]) -> No
     best = chosen(goal, tried)
     for number in [number for number in made if tried[number] is not best]:
         shutil.rmtree(made[number].bie.parent, ignore_errors=True)
-        made[number] = replace(made[number], result={})
+        made[number] = replace(made[number], result=RunnerResult())
 
 
 def _share_of(progress: Progress, number: int, of: int, name: str) -> Progress:

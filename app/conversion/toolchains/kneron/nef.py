@@ -10,10 +10,11 @@ import mmap
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from app.conversion.toolchains.kneron.flatbuffer import BeyondEnd, Buffer, Malformed, Table, unpack
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 
 MAGIC = 19840308
 SIZE_LIMIT = 2 << 30
@@ -39,10 +40,37 @@ class TruncatedNef(NotNef):
     code = "NEF_TRUNCATED"
 
 
-def probe(path: Path) -> dict[str, Any]:
-    """Returns chip, target, crc_ok, header_crc_ok, encryption_mode, versions, models, fw_info and kne.
+class NefHeader(TypedDict):
+    platform: str
+    target: int
+    chip: str | None
+    """None for "default" or an unknown number."""
+    kn_number: int
+    encryption_mode: int
+    encryption: str
+    compiler_version: str
+    toolchain_version: str
+    schema_version: str
+    uuid: int
 
-    A NEF with wrong checksums is described with crc_ok False.
+
+class NefFacts(NefHeader):
+    size_bytes: int
+    crc: str
+    """The stored checksum of the file, in hex."""
+    crc_ok: bool
+    header_crc_ok: bool
+    """Whether the checksum of the models is that of the header."""
+    models: list[JsonObject]
+    """id, name, version; from fw_info also the sizes of its parts, and the input's size of KL520."""
+    fw_info: JsonObject | None
+    kne: bool
+    """Whether it holds a KNE, as files for KL730 do."""
+    model_data_bytes: int
+
+
+def probe(path: Path) -> NefFacts:
+    """Returns the metadata. A NEF with wrong checksums is described with crc_ok False.
 
     Raises:
         NotNef: It is not a NEF.
@@ -59,12 +87,11 @@ def probe(path: Path) -> dict[str, Any]:
             view.release()
 
 
-def describe(data: Buffer) -> dict[str, Any]:
+def describe(data: Buffer) -> NefFacts:
     """Does the same as `probe` for bytes in memory."""
     with data[:-4] as body, data[-4:] as tail:
-        problem, is_cut = "", False
         try:
-            content = _describe(body)
+            return _describe(body, unpack(tail, "I", 0))
         except (Malformed, struct.error) as error:
             problem = str(error)  # the exception itself would keep views of the mapped file alive
             is_cut = isinstance(error, BeyondEnd)
@@ -74,15 +101,12 @@ def describe(data: Buffer) -> dict[str, Any]:
                 hint="Copy or download it again and compare the file sizes.",
                 detail={"size_bytes": len(data)},
             )
-        if problem:
-            raise NotNef(
-                f"this is not a Kneron NEF file ({problem})", hint="Choose a .nef file that the Kneron toolchain wrote."
-            )
-        stored = unpack(tail, "I", 0)
-        return {"size_bytes": len(data), "crc": f"{stored:#010x}", "crc_ok": stored == zlib.crc32(body), **content}
+        raise NotNef(
+            f"this is not a Kneron NEF file ({problem})", hint="Choose a .nef file that the Kneron toolchain wrote."
+        )
 
 
-def _describe(body: Buffer) -> dict[str, Any]:
+def _describe(body: Buffer, stored: int) -> NefFacts:
     root = Table.root(body)
     if root.number(0, "I", MAGIC) != MAGIC:
         raise Malformed("the magic number is wrong")
@@ -97,6 +121,9 @@ def _describe(body: Buffer) -> dict[str, Any]:
     fw_info = _read_fw_info(firmware, models, is_520=facts["chip"] == "520") if firmware else None
     kne = None if fw_info else _read_kne(models)
     return {
+        "size_bytes": len(body) + 4,
+        "crc": f"{stored:#010x}",
+        "crc_ok": stored == zlib.crc32(body),
         **facts,
         "header_crc_ok": header.number(2, "I") == zlib.crc32(models),
         "models": _merge(named, fw_info["models"] if fw_info else kne or []),
@@ -115,7 +142,7 @@ def _has_header(body: Buffer) -> bool:
         return False
 
 
-def _read_header(header: Table) -> dict[str, Any]:
+def _read_header(header: Table) -> NefHeader:
     target, mode = header.number(1, "i"), header.number(4, "i")
     if not 0 <= target <= len(TARGETS) or not 0 <= mode < len(ENCRYPTION):
         raise Malformed(f"target {target} and encryption mode {mode} are unknown")
@@ -141,11 +168,11 @@ def chip_of(target: int, schema: tuple[int, ...]) -> str | None:
     return TARGETS[index] if 0 <= index < len(TARGETS) else None
 
 
-def _read_model_info(table: Table) -> dict[str, Any]:
+def _read_model_info(table: Table) -> JsonObject:
     return {"id": table.number(1, "i"), "name": table.text(0), "version": table.text(2)}
 
 
-def _read_fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str, Any] | None:
+def _read_fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> JsonObject | None:
     """Reads the fw_info words (all u32): n, n records, dram_end, total_size, then in newer files CRC words. None:
     another form."""
     if len(firmware) < 12 + FW_RECORD:
@@ -156,7 +183,7 @@ def _read_fw_info(firmware: Buffer, models: Buffer, *, is_520: bool) -> dict[str
         return None
     records = [dict(zip(FW_FIELDS, _read_words(firmware, 4 + i * FW_RECORD), strict=True)) for i in range(count)]
     total = unpack(firmware, "I", end + 4)
-    info: dict[str, Any] = {"dram_end": unpack(firmware, "I", end), "total_bytes": total}
+    info: JsonObject = {"dram_end": unpack(firmware, "I", end), "total_bytes": total}
     info["total_ok"] = total == len(models)
     checks_at = end + 8
     if len(firmware) >= checks_at + 4 + 4 * count + 4:
@@ -183,7 +210,7 @@ def _read_block(models: Buffer, base: int, record: dict[str, int]) -> Buffer:
     return models[start : start + max(0, -(-(end - start) // 16) * 16)]
 
 
-def _describe_model(record: dict[str, Any], base: int, models: Buffer, *, is_520: bool) -> dict[str, Any]:
+def _describe_model(record: JsonObject, base: int, models: Buffer, *, is_520: bool) -> JsonObject:
     start = record["setup_address"] - base
     sizes = {key: value for key, value in record.items() if not key.endswith("_address")}
     if not is_520 or start < 0 or record["setup_size_bytes"] < 72 or start + 72 > len(models):
@@ -194,7 +221,7 @@ def _describe_model(record: dict[str, Any], base: int, models: Buffer, *, is_520
     return sizes
 
 
-def _read_kne(models: Buffer) -> list[dict[str, Any]] | None:
+def _read_kne(models: Buffer) -> list[JsonObject] | None:
     """Returns the model ids of the KNE inside a 730 file; None if the payload is something else, or encrypted."""
     try:
         root = Table.root(models)
@@ -206,7 +233,7 @@ def _read_kne(models: Buffer) -> list[dict[str, Any]] | None:
         return None
 
 
-def _merge(named: list[dict[str, Any]], models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge(named: list[JsonObject], models: list[JsonObject]) -> list[JsonObject]:
     """Returns an entry per model: names from model_info and sizes from fw_info, joined by id."""
     names = {entry["id"]: entry for entry in named}
     merged = []

@@ -10,12 +10,16 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-ENDINGS = {
+Figure = Literal[
+    "fps", "itc_ms", "operations", "rdma_gb_s", "wdma_gb_s", "getw_gb_s", "ddr_read_mb", "ddr_write_mb", "snr_db"
+]
+ENDINGS: dict[str, Figure] = {
     "fps": "fps",
     "ITC(ms)": "itc_ms",
     "C(GOPs)": "operations",
@@ -35,6 +39,39 @@ SHARED = "shared"
 BACKEND = "node backend"
 
 
+class CpuNode(TypedDict):
+    operator: str
+    node: str
+
+
+class VendorReport(TypedDict, total=False):
+    """What the report says; keys that it lacks are left out."""
+
+    complete: bool
+    """Whether it goes on to the speed."""
+    fps: float | None
+    itc_ms: float | None
+    operations: float | None
+    rdma_gb_s: float | None
+    wdma_gb_s: float | None
+    getw_gb_s: float | None
+    ddr_read_mb: float | None
+    ddr_write_mb: float | None
+    snr_db: float | None
+    cpu_nodes: list[CpuNode]
+    bits: dict[str, str]
+    """The bit widths, by side."""
+    toolchain_version: str
+    btm: Any
+    comments: Any
+    other: JsonObject
+    """Keys that are not known here."""
+    nodes: JsonObject
+    """See `digest`."""
+    unsupported: list[CpuNode]
+    """Operators that the IP evaluator calls so."""
+
+
 def number(value: object) -> float | None:
     """Returns the first number in a value; None without one."""
     if isinstance(value, bool) or value is None:
@@ -43,19 +80,16 @@ def number(value: object) -> float | None:
     return float(match.group()) if match else None
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Returns the report as {fps, itc_ms, operations, *_gb_s, ddr_*_mb, snr_db, cpu_nodes, bits, ..., other, complete}.
-
-    A file that is not a JSON object gives {"complete": False}.
-    """
+def read(path: Path) -> VendorReport:
+    """Returns the report; that of a file that is not a JSON object is not complete."""
     try:
         return parse(read_object(path.read_text("utf-8", "replace") if path.stat().st_size <= SIZE_LIMIT else ""))
     except UnreadableJson:
         return {"complete": False, "other": {}}
 
 
-def parse(data: dict[str, Any]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"cpu_nodes": [], "bits": {}, "other": {}}
+def parse(data: JsonObject) -> VendorReport:
+    facts: VendorReport = {"cpu_nodes": [], "bits": {}, "other": {}}
     for key, value in data.items():
         _place(facts, key.rsplit("/", 1)[-1] if "GB/s" not in key else _name_bandwidth(key), key, value)
     # The vendor's "GOPs" are plain operations, such as 4.13823e+09 for 4.1 GOP; small numbers are taken literally.
@@ -71,22 +105,24 @@ def _name_bandwidth(key: str) -> str:
     return key.removesuffix("/s").rsplit("/", 1)[-1] + "/s"
 
 
-def _place(facts: dict[str, Any], name: str, key: str, value: Any) -> None:
-    if name in ENDINGS:
-        facts[ENDINGS[name]] = number(value)
+def _place(facts: VendorReport, name: str, key: str, value: Any) -> None:
+    if figure := ENDINGS.get(name):
+        facts[figure] = number(value)
     elif name == "cpu_node":
         facts["cpu_nodes"] = cpu_nodes(value)
     elif name == "docker_version":
         facts["toolchain_version"] = str(value).strip()
-    elif name in ("btm", "comments"):
-        facts[name] = value
+    elif name == "btm":
+        facts["btm"] = value
+    elif name == "comments":
+        facts["comments"] = value
     elif name.endswith(" bitwidth") and name.split(maxsplit=1)[0] in BITS:
         facts["bits"][BITS[name.split(maxsplit=1)[0]]] = str(value).strip()
     else:
         facts["other"][key] = value
 
 
-def cpu_nodes(value: object) -> list[dict[str, str]]:
+def cpu_nodes(value: object) -> list[CpuNode]:
     """Converts `Softmax: node_a//Reshape: node_b` to [{operator, node}, ...], and "N/A" to []."""
     text = str(value or "").strip()
     if text.lower() in EMPTY:
@@ -142,7 +178,7 @@ class _Tables(HTMLParser):
             self._cell.append(data)
 
 
-def read_nodes(path: Path) -> list[dict[str, Any]]:
+def read_nodes(path: Path) -> list[JsonObject]:
     """Returns the per-node table: {node, origin, type, bits_in, bits_out, bits_weight, runtime_ms, snr_db, ...}."""
     if path.stat().st_size > SIZE_LIMIT:
         return []
@@ -175,12 +211,12 @@ def _fill_rows(table: list[list[str]]) -> list[dict[str, str]]:
     return rows
 
 
-def _read_node(row: dict[str, str]) -> dict[str, Any]:
+def _read_node(row: dict[str, str]) -> JsonObject:
     texts = {"node": "node", "origin": "node origin", "type": "type", "backend": BACKEND}
     texts |= {"bits_in": "bw in", "bits_out": "bw out", "bits_weight": "bw weight"}
     texts |= {"in_format": "in_fmt", "out_format": "out_fmt"}
     numbers = {"mac_cycles": "MAC_cycle", "runtime_ms": "runtime(ms)", "snr_db": "SNR"}
-    facts: dict[str, Any] = {key: row[column] for key, column in texts.items() if row.get(column)}
+    facts: JsonObject = {key: row[column] for key, column in texts.items() if row.get(column)}
     if row[SHARED]:
         numbers = {"snr_db": "SNR"}  # cycles and time are those of the backend node, which are counted once
     for key, column in numbers.items():
@@ -190,7 +226,7 @@ def _read_node(row: dict[str, str]) -> dict[str, Any]:
     return facts
 
 
-def digest(nodes: list[dict[str, Any]]) -> dict[str, Any]:
+def digest(nodes: list[JsonObject]) -> JsonObject:
     """Returns a digest of the table: nodes per type, those on the CPU, the slowest, those with the lowest SNR."""
     types = [node.get("type", "?") for node in nodes]
     timed = [node for node in nodes if "runtime_ms" in node]

@@ -23,9 +23,10 @@ from app.conversion.toolchains.kneron import arguments, operators, report, sidec
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.ladder import Rung, rungs
 from app.conversion.toolchains.kneron.ladder_search import Quantized, search_ladder
-from app.conversion.toolchains.kneron.vendor import PhaseClock, Vendor, VendorOutcome
+from app.conversion.toolchains.kneron.vendor import PhaseClock, RunnerResult, Vendor, VendorOutcome
 from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
 
@@ -75,8 +76,8 @@ class CalibratedModel:
 class StageFacts:
     """The findings of one stage: facts for the report, the few numbers of the summary, and warnings."""
 
-    facts: dict[str, Any]
-    summary: dict[str, Any]
+    facts: JsonObject
+    summary: JsonObject
     warnings: list[str]
 
 
@@ -91,7 +92,12 @@ class KneronToolchain:
         self.vendor = Vendor(python=Path(python), **installation)
 
     def run(self, request: StageRequest, progress: Progress) -> StageResult:
-        """Runs a stage. Raises ToolchainMissing, ToolchainFailed, or the errors of preparing the inputs."""
+        """Runs a stage.
+
+        Raises:
+            ToolchainMissing: There is no vendor's interpreter, or it cannot import the vendor's package.
+            ToolchainFailed: The vendor's run failed; or an error of preparing its inputs.
+        """
         self.vendor.check()
         stages: dict[Stage, Callable[[StageRequest, Progress], StageResult]] = {
             Stage.ONNX: self._run_onnx,
@@ -111,7 +117,7 @@ class KneronToolchain:
         outcome = self._run(request, room, progress, staged.path, chosen)
         result = verdict.require_success(outcome, request.output)
         model = graph.load(request.output)
-        estimate, warnings = verdict.evaluation(outcome, result)
+        estimate, warnings = verdict.evaluation(outcome)
         missing = operators.probably_missing(chip, model)
         facts = {
             "graph": graph.facts(model),
@@ -148,7 +154,7 @@ class KneronToolchain:
         )
         facts = {"samples": samples.count, "skipped": samples.skipped, "bits_requested": bits, "quantization": measured}
         facts |= searched
-        summary = {key: measured.get(key) for key in ("fps", "itc_ms", "snr_db")}
+        summary: JsonObject = {key: measured.get(key) for key in ("fps", "itc_ms", "snr_db")}
         summary["passed"] = None if summary["snr_db"] is None else summary["snr_db"] >= SNR_DB_MIN
         summary |= {"samples": samples.count, "cpu_nodes": len(measured.get("cpu_nodes", []))}
         extra = {sidecar.NAME: meta.write(room.keep / sidecar.NAME)}
@@ -156,7 +162,7 @@ class KneronToolchain:
 
     def _quantize_or_search(
         self, request: StageRequest, room: ScratchFolders, source: CalibratedModel, progress: Progress
-    ) -> tuple[KneronOptions, Quantized, dict[str, Any]]:
+    ) -> tuple[KneronOptions, Quantized, JsonObject]:
         """Quantizes with the options, or searches for their goal.
 
         Returns:
@@ -190,7 +196,8 @@ class KneronToolchain:
         chosen = {"analysis": arguments.analysis(options, request.threads)}
         outcome = self._run(request, room, progress, source.model, chosen, calibration=source.samples)
         result = verdict.require_success(outcome, request.output)
-        return Quantized(result, verdict.require_whole_report(outcome, result), request.output)
+        report = verdict.require_whole_report(outcome)
+        return Quantized(result, report, request.output, request.output.stat().st_size)
 
     def _run_nef(self, request: StageRequest, progress: Progress) -> StageResult:
         progress(0.0, "checking the BIE file")
@@ -203,9 +210,11 @@ class KneronToolchain:
         outcome = self._run(request, room, progress, staged, chosen)
         result = verdict.require_success(outcome, request.output)
         probed, doubts = verdict.nef_file(request.output, chip, request.options.kneron.model_id)
-        facts = {"nef": probed, "compilation": verdict.report_of(result)}
-        summary = {"chip": probed.get("chip"), "crc_ok": probed.get("crc_ok")}
-        summary["model_ids"] = [model["id"] for model in probed.get("models", [])]
+        facts: JsonObject = {"nef": probed or {}, "compilation": verdict.report_of(result)}
+        summary: JsonObject = {"chip": None, "crc_ok": None, "model_ids": []}
+        if probed:
+            ids = [model["id"] for model in probed["models"]]
+            summary = {"chip": probed["chip"], "crc_ok": probed["crc_ok"], "model_ids": ids}
         return self._build_result(request, room, result, StageFacts(facts, summary, warnings + doubts), {})
 
     def _run(
@@ -240,7 +249,7 @@ class KneronToolchain:
         self,
         request: StageRequest,
         room: ScratchFolders,
-        result: dict[str, Any],
+        result: RunnerResult,
         measured: StageFacts,
         extra: dict[str, Path],
     ) -> StageResult:

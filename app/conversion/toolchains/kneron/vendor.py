@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypedDict, cast
 
 from app.conversion.errors import ToolchainMissing
 from app.conversion.model import Stage
@@ -33,6 +33,7 @@ from app.conversion.toolchains.kneron.installation import (
     VERSION_FILE,
 )
 from app.kit.process.spawn import spawn
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 RUNNER = Path(__file__).with_name("runner.py")
@@ -48,12 +49,35 @@ Watch = Callable[[str | None], None]
 """Called with every log line, and with None on every tick without one."""
 
 
+class RunnerResult(TypedDict, total=False):
+    """What runner.py writes; a run that fails leaves out what it did not come to."""
+
+    ok: bool
+    phase: str
+    dropped: list[dict[str, str]]
+    """Arguments that the installed toolchain does not know: {call, argument}."""
+    warnings: list[str]
+    versions: dict[str, str]
+    files: dict[str, str]
+    """Paths of the vendor's reports, by name."""
+    vendor_name: str
+    """The vendor's name for the output."""
+    optimizer: str
+    evaluation: str
+    """Of the IP evaluator: "done", "failed" or "died"."""
+    evaluate_text: str
+    type: str
+    """The class of the exception that ended the run, with its message and traceback."""
+    message: str
+    traceback: list[str]
+
+
 @dataclass(frozen=True)
 class VendorOutcome:
     returncode: int
     """Negative after a signal."""
-    result: dict[str, Any] | None
-    """The result file of the runner; None if it died before writing it."""
+    result: RunnerResult
+    """Empty if the runner died before writing it."""
     log: Path
 
     def lines(self) -> Iterator[str]:
@@ -92,8 +116,12 @@ class Vendor:
         public["PATH"] = f"{self.python.parent}{os.pathsep}{public.get('PATH', os.defpath)}"
         return {**public, "PYTHONPATH": self.pythonpath, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
 
-    def run(self, request: dict[str, Any], scratch: Path, watch: Watch) -> VendorOutcome:
-        """Runs a request to its end. Raises ToolchainMissing if the interpreter cannot be started."""
+    def run(self, request: JsonObject, scratch: Path, watch: Watch) -> VendorOutcome:
+        """Runs a request to its end.
+
+        Raises:
+            ToolchainMissing: The interpreter cannot be started.
+        """
         self.check()
         question, answer, log = scratch / "request.json", scratch / "result.json", scratch / "vendor.log"
         answer.unlink(missing_ok=True)
@@ -202,11 +230,11 @@ class Tee:
         self._watch(text)
 
 
-def _read_result(path: Path) -> dict[str, Any] | None:
+def _read_result(path: Path) -> RunnerResult:
     try:
-        return read_object(path.read_bytes())
+        return cast(RunnerResult, read_object(path.read_bytes()))
     except (OSError, UnreadableJson):
-        return None
+        return {}
 
 
 Phase = tuple[re.Pattern[str], float, str]

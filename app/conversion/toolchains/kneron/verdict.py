@@ -11,13 +11,13 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.conversion.errors import ToolchainFailed, ToolchainMissing
 from app.conversion.options import Chip
 from app.conversion.toolchains.kneron import nef, report
 from app.conversion.toolchains.kneron.known_failures import MEMORY_HINT, TABLE, Blame, VendorFailure
-from app.conversion.toolchains.kneron.vendor import VendorOutcome
+from app.conversion.toolchains.kneron.report import VendorReport
+from app.conversion.toolchains.kneron.vendor import RunnerResult, VendorOutcome
 from app.kit.sandbox.errors import StageFailed
 
 PARSED_CHIPS = (Chip.KL520, Chip.KL720)
@@ -25,14 +25,18 @@ PARSED_CHIPS = (Chip.KL520, Chip.KL720)
 TAIL_LINES = 8
 
 
-def require_success(outcome: VendorOutcome, output: Path) -> dict[str, Any]:
-    """Returns the runner's result if the stage wrote its file. Raises ToolchainFailed or ToolchainMissing otherwise."""
-    result = outcome.result or {}
-    if not result.get("ok"):
+def require_success(outcome: VendorOutcome, output: Path) -> RunnerResult:
+    """Returns the runner's result if the stage wrote its file.
+
+    Raises:
+        ToolchainFailed: It did not.
+        ToolchainMissing: The vendor's package cannot be imported.
+    """
+    if not outcome.result.get("ok"):
         raise failure(outcome)
     if not output.is_file() or output.stat().st_size == 0:
         raise make_failure(Diagnosis("no_output", *NO_OUTPUT, "toolchain", ()), outcome)
-    return result
+    return outcome.result
 
 
 NO_OUTPUT = (
@@ -43,7 +47,7 @@ NO_OUTPUT = (
 
 def failure(outcome: VendorOutcome) -> StageFailed:
     """Returns the error of a failed run."""
-    result = outcome.result or {}
+    result = outcome.result
     if result.get("phase") == "import" and result.get("type") in ("ImportError", "ModuleNotFoundError"):
         return ToolchainMissing(
             f"the vendor's package cannot be imported: {result.get('message', '')}",
@@ -60,7 +64,7 @@ def failure(outcome: VendorOutcome) -> StageFailed:
 def make_failure(diagnosis: Diagnosis, outcome: VendorOutcome) -> ToolchainFailed:
     lines = list(diagnosis.lines) or _list_last_lines(outcome)
     detail = {"id": diagnosis.id, "blame": diagnosis.blame, "lines": lines, "returncode": outcome.returncode}
-    phase = (outcome.result or {}).get("phase")
+    phase = outcome.result.get("phase")
     return ToolchainFailed(
         diagnosis.message, hint=diagnosis.hint, detail={**detail, **({"phase": phase} if phase else {})}
     )
@@ -68,7 +72,7 @@ def make_failure(diagnosis: Diagnosis, outcome: VendorOutcome) -> ToolchainFaile
 
 def diagnose(outcome: VendorOutcome) -> Diagnosis:
     """Determines the cause from the log; else from the signal; else from the kind of exception."""
-    result = outcome.result or {}
+    result = outcome.result
     message = f"{result.get('type', '')}: {result.get('message', '')}"
     cause = classify([*outcome.lines(), message])
     if cause is not None:
@@ -93,7 +97,7 @@ def _list_last_lines(outcome: VendorOutcome) -> list[str]:
     return lines
 
 
-def report_of(result: dict[str, Any]) -> dict[str, Any]:
+def report_of(result: RunnerResult) -> VendorReport:
     """Returns the vendor's report with the digest of its node table; empty if there is none."""
     files = result.get("files", {})
     if "model_fx_report.json" not in files:
@@ -106,9 +110,13 @@ def report_of(result: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def require_whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict[str, Any]:
-    """Returns the report of a quantization. Raises ToolchainFailed if it exists but ends before the speed."""
-    facts = report_of(result)
+def require_whole_report(outcome: VendorOutcome) -> VendorReport:
+    """Returns the report of a quantization; empty if there is none.
+
+    Raises:
+        ToolchainFailed: It ends before the speed.
+    """
+    facts = report_of(outcome.result)
     if not facts or facts["complete"]:
         return facts
     text = "the toolchain wrote a BIE file, but its report breaks off: the quantization did not finish"
@@ -118,8 +126,9 @@ def require_whole_report(outcome: VendorOutcome, result: dict[str, Any]) -> dict
     raise make_failure(diagnosis, outcome)
 
 
-def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def evaluation(outcome: VendorOutcome) -> tuple[VendorReport, list[str]]:
     """Returns the IP evaluator's report and warnings. It never fails the stage: the optimized model already exists."""
+    result = outcome.result
     facts, warnings = report_of(result), []
     if result.get("evaluation") == "died":
         warnings.append(f"the IP evaluator died: {from_signal(min(outcome.returncode, -1)).message}")
@@ -138,17 +147,22 @@ def evaluation(outcome: VendorOutcome, result: dict[str, Any]) -> tuple[dict[str
         warnings.append(
             f"{len(nodes)} nodes run on the chip's CPU ({names}); the real speed is lower than the estimate"
         )
-    return {**facts, "unsupported": unsupported}, warnings
+    facts["unsupported"] = unsupported
+    return facts, warnings
 
 
-def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[dict[str, Any], list[str]]:
-    """Returns the metadata of the NEF, and warnings. Raises ToolchainFailed for a file that no chip would load."""
+def nef_file(path: Path, chip: Chip, model_id: int) -> tuple[nef.NefFacts | None, list[str]]:
+    """Returns the metadata of the NEF, None for one of a chip whose layout is not known, and warnings.
+
+    Raises:
+        ToolchainFailed: No chip would load the file.
+    """
     try:
         facts = nef.probe(path)
     except nef.NotNef as error:
         if chip in PARSED_CHIPS:
             raise _make_bad_nef("the toolchain wrote a file that is no NEF", error.message) from error
-        return {}, [f"the NEF could not be read back: {error.message}"]
+        return None, [f"the NEF could not be read back: {error.message}"]
     if not facts["crc_ok"]:
         raise _make_bad_nef("the checksum of the NEF file is wrong", f"stored checksum {facts['crc']}")
     warnings = []
@@ -240,7 +254,7 @@ class FlowTable:
             self.rows.append(line.strip()[:LINE_WIDTH])
 
 
-def list_unsupported_operators(lines: Iterable[str]) -> list[dict[str, str]]:
+def list_unsupported_operators(lines: Iterable[str]) -> list[report.CpuNode]:
     """Returns the operators that the evaluator calls unsupported: {operator, node}, without duplicates."""
     operators: dict[tuple[str, str], None] = {}
     for line in lines:

@@ -75,7 +75,7 @@ def test_a_process_that_continues_repeats_no_rung_neither_a_failed_one_nor_the_b
             raise StageFailed("no", hint="Use another chip.")
         (bie := tmp_path / str(number) / "rung.bie").parent.mkdir(exist_ok=True)
         bie.write_text(rung.name)
-        return Quantized({"warnings": []}, {"snr_db": snr_db[rung.name]}, bie)
+        return Quantized({"warnings": []}, {"snr_db": snr_db[rung.name]}, bie, len(rung.name))
 
     def climb() -> LadderResult:
         kept_in = tmp_path / "search.jsonl", "work"
