@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from app.conversion.errors import DynamicShape
 from app.conversion.intake.entry_points import CheckModelRequest
 from app.conversion.intake.model_checks import check_model
 from app.conversion.options import Options
 from app.conversion.toolchains import graph
+from app.conversion.toolchains.facts import ModelFacts
 
 
-def check_brought(request: CheckModelRequest, progress: Callable[[float, str], None]) -> dict[str, Any]:
+def check_brought(request: CheckModelRequest, progress: Callable[[float, str], None]) -> ModelFacts:
     """Whatever a conversion asks of a model, but for fixed shapes, which running it does not need.
 
-    Returns graph.facts. Raises what check_model raises.
+    Raises:
+        BadInput: What check_model raises.
     """
     path = Path(request["model"])
     progress(0.0, "checking the model")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from app.conversion.intake.archive import unpack
-from app.conversion.intake.entry_points import AnswersRequest, AnswersResult
+from app.conversion.intake.entry_points import AnswersRequest, AnswersResult, ModelAnswer, PictureAnswers
 from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import FORMATS
@@ -31,14 +31,7 @@ CLASSES_SHOWN = 5
 
 
 def draw_answers(request: AnswersRequest, progress: Progress) -> AnswersResult:
-    """Run both models on the named pictures and write each picture as <place in names>.webp.
-    Returns:
-        {"problem": why nothing can be read, "" where it can; "decoder"; "is_sure": is the family certain;
-        "labels"; "pictures": [{"place", "width", "height", "float", "int8"}]}. Each answer is {"boxes": [[x1, y1, x2,
-        y2, score, label]] in pixels of the written picture, "keypoints": [[[x, y, score]]] for each box of a model that
-        has them, "masks": [[[x, y, x, y, …]]] for each box, if it has them, "classes": [[label,
-        probability]], the most likely first}.
-    """
+    """Run both models on the named pictures and write each picture as <place in names>.webp."""
     folder, into = Path(request["unpack_to"]), Path(request["into"])
     into.mkdir(parents=True, exist_ok=True)
     unpack(request)
@@ -76,7 +69,7 @@ def _is_sure(predictor: Predictor) -> bool:
 
 def _answer_samples(
     models: dict[str, Predictor], folder: Path, into: Path, names: list[str], progress: Progress
-) -> Iterable[dict[str, Any]]:
+) -> Iterable[PictureAnswers]:
     for place, name in enumerate(names):
         progress(place / len(names), name)
         picture = _load_picture(folder, name)
@@ -86,14 +79,14 @@ def _answer_samples(
         shown.thumbnail((SHOWN_SIDE, SHOWN_SIDE), Image.Resampling.LANCZOS)
         ratio = shown.width / picture.width
         try:
-            answers = {key: _answer(model.predict(np.asarray(picture)), ratio) for key, model in models.items()}
+            float_, int8 = (_answer(models[key].predict(np.asarray(picture)), ratio) for key in ("float", "int8"))
         except InferenceFailed:
             continue
         shown.save(into / f"{place}.webp", "WEBP", quality=82)
-        yield {"place": place, "width": shown.width, "height": shown.height, **answers}
+        yield {"place": place, "width": shown.width, "height": shown.height, "float": float_, "int8": int8}
 
 
-def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
+def _answer(prediction: Prediction, ratio: float) -> ModelAnswer:
     """Returns the answer as JSON.
 
     Args:
@@ -101,11 +94,8 @@ def _answer(prediction: Prediction, ratio: float) -> dict[str, Any]:
     """
     best = sorted(enumerate(prediction.probabilities), key=lambda one: -one[1])[:CLASSES_SHOWN]
     boxes = [box.scaled(ratio) for box in sorted(prediction.boxes, key=lambda box: -box.score)[:BOXES_MOST]]
-    return {
-        "boxes": [box.to_json() for box in boxes],
-        **details_of(boxes),
-        "classes": [[label, round(probability, 4)] for label, probability in best],
-    }
+    classes = [(label, round(probability, 4)) for label, probability in best]
+    return cast(ModelAnswer, {"boxes": [box.to_json() for box in boxes], **details_of(boxes), "classes": classes})
 
 
 def _load_picture(folder: Path, name: str) -> Image.Image | None:

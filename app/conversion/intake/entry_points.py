@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, NotRequired, TypeAlias, TypedDict, TypeVar
 
+from app.conversion.toolchains.facts import MissingOperator, ModelFacts, TensorFacts, WarningEntry
+from app.kit.text.json_values import JsonObject
+
 Request = TypeVar("Request", bound=Mapping[str, Any])
 Result = TypeVar("Result", bound=Mapping[str, Any])
-ErrorJson: TypeAlias = dict[str, Any]
+ErrorJson: TypeAlias = JsonObject
 """See ModelmillError.to_dict."""
 
 
@@ -76,7 +79,7 @@ class CheckModelRequest(ModelRequest):
 
 
 class SubmissionRequest(PackedSamples, ModelRequest):
-    options: dict[str, Any]
+    options: JsonObject
     """Options as JSON."""
     is_preprocess_open: NotRequired[bool]
     """Whether no preprocessing was chosen, so that the recognized one may be used."""
@@ -87,14 +90,13 @@ class SubmissionRequest(PackedSamples, ModelRequest):
 
 
 class SubmissionResult(TypedDict):
-    model: dict[str, Any]
-    """See graph.facts."""
-    samples: dict[str, Any]
+    model: ModelFacts
+    samples: JsonObject
     """samples, skipped, kinds, ignored; labeled: how many have labels."""
-    warnings: list[dict[str, Any]]
+    warnings: list[WarningEntry]
     changes: list[str]
     """Sentences."""
-    recognition: dict[str, Any] | None
+    recognition: JsonObject | None
     """Recognition.to_json with is_taken."""
     sha256: dict[str, str]
     """Hex digests of both inputs, by the names of their files."""
@@ -112,15 +114,14 @@ class OpenInput(TypedDict):
 
 
 class ModelPreviewResult(TypedDict):
-    facts: dict[str, Any]
-    """See graph.facts; with size_bytes."""
+    facts: ModelFacts
     open_inputs: list[OpenInput]
     """Inputs whose shape has to be given."""
-    expects: dict[str, Any]
+    expects: JsonObject
     """See ExpectedRange."""
-    recognition: dict[str, Any] | None
+    recognition: JsonObject | None
     """See Recognition.to_json; None for a model that takes no pictures."""
-    missing: dict[str, list[dict[str, Any]]]
+    missing: dict[str, list[MissingOperator]]
     """Operators that each chip probably lacks."""
     problems: dict[str, ErrorJson]
     """Why a toolchain cannot use the model."""
@@ -129,8 +130,8 @@ class ModelPreviewResult(TypedDict):
 class PicturesPreviewRequest(PackedSamples):
     thumbs: str
     """A folder for thumbnails."""
-    inputs: list[dict[str, Any]] | None
-    """name, shape, dtype of the model's inputs, with fixed shapes; None: they are not known."""
+    inputs: list[TensorFacts] | None
+    """Those of the model, with fixed shapes; None: they are not known."""
 
 
 class Thumbnail(TypedDict):
@@ -145,11 +146,13 @@ class PicturesPreviewResult(TypedDict):
     kinds: dict[str, int]
     formats: dict[str, int]
     ignored: list[str]
-    unreadable: list[dict[str, Any]]
+    unreadable: list[JsonObject]
+    """See UnreadableSample."""
     looked_at: int
-    pictures: list[dict[str, Any]]
-    arrays: list[dict[str, Any]]
-    """Each file of arrays; its figures are there only if the request has the inputs of a model."""
+    pictures: list[JsonObject]
+    """See PictureStats."""
+    arrays: list[JsonObject]
+    """See ArrayStats; its figures are there only if the request has the inputs of a model."""
     thumbnails: list[Thumbnail]
     problem: ErrorJson | None
 
@@ -177,24 +180,51 @@ class OutlinesRequest(TypedDict):
     """Paths, by name."""
 
 
+class OutlineNode(TypedDict):
+    name: str
+    op: str
+    outputs: list[str]
+    sources: list[int]
+    """Indexes of the nodes it reads from."""
+    bits: str
+    """float, int16 or int8."""
+
+
+class Outline(TypedDict):
+    nodes: list[OutlineNode]
+    """None for a graph that is too large to be drawn."""
+    total: int
+
+
 class AnswersRequest(ThumbnailsRequest):
     float: str
     """out.onnx"""
     int8: str
     """out.bie"""
-    preprocess: dict[str, Any]
+    preprocess: JsonObject
     """As in the options."""
 
 
 class ModelAnswer(TypedDict):
     boxes: list[list[float]]
     """x1, y1, x2, y2 in pixels of the written picture, score, label."""
-    classes: list[list[float]]
+    classes: list[tuple[int, float]]
     """Label and probability, the most likely first."""
     keypoints: NotRequired[list[list[list[float]]]]
     """x, y, score, for each box of a model that has them."""
     masks: NotRequired[list[list[list[float]]]]
     """x, y, x, y, …: the corners of the masks of each box of a model that has them."""
+    texts: NotRequired[list[str]]
+    """What is written in each box, of a model that reads."""
+
+
+class PictureAnswers(TypedDict):
+    place: int
+    """Index in the names."""
+    width: int
+    height: int
+    float: ModelAnswer
+    int8: ModelAnswer
 
 
 class AnswersResult(TypedDict):
@@ -204,8 +234,7 @@ class AnswersResult(TypedDict):
     is_sure: bool
     """Whether the family is certain."""
     labels: list[str]
-    pictures: list[dict[str, Any]]
-    """place, width, height; float and int8: a ModelAnswer each."""
+    pictures: list[PictureAnswers]
 
 
 Converter: TypeAlias = EntryPoint[ConvertRequest, ConvertResult]
@@ -219,8 +248,6 @@ PREVIEW_PICTURES = EntryPoint[PicturesPreviewRequest, PicturesPreviewResult](
     "app.conversion.intake.preview:preview_pictures"
 )
 MAKE_THUMBNAILS = EntryPoint[ThumbnailsRequest, ThumbnailsResult]("app.conversion.intake.thumbnails:make_thumbnails")
-MAKE_PICTURE = EntryPoint[PictureRequest, dict[str, Any]]("app.conversion.intake.thumbnails:make_picture")
-OUTLINE_GRAPHS = EntryPoint[OutlinesRequest, dict[str, dict[str, Any]]](
-    "app.conversion.intake.graph_outline:outline_graphs"
-)
+MAKE_PICTURE = EntryPoint[PictureRequest, JsonObject]("app.conversion.intake.thumbnails:make_picture")
+OUTLINE_GRAPHS = EntryPoint[OutlinesRequest, dict[str, Outline]]("app.conversion.intake.graph_outline:outline_graphs")
 DRAW_ANSWERS = EntryPoint[AnswersRequest, AnswersResult]("app.conversion.intake.answer_pictures:draw_answers")

@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx
 
-from app.conversion.intake.entry_points import OutlinesRequest
+from app.conversion.intake.entry_points import Outline, OutlineNode, OutlinesRequest
 from app.conversion.toolchains.base import Progress
 from app.inference.errors import InvalidModel
 
@@ -27,13 +27,8 @@ BITS = {
 }
 
 
-def outline_graphs(request: OutlinesRequest, progress: Progress) -> dict[str, dict[str, Any]]:
-    """Extract the outlines of several graphs.
-
-    Returns:
-        {name: {"nodes": [{"name", "op", "outputs", "sources": indexes of the nodes it reads from, "bits"}], "total":
-        how many nodes there are}}; no nodes where there are more than NODES_MOST.
-    """
+def outline_graphs(request: OutlinesRequest, progress: Progress) -> dict[str, Outline]:
+    """Extract the outlines of several graphs, by name; without nodes where there are more than NODES_MOST."""
     outlines = {}
     for index, (name, path) in enumerate(request["graphs"].items()):
         progress(index / len(request["graphs"]), name)
@@ -41,7 +36,7 @@ def outline_graphs(request: OutlinesRequest, progress: Progress) -> dict[str, di
     return outlines
 
 
-def _read_outline(path: Path) -> dict[str, Any]:
+def _read_outline(path: Path) -> Outline:
     try:
         graph = onnx.load(str(path), load_external_data=False).graph
     except Exception as error:  # protobuf's errors have no public base class
@@ -56,7 +51,7 @@ def _read_outline(path: Path) -> dict[str, Any]:
 
 def _outline_node(
     node: Any, aliases: Mapping[str, str], bits: Mapping[str, str], makers: Mapping[str, int]
-) -> dict[str, Any]:
+) -> OutlineNode:
     sources = {makers[root] for name in node.input if (root := aliases.get(name, name)) in makers}
     widths = [bits[name] for name in node.input if name in bits]
     return {

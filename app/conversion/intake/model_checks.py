@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -15,9 +14,11 @@ from app.conversion.intake.preprocess_recognition import Recognition, recognize
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
+from app.conversion.toolchains.facts import ModelFacts, WarningEntry
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.inference.errors import InvalidModel, UnsupportedOperator
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import reason_of
 
 
@@ -54,16 +55,15 @@ READS = {
 class CheckedModel:
     """The result of the checks of a model."""
 
-    facts: dict[str, Any]
-    """graph.facts of the model with fixed shapes, and size_bytes."""
+    facts: ModelFacts
+    """Of the model with fixed shapes."""
     inputs: list[TensorSpec]
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
     """The values that the model expects, judging by its first layers."""
     recognition: Recognition | None = None
     """The preprocessing with which it was trained; None for a model that does not take pictures."""
     changes: list[str] = field(default_factory=list)
-    warnings: list[dict[str, Any]] = field(default_factory=list)
-    """Each {code, message, detail}."""
+    warnings: list[WarningEntry] = field(default_factory=list)
 
 
 def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:
@@ -96,7 +96,7 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     inputs = graph.graph_inputs(model)
     if options.toolchain is ToolchainName.KNERON:
         _refuse_batch(inputs)
-    facts = {**graph.facts(model), "size_bytes": size}
+    facts: ModelFacts = {**graph.facts(model), "size_bytes": size}
     warnings = _collect_chip_warnings(options, model)
     return CheckedModel(facts, inputs, expectation_of(model), recognize(model), changes, warnings)
 
@@ -174,7 +174,7 @@ def _refuse_batch(inputs: Sequence[TensorSpec]) -> None:
         )
 
 
-def _collect_chip_warnings(options: Options, model: onnx.ModelProto) -> list[dict[str, Any]]:
+def _collect_chip_warnings(options: Options, model: onnx.ModelProto) -> list[WarningEntry]:
     if options.platform is None:
         return []
     from app.conversion.toolchains.kneron.operators import probably_missing
@@ -234,7 +234,7 @@ def _make_unsupported(unknown: dict[tuple[str, str], list[str]], versions: dict[
     (domain, operator), names = next(iter(unknown.items()))
     where = f"of domain {domain}" if domain not in ONNX_DOMAINS else f"in opset {versions[domain]}"
     others = f"; {len(unknown) - 1} more unknown operators" if len(unknown) > 1 else ""
-    listed: list[dict[str, Any]] = [
+    listed: list[JsonObject] = [
         {"operator": op, "domain": dom, "count": len(nodes), "nodes": nodes[:NAMED_AT_MOST]}
         for (dom, op), nodes in unknown.items()
     ]

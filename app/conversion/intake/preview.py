@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -31,9 +30,11 @@ from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress
+from app.conversion.toolchains.facts import ModelFacts
 from app.conversion.toolchains.kneron.operators import probably_missing
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 
 THUMBNAILS = 24
 THUMBNAIL_SIDE = 96
@@ -44,10 +45,6 @@ NAMED_AT_MOST = 100
 
 def preview_model(request: ModelPreviewRequest, progress: Progress) -> ModelPreviewResult:
     """Describe a model, and what each toolchain says about it.
-    Returns:
-        graph.facts with "size_bytes"; "open_inputs": inputs whose shape must be asked for; "expects": see
-        ExpectedRange; "recognition": Recognition.to_json, or None for a model that takes no pictures; "missing": chip →
-        operators it probably lacks; "problems": toolchain → error as a dict.
 
     Raises:
         BadInput: What graph.load raises for a file that no toolchain can use.
@@ -55,7 +52,7 @@ def preview_model(request: ModelPreviewRequest, progress: Progress) -> ModelPrev
     path, offered = Path(request["model"]), [ToolchainName(name) for name in request["toolchains"]]
     progress(0.0, "reading the model")
     model = graph.load(path)
-    facts = {**graph.facts(model), "size_bytes": path.stat().st_size}
+    facts: ModelFacts = {**graph.facts(model), "size_bytes": path.stat().st_size}
     is_kneron = ToolchainName.KNERON in offered
     missing = {chip.value: probably_missing(chip, model) for chip in Chip} if is_kneron else {}
     expects = asdict(expectation_of(model))
@@ -83,7 +80,7 @@ def _open_inputs(model: onnx.ModelProto) -> list[OpenInput]:
     return []
 
 
-def _find_problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[str, Any] | None:
+def _find_problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> JsonObject | None:
     """Returns why this toolchain cannot use the model. Unknown shapes are a question to the user, not a problem."""
     chip = Chip.KL720 if toolchain is ToolchainName.KNERON else None
     try:
@@ -96,10 +93,7 @@ def _find_problem(path: Path, toolchain: ToolchainName, max_bytes: int) -> dict[
 
 
 def preview_pictures(request: PicturesPreviewRequest, progress: Progress) -> PicturesPreviewResult:
-    """Measure reference samples, and make thumbnails of some.
-    Returns:
-        {"count", "size_bytes", "kinds", "formats", "ignored", "unreadable", "looked_at", "pictures", "arrays",
-        "thumbnails": [{"file", "name"}], "problem": an error as a dict or None}. Arrays are measured only with inputs.
+    """Measure reference samples, and make thumbnails of some. Arrays are measured only if the inputs are known.
 
     Raises:
         BadInput: What archive.extract raises.

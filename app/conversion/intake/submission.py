@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import onnx
 
@@ -21,10 +20,12 @@ from app.conversion.intake.sample_measurement import measure_samples
 from app.conversion.model.stage_key import CALIBRATION
 from app.conversion.options import Options, Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, Progress
+from app.conversion.toolchains.facts import WarningEntry
 from app.conversion.toolchains.samples import KINDS, SampleSet
 from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.model_families import family_table
 from app.kit.files import sha256_of
+from app.kit.text.json_values import JsonObject
 
 NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200
@@ -40,11 +41,6 @@ def rehearse() -> None:
 
 def check_submission(request: SubmissionRequest, progress: Progress) -> SubmissionResult:
     """Check model and reference samples against each other and the options.
-    Returns:
-        {"model": facts, "samples": {"samples", "skipped", "kinds", "ignored", "labeled": how many have labels},
-        "warnings": [{"code", "message", "detail"}], "changes": [sentence], "recognition": Recognition.to_json with
-        "is_taken" or None, "sha256": {file name: hex digest of both inputs}, "calibration_sha256": digest of the
-        samples, regardless of their packing}.
 
     Raises:
         BadInput: One of the intake errors.
@@ -112,7 +108,7 @@ def _has_pictures(unpacked: Unpacked) -> bool:
     return "image" in {KINDS.get(PurePosixPath(name).suffix.lower()) for name in unpacked.files}
 
 
-def _warn_of_doubts(recognition: Recognition | None) -> list[dict[str, Any]]:
+def _warn_of_doubts(recognition: Recognition | None) -> list[WarningEntry]:
     """Warns if no preprocessing was chosen, none is certain, and the most likely one is not the default."""
     if recognition is None or recognition.is_sure or recognition.is_default:
         return []
@@ -142,8 +138,8 @@ def _refuse_many(count: int, max_count: int) -> None:
         )
 
 
-def _collect_sample_warnings(facts: dict[str, Any], unpacked: Unpacked) -> list[dict[str, Any]]:
-    warnings = []
+def _collect_sample_warnings(facts: JsonObject, unpacked: Unpacked) -> list[WarningEntry]:
+    warnings = list[WarningEntry]()
     count, skipped, ignored = facts["samples"], [entry["name"] for entry in facts["skipped"]], unpacked.ignored
     if count < FEW_SAMPLES:
         text = f"{count} reference samples are few for calibration; about {GOOD_SAMPLES} give better ranges"
@@ -157,7 +153,7 @@ def _collect_sample_warnings(facts: dict[str, Any], unpacked: Unpacked) -> list[
     return warnings
 
 
-def _diagnose(measured: SampleStats, checked: CheckedModel, options: Options) -> list[dict[str, Any]]:
+def _diagnose(measured: SampleStats, checked: CheckedModel, options: Options) -> list[WarningEntry]:
     """Returns the warnings of the calibration checks, except those that are reported here already."""
     recognition = checked.recognition
     trained_with = recognition.preprocess if recognition and recognition.is_sure else None

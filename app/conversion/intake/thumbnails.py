@@ -21,6 +21,7 @@ from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.samples import KINDS
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS, FORMATS, MAX_PIXELS
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 
 SIDE = 128
 FILE_SIDE = 512
@@ -48,7 +49,7 @@ def make_thumbnails(request: ThumbnailsRequest, progress: Progress) -> Thumbnail
     return {"made": places}
 
 
-def make_picture(request: PictureRequest, _: Progress) -> dict[str, Any]:
+def make_picture(request: PictureRequest, _: Progress) -> JsonObject:
     """Write a small JPEG of a picture.
     Raises:
         BadInput: The file is not a picture.

@@ -194,7 +194,7 @@ def _begin_sweep(request: Request, job: schemas.NewJob, values: Values, errors: 
     return f"/ui/sweeps/{sweep_id}"
 
 
-def _check_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> Sequence[dict[str, Any]]:
+def _check_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> new_form.OpenInputs:
     """Checks that both inputs exist.
 
     Returns:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.conversion import presets
+from app.conversion.intake.entry_points import OpenInput
 from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.pages.form_problems import FormProblem, problems_of
 from app.inference.preprocess_options import read_preprocess
@@ -52,7 +53,7 @@ ALSO = "also."
 """Prefix of the fields that select additional presets; each of them becomes a separate conversion."""
 SHAPE_FIELD = re.compile(r"shape\.\d{1,3}(\.\d{1,2})?")
 TEXT_MAX = 20_000
-OpenInputs = Sequence[Mapping[str, Any]]
+OpenInputs = Sequence[OpenInput]
 
 
 def values_of(options: Options) -> Values:

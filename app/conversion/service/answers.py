@@ -8,10 +8,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.conversion import object_keys
-from app.conversion.intake.entry_points import DRAW_ANSWERS, AnswersRequest, AnswersResult
+from app.conversion.intake.entry_points import DRAW_ANSWERS, AnswersRequest, AnswersResult, ModelAnswer
 from app.conversion.model import JobRecord, Stage
 from app.conversion.options import ToolchainName
 from app.conversion.service import Conversion
@@ -180,7 +179,7 @@ def read_answers(matching: AnswersResult) -> Answers:
     return Answers(matching["problem"], matching.get("decoder", ""), bool(matching.get("is_sure")), pictures)
 
 
-def _read_answer(matching: dict[str, Any], labels: Sequence[str]) -> Answer:
+def _read_answer(matching: ModelAnswer, labels: Sequence[str]) -> Answer:
     boxes = tuple(
         Box(
             min(box.x1, box.x2),

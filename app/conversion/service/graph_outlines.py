@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from app.conversion import object_keys
-from app.conversion.intake.entry_points import OUTLINE_GRAPHS, OutlinesRequest
+from app.conversion.intake.entry_points import OUTLINE_GRAPHS, Outline, OutlineNode, OutlinesRequest
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.graphs import graph_files
@@ -20,6 +19,11 @@ FORM = 1
 MEMORY_BYTES = 2 << 30
 TIME_S = 30.0
 """A reader is waiting for the page."""
+
+
+class StoredOutline(Outline):
+    form: int
+    """See FORM."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,11 @@ def graph_outlines(conversion: Conversion, record: JobRecord) -> list[GraphOutli
         ModelmillError: The files cannot be read, or not now.
     """
     required = {file.name: file.artifact for file in graph_files(record) if file.name != OUTPUTS[Stage.NEF]}
-    matching = {name: _load_stored(conversion, record, artifact) for name, artifact in required.items()}
-    missing = {name: artifact for name, artifact in required.items() if matching[name] is None}
+    stored = {name: _load_stored(conversion, record, artifact) for name, artifact in required.items()}
+    missing = {name: artifact for name, artifact in required.items() if stored[name] is None}
     if missing:
-        matching |= _make(conversion, record, missing)
-    return [_read_outline(name, text) for name, text in matching.items() if text is not None]
+        stored |= _make(conversion, record, missing)
+    return [_read_outline(name, outline) for name, outline in stored.items() if outline is not None]
 
 
 def difference(before: GraphOutline, after: GraphOutline) -> GraphDifference:
@@ -115,32 +119,30 @@ def _build_key(record: JobRecord, artifact: Artifact) -> str:
     return object_keys.extra_file(record.job_id, f"outlines/{artifact.sha256[:16]}.json")
 
 
-def _load_stored(conversion: Conversion, record: JobRecord, artifact: Artifact) -> dict[str, Any] | None:
+def _load_stored(conversion: Conversion, record: JobRecord, artifact: Artifact) -> Outline | None:
     try:
-        matching: dict[str, Any] = json.loads(b"".join(conversion.jobs.objects.read(_build_key(record, artifact))))
+        stored: StoredOutline = json.loads(b"".join(conversion.jobs.objects.read(_build_key(record, artifact))))
     except ObjectMissing:
         return None
-    return matching if matching.get("form") == FORM else None
+    return stored if stored.get("form") == FORM else None
 
 
-def _make(conversion: Conversion, record: JobRecord, required: Mapping[str, Artifact]) -> dict[str, dict[str, Any]]:
+def _make(conversion: Conversion, record: JobRecord, required: Mapping[str, Artifact]) -> dict[str, Outline]:
     objects = conversion.jobs.objects
     with conversion.uploads.intake.folder("outline-") as folder:
         for name, artifact in required.items():
             objects.get_file(artifact.key, folder / name)
         request: OutlinesRequest = {"graphs": {name: str(folder / name) for name in required}}
         made = conversion.uploads.intake.run(OUTLINE_GRAPHS, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
-    matching = {name: {"form": FORM, **made[name]} for name in required}
     for name, artifact in required.items():
-        text = json.dumps(matching[name]).encode()
+        text = json.dumps({"form": FORM, **made[name]}).encode()
         objects.put(_build_key(record, artifact), [text], content_type="application/json")
-    return matching
+    return made
 
 
-def _read_outline(name: str, matching: Mapping[str, Any]) -> GraphOutline:
-    return GraphOutline(name, tuple(_read_node(row) for row in matching["nodes"]), matching["total"])
+def _read_outline(name: str, outline: Outline) -> GraphOutline:
+    return GraphOutline(name, tuple(_read_node(row) for row in outline["nodes"]), outline["total"])
 
 
-def _read_node(row: Mapping[str, Any]) -> GraphNode:
-    sources: Sequence[int] = row["sources"]
-    return GraphNode(row["name"], row["op"], tuple(row["outputs"]), tuple(sources), row["bits"])
+def _read_node(row: OutlineNode) -> GraphNode:
+    return GraphNode(row["name"], row["op"], tuple(row["outputs"]), tuple(row["sources"]), row["bits"])

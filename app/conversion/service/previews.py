@@ -23,6 +23,7 @@ from app.conversion.intake.entry_points import (
     PREVIEW_PICTURES,
     ModelPreviewRequest,
     ModelPreviewResult,
+    OpenInput,
     PicturesPreviewRequest,
     PicturesPreviewResult,
 )
@@ -31,11 +32,13 @@ from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads
+from app.conversion.toolchains.facts import MissingOperator, ModelFacts, TensorFacts
 from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import BadInput, ModelmillError, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.runner import Sandbox
+from app.kit.text.json_values import JsonObject
 from app.settings import Settings
 
 FORM = 3
@@ -48,13 +51,12 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ModelPreview:
-    facts: dict[str, Any] | None = None
-    """See graph.facts."""
-    open_inputs: tuple[dict[str, Any], ...] = ()
+    facts: ModelFacts | None = None
+    open_inputs: tuple[OpenInput, ...] = ()
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
-    recognition: dict[str, Any] | None = None
+    recognition: JsonObject | None = None
     """The preprocessing that it was trained with, see Recognition.to_json; None for a model that takes no pictures."""
-    missing: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    missing: dict[str, list[MissingOperator]] = field(default_factory=dict)
     """Operators that a chip probably lacks, by chip."""
     problems: dict[str, ModelmillError] = field(default_factory=dict)
     """Why it cannot be used, by toolchain."""
@@ -64,7 +66,7 @@ class ModelPreview:
     def problem(self, toolchain: ToolchainName) -> ModelmillError | None:
         return self.failure or self.problems.get(toolchain.value)
 
-    def missing_on(self, chip: Chip | None) -> list[dict[str, Any]]:
+    def missing_on(self, chip: Chip | None) -> list[MissingOperator]:
         return self.missing.get(chip.value, []) if chip else []
 
 
@@ -160,7 +162,7 @@ class Previews:
     def _get_or_make(self, at: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The stored preview, or a new one. An invalid file is stored as a result; our own failure is not."""
         try:
-            stored: dict[str, Any] = json.loads(b"".join(self.objects.read(at)))
+            stored: JsonObject = json.loads(b"".join(self.objects.read(at)))
             if stored.get("form") == FORM:
                 return stored
         except ObjectMissing:
@@ -184,7 +186,7 @@ class Previews:
             }
             return self.intake.run(PREVIEW_MODEL, request, folder, time_s=PREVIEW_TIME_S)
 
-    def _preview_pictures(self, key: str, inputs: list[dict[str, Any]] | None) -> PicturesPreviewResult:
+    def _preview_pictures(self, key: str, inputs: list[TensorFacts] | None) -> PicturesPreviewResult:
         with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.IMAGES)
             request: PicturesPreviewRequest = {
@@ -223,15 +225,15 @@ def _make_error(error: ModelmillError) -> BadInput:
     )
 
 
-def _fix_inputs(model: ModelPreview | None, shapes: Shapes) -> list[dict[str, Any]] | None:
+def _fix_inputs(model: ModelPreview | None, shapes: Shapes) -> list[TensorFacts] | None:
     """The model's inputs with fixed shapes; None if one is open."""
     if model is None or model.facts is None:
         return None
-    fixed = [{**entry, "shape": _fix_shape(entry, shapes)} for entry in model.facts["inputs"]]
+    fixed: list[TensorFacts] = [{**entry, "shape": _fix_shape(entry, shapes)} for entry in model.facts["inputs"]]
     return fixed if all(all(isinstance(axis, int) for axis in entry["shape"]) for entry in fixed) else None
 
 
-def _fix_shape(entry: dict[str, Any], shapes: Shapes) -> list[Any]:
+def _fix_shape(entry: TensorFacts, shapes: Shapes) -> list[Any]:
     if entry["name"] in shapes:
         return list(shapes[entry["name"]])
     axes = list(entry["shape"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
 
 import onnx
 
+from app.conversion.toolchains.facts import ModelFacts, TensorFacts
 from app.conversion.toolchains.graph import walk
 from app.conversion.toolchains.graph.shapes import FAILURES, inferred, skeleton
 from app.conversion.toolchains.graph.specs import (
@@ -21,10 +21,7 @@ from app.conversion.toolchains.graph.specs import (
 )
 
 
-def facts(model: onnx.ModelProto) -> dict[str, Any]:
-    """Returns facts as JSON: inputs, outputs [{name, shape, dtype}], opset, opsets {domain: version}, ir_version,
-    producer, operators {type: count, including nested graphs}, nodes, parameters (elements of all stored tensors), macs
-    (or None)."""
+def facts(model: onnx.ModelProto) -> ModelFacts:
     operators = Counter(operator_name(node) for node in walk.nodes(model))
     return {
         "inputs": [describe_tensor(spec) for spec in graph_inputs(model)],
@@ -40,7 +37,7 @@ def facts(model: onnx.ModelProto) -> dict[str, Any]:
     }
 
 
-def describe_tensor(spec: TensorSpec) -> dict[str, Any]:
+def describe_tensor(spec: TensorSpec) -> TensorFacts:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.conversion.options import Chip
+from app.conversion.toolchains.facts import MissingOperator
 
 if TYPE_CHECKING:  # pages show the table and read no model
     import onnx
@@ -48,11 +49,8 @@ def runs_on_npu(chip: Chip, operator: str) -> bool:
     return _load_table().get(operator, {}).get(chip.value, "N").startswith("Y")
 
 
-def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[dict[str, Any]]:
-    """Returns the operators that the chip's NPU probably cannot run, most frequent first.
-
-    Each entry is {operator, count, nodes (names of the first 5), note}. Folded operators are omitted.
-    """
+def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[MissingOperator]:
+    """Returns the operators that the chip's NPU probably cannot run, most frequent first; folded ones are omitted."""
     from app.conversion.toolchains import graph
 
     nodes_by_note: dict[tuple[str, str], list[str]] = {}
@@ -62,7 +60,7 @@ def probably_missing(chip: Chip, model: onnx.ModelProto) -> list[dict[str, Any]]
             nodes_by_note.setdefault((node.op_type, note), []).append(
                 node.name or (node.output[0] if node.output else "")
             )
-    entries = [
+    entries: list[MissingOperator] = [
         {"operator": operator, "count": len(names), "nodes": names[:5], "note": note}
         for (operator, note), names in nodes_by_note.items()
     ]
