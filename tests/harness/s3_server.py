@@ -58,7 +58,7 @@ def _start() -> str:
     home = tempfile.mkdtemp(prefix="modelmill-s3-")  # short: it holds UNIX sockets
     command = [SCRIPT, home, str(free_ports(3)[0])]
     try:
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=400)
         if done.returncode == 3 and not os.environ.get("CI"):
             pytest.skip(done.stderr.strip())
         if done.returncode:
