@@ -45,7 +45,11 @@ def is_cross_validated(judgement: Mapping[str, Any]) -> bool:
 
 
 def parse_goal(text: str) -> Goal:
-    """Read a goal; blanks and case do not matter. Raises ValueError that names the forms there are."""
+    """Read a goal; blanks and case do not matter.
+
+    Raises:
+        ValueError: It is none; the text names the forms there are.
+    """
     plain = re.sub(r"\s+", "", text).lower().replace("≥", ">=").replace("≤", "<=")
     if plain == "fastest":
         return Goal(plain, "fastest")

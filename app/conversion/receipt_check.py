@@ -64,7 +64,12 @@ class FileCheck:
 
 
 def read_receipt(path: Path) -> Receipt:
-    """Raises ReceiptUnreadable, OSError."""
+    """Reads a receipt.
+
+    Raises:
+        ReceiptUnreadable: It is something else.
+        OSError: The file cannot be read.
+    """
     try:
         envelope = dsse.from_bytes(path.read_bytes())
         statement = read_statement(envelope.payload)
@@ -87,7 +92,7 @@ def read_key(text: str, source: str) -> PublicKey:
 
 
 def check_file(path: Path, statement: Statement) -> FileCheck:
-    """By its content first, because it may have been renamed. Raises OSError."""
+    """By its content first, because it may have been renamed."""
     sha256 = sha256_of(path)
     known = {**statement.inputs, **statement.subjects}
     same = [name for name, digest in known.items() if digest == sha256]

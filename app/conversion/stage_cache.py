@@ -119,7 +119,7 @@ class StageCache:
                 self.objects.delete_prefix(folder)
 
     def forget_job(self, owner: str, job_id: str) -> None:
-        """Deletes the entries of a deleted job. Copies in other jobs stay. Raises the store's errors."""
+        """Deletes the entries of a deleted job. Copies in other jobs stay."""
         for info in list(self.objects.list(object_keys.cached_by(job_id, ""))):
             folder = self.folder(owner, info.key.rpartition("/")[2])
             with suppress(ObjectMissing, ValueError, KeyError, TypeError):
@@ -171,24 +171,22 @@ class CacheUse:
 
 
 class CacheFigures:
+    """Counting never raises, because work does not wait for statistics."""
+
     def __init__(self, client: redis.Redis) -> None:
         self._client: Any = client
 
     def count_hit(self, stage: Stage, saved_s: float) -> None:
-        """Never raises, because work does not wait for statistics."""
         self._add({f"hit:{stage.step}": 1, SAVED_S: saved_s})
 
     def count_miss(self, stage: Stage) -> None:
-        """Likewise."""
         self._add({f"miss:{stage.step}": 1})
 
     def note_size(self, size_bytes: int, entries: int, swept_at: datetime) -> None:
-        """Raises redis.RedisError."""
         sizes = {BYTES: size_bytes, ENTRIES: entries, SWEPT_AT: swept_at.timestamp()}
         self._client.hset(HASH, mapping=sizes)
 
     def read(self) -> CacheUse:
-        """Raises redis.RedisError."""
         return use_of(self._client.hgetall(HASH))
 
     def _add(self, amounts: dict[str, float]) -> None:

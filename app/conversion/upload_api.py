@@ -153,7 +153,11 @@ class _Receiver:
     """Another request goes on with its upload."""
 
     async def run(self, receiving: Coroutine[None, None, None]) -> None:
-        """Raises Conflict when it is replaced; what came until then is stored."""
+        """Receives the rest; what came until an error is stored.
+
+        Raises:
+            Conflict: Another request replaces this one.
+        """
         self.task = asyncio.create_task(receiving)
         if self.is_replaced:
             self.task.cancel()

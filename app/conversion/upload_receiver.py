@@ -75,7 +75,12 @@ class FileReceiver:
             self.storing.result()  # it failed: say so now and not after the last byte
 
     async def end(self) -> None:
-        """Wait until all is stored. Raises NoSamples without any file, BadRequest for weights without their model."""
+        """Wait until all is stored.
+
+        Raises:
+            NoSamples: There was no file.
+            BadRequest: There were weights without their model.
+        """
         await self._finish()
         if not self.stored:
             raise NoSamples("The upload holds no file.", hint="Send `model`, `images` or both.")
@@ -83,7 +88,11 @@ class FileReceiver:
             raise BadRequest("These are weights without their model.", hint="Send the .onnx file too, as `model`.")
 
     async def begin(self, part: MultipartSegment) -> None:
-        """Take a file: one of FIELDS. Raises BadRequest, and what storing the file before it raises."""
+        """Take a file: one of FIELDS.
+
+        Raises:
+            BadRequest: It is none of them, or came twice; or whatever storing the file before it raises.
+        """
         field, name = part.name, plain_name(part.filename)
         if field == self.field and field in SEVERAL:
             await cast("ThreadStream[Any]", self.handover).put(FileStart(name), 1)

@@ -70,11 +70,10 @@ class WorkLeases:
             _call_quietly(lambda: self._release(lease))
 
     def overdue(self) -> set[str]:
-        """The parked jobs whose work nobody is doing; they are no longer parked. Raises redis.RedisError."""
+        """The parked jobs whose work nobody is doing; they are no longer parked."""
         return self._unpark({job_id for job_id, name in self._read_parked().items() if not self._client.exists(name)})
 
     def parked(self) -> set[str]:
-        """Raises redis.RedisError."""
         return set(self._read_parked())
 
     def _release(self, lease: RedisLease) -> None:

@@ -41,11 +41,19 @@ class Home:
         return self.homes.options
 
     def locate(self, text: str, *, field: str = "path") -> HomePath:
-        """A readable location. Raises PathRefused."""
+        """A readable location.
+
+        Raises:
+            PathRefused: It is not.
+        """
         return home_path_of(self.options, self.user, text, field=field)
 
     def own(self, text: str, *, field: str = "path") -> str:
-        """The path in the home of something to change. Raises PathRefused."""
+        """The path in the home of something to change.
+
+        Raises:
+            PathRefused: It may not be changed.
+        """
         return own_path_of(self.options, self.user, text, field=field).inner
 
     def tree(self, location: HomePath) -> ReadOnlyTree:
@@ -59,14 +67,23 @@ class Home:
         return location.logical(self.options, self.user)
 
     def ssh_keys(self) -> list[str]:
-        """Raises SftpOff, and SftpUnavailable rather than reporting none."""
+        """The user's public keys.
+
+        Raises:
+            SftpOff: There is no SFTP.
+            SftpUnavailable: They are not known at the moment.
+        """
         keys = self.homes.sftp.facts(self.user).keys
         if keys is None:
             raise SftpUnavailable("The SFTP server does not say which keys it knows.", hint="Try again later.")
         return keys
 
     def sftp(self) -> SftpFacts:
-        """Raises SftpOff."""
+        """How the user reaches the home by SFTP.
+
+        Raises:
+            SftpOff: There is no SFTP.
+        """
         facts = self.homes.sftp.facts(self.user)
         return replace(facts, endpoint=replace(facts.endpoint, host=self.host)) if self.host else facts
 

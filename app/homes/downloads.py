@@ -15,7 +15,12 @@ MEDIA_TYPE = "application/octet-stream"
 
 
 def download(request: Request, home: Home, location: HomePath) -> Response:
-    """Raises FileMissing, NotAFile, RangeNotSatisfiable."""
+    """Answers with a file, or a range of it.
+
+    Raises:
+        FileMissing, NotAFile: There is none.
+        RangeNotSatisfiable: The range is not in it.
+    """
     tree = home.tree(location)
     entry = tree.info(location.inner)
     if entry.kind is not Kind.FILE:

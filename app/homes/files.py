@@ -100,7 +100,11 @@ class HomeFiles:
         return self.home(user).browse(path, cursor=cursor, limit=limit)
 
     def info(self, user: str, path: str) -> Entry:
-        """Returns what is at a path of the home. Raises FileMissing."""
+        """Returns what is at a path of the home.
+
+        Raises:
+            FileMissing: Nothing is there.
+        """
         return self.home(user).info(path)
 
     def read(
@@ -161,7 +165,13 @@ class HomeFiles:
         return entry(place, status)
 
     def make_folder(self, user: str, path: str, *, quota: Quota | None = None) -> None:
-        """Raises NameTaken, TooManyFiles, FileMissing for a missing folder above."""
+        """Makes a folder.
+
+        Raises:
+            NameTaken: Something is there.
+            FileMissing: The folder above is missing.
+            TooManyFiles: The quota has no room for it.
+        """
         place = _find_new_place(path)
         with self.opened(user) as home:
             allowance = self.allowance(user, home, place[0], quota=quota)
@@ -250,7 +260,12 @@ class HomeFiles:
 
     @contextmanager
     def opened(self, user: str) -> Iterator[RootedDirectory]:
-        """The home, for operations in it, which raise OSError. Raises HomeMissing, PathRefused."""
+        """The home, for operations in it, which raise OSError.
+
+        Raises:
+            HomeMissing: The user has none.
+            PathRefused: It cannot be opened.
+        """
         inner = home_of(user)
         try:
             with disk_errors(inner, field="user"):

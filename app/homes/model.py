@@ -147,7 +147,11 @@ def home_of(user: str) -> str:
 
 
 def check_may_leave(names: list[str], *, field: str = "path") -> None:
-    """Raises PathRefused for the home itself and its permanent folders."""
+    """Checks that something may be moved or removed.
+
+    Raises:
+        PathRefused: It is the home itself, or one of its permanent folders.
+    """
     if not names or "/".join(names) in HOME_FOLDERS:
         raise make_refusal(
             field, "this folder is part of every data home and stays", hint="Remove or move what lies in it."

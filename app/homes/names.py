@@ -79,7 +79,11 @@ def _check_segment(text: str, field: str) -> str:
 
 
 def check_segment(raw: bytes, field: str) -> None:
-    """Raises PathRefused for an impossible name: empty, . or .., with a slash or NUL, too long."""
+    """Checks one name of a path.
+
+    Raises:
+        PathRefused: It is empty, . or .., has a slash or NUL, or is too long.
+    """
     if not raw:
         raise make_refusal(field, "it has an empty part: // or a slash at the end")
     if raw in (b".", b".."):

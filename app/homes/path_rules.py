@@ -70,7 +70,7 @@ class CheckedPath:
         return self._rules.options.root / self.place.base / self.place.below
 
     def open(self) -> int:
-        """A descriptor for reading, of a file or a folder; the caller closes it. Raises PathRefused as check does."""
+        """A descriptor for reading, of a file or a folder; the caller closes it. See `check`."""
         return self._rules.open(self.field, self.text, self.place)
 
 
@@ -85,7 +85,12 @@ class PathRules:
         self._opener = opener
 
     def check(self, user: str, field: str, text: str) -> CheckedPath:
-        """Raises PathRefused, which names the field and why. KeyError for a field without a rule."""
+        """Checks a path that a field of a task names.
+
+        Raises:
+            PathRefused: It may not be used; the error names the field and why.
+            KeyError: The field has no rule.
+        """
         rule = self.fields[field]
         place = resolve_allowed(self.options, rule, user, field, text)
         with _convert_refusals(field), disk_errors(text, field=field), self._open_base(place) as base:

@@ -139,7 +139,7 @@ class UsageTracker:
         Args:
             folder: the one at the home's top.
             size_bytes: negative: what went.
-            files: negative likewise.
+            files: negative: how many went.
         """
         with self._lock:
             usage = self._usages.get(user)
@@ -205,7 +205,11 @@ class Allowance:
         self._taken = self._files = 0
 
     def check(self, size_bytes: int) -> None:
-        """Raises QuotaExceeded if this much would not fit, before any of it is written."""
+        """Checks that this much fits, before any of it is written.
+
+        Raises:
+            QuotaExceeded: It does not.
+        """
         if self._quota.size_bytes:
             self._fit(Addition(size_bytes, credit=self._credit), is_begin=True, is_look=True)
 
@@ -215,7 +219,11 @@ class Allowance:
             self._tracker.usage(self._user, self._quota, self._measure)
 
     def take(self, size_bytes: int) -> None:
-        """Raises QuotaExceeded."""
+        """Takes room for what is about to be written.
+
+        Raises:
+            QuotaExceeded: There is none.
+        """
         if self._quota.size_bytes:
             self._fit(Addition(size_bytes, credit=self._credit))
         else:
@@ -223,7 +231,11 @@ class Allowance:
         self._taken += size_bytes
 
     def take_file(self) -> None:
-        """One more file or folder. Raises TooManyFiles."""
+        """One more file or folder.
+
+        Raises:
+            TooManyFiles: There may be no more.
+        """
         if self._quota.files:
             self._fit(Addition(files=1), is_begin=True)
         else:
@@ -232,7 +244,7 @@ class Allowance:
 
     @contextmanager
     def one_more(self) -> Iterator[None]:
-        """Of a file or folder that is made meanwhile. Raises TooManyFiles."""
+        """Of a file or folder that is made meanwhile. See `take_file`."""
         self.take_file()
         try:
             yield

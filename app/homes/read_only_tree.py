@@ -85,7 +85,11 @@ class ReadOnlyTree:
             return page_of(folder_fd, segments, cursor=cursor, limit=limit, sort=sort, hidden=hidden)
 
     def info(self, path: str) -> Entry:
-        """Of what is there; for a link, of what it leads to inside the folder. Raises FileMissing."""
+        """Of what is there; for a link, of what it leads to inside the folder.
+
+        Raises:
+            FileMissing: Nothing is there.
+        """
         segments = self._split_path(path)
         with self._opened() as base, disk_errors(to_shown_path(path)):
             return entry(segments, base.stat("/".join(segments)))

@@ -66,14 +66,18 @@ class SweepResult:
 
 
 class Folders:
-    """Reports of jobs about their folders, jobs/<name> in their user's home. Raises PathRefused for a bad name."""
+    """Reports of jobs about their folders, jobs/<name> in their user's home; bad names are refused."""
 
     def __init__(self, database: Database, options: HomesOptions) -> None:
         self.database = database
         self.options = options
 
     def begun(self, user: str, name: str, *, now: datetime) -> None:
-        """The job runs, perhaps again: its folder stays. Raises NameTaken while one of this name is in the trash."""
+        """The job runs, perhaps again: its folder stays.
+
+        Raises:
+            NameTaken: One of this name is in the trash.
+        """
         check_user(user)
         check_folder_name(name)
         with self.database.write() as conn:

@@ -51,7 +51,7 @@ class Draft:
 
     Args:
         fd: of the file, open for writing; its home closes it.
-        folder_fd: of the folder that it lies in; likewise.
+        folder_fd: of the folder that it lies in; its home closes it.
         name: that it has while it is written.
     """
 

@@ -192,7 +192,7 @@ class Prediction:
     boxes: tuple[Box, ...] = ()
     """Boxes with at least score_threshold, after suppression."""
     candidates: tuple[Box, ...] = ()
-    """Boxes with at least candidate_threshold, likewise; they include `boxes`."""
+    """Boxes with at least candidate_threshold, after suppression; they include `boxes`."""
     probabilities: tuple[float, ...] = ()
     """Of a classifier, by class, summing to 1; empty for a detector."""
     ms: float = 0.0

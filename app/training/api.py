@@ -332,7 +332,7 @@ def get_cluster(request: Request) -> Response:
 
 
 def _choose_owner(request: Request, user: str | None) -> str | None:
-    """Whose tasks are listed; None: everybody's. Raises Forbidden."""
+    """Whose tasks are listed; None: everybody's, which only administrators may see."""
     caller = caller_of(request)
     if user is None or user == caller.user:
         return caller.user

@@ -41,7 +41,12 @@ class _Input:
 
 
 def open_model(path: Path) -> HostModel:
-    """Raises NotFound, InvalidModel; for a vendor's NEF with a sentence of its own."""
+    """Opens a model of toolchain host.
+
+    Raises:
+        NotFound: There is no such file.
+        InvalidModel: It is something else; a vendor's NEF is named as such.
+    """
     if not path.is_file():
         raise NotFound(f"there is no file {path}", hint="Check the path.")
     try:

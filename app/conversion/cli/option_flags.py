@@ -70,7 +70,11 @@ def steps_of(text: str) -> list[dict[str, Any]]:
 
 
 def preprocess_flags(text: str | None) -> dict[str, Any]:
-    """A preset's values or a JSON object, as flags. Raises BadRequest."""
+    """A preset's values or a JSON object, as flags.
+
+    Raises:
+        BadRequest: It is neither.
+    """
     from app.conversion.presets import PREPROCESS as PRESETS
 
     if text is None:

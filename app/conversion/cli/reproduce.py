@@ -61,7 +61,7 @@ def reproduce(
 
 
 def _find_record(client: ConversionClient, archive: ArchiveClient, job: str) -> JsonObject:
-    """Of a job that has completed. Raises NotFound, BadRequest."""
+    """Of a job that has completed."""
     record = stored_job(client, archive, job)
     if record["status"] != "COMPLETED":
         raise BadRequest(f"job {record['job_id']} is {record['status']}", hint="Name one that has completed.")
@@ -82,7 +82,7 @@ def _fetch(client: ConversionClient, archive: ArchiveClient, folder: Path, recor
 
 
 def _run_again(client: ConversionClient, before: JsonObject, timeout_s: float | None) -> JsonObject:
-    """The new job at its end. Raises CommandFailed when it fails."""
+    """The new job at its end."""
     from rich.console import Console
 
     from app.conversion.cli.job_report import show_failure

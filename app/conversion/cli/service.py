@@ -39,14 +39,19 @@ def archive_of(context: typer.Context, url: str | None) -> ArchiveClient:
 
 
 def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
-    """The record of the job whose id begins so. Raises NotFound, or BadRequest when several do."""
+    """The record of the job whose id begins so.
+
+    Raises:
+        NotFound: There is none.
+        BadRequest: There are several.
+    """
     hint = "`modelmill jobs list` shows those there are, `modelmill archive list` also those from before a restart."
     beginning = prefix.lower()
     return client.job(beginning) if FULL_ID.fullmatch(beginning) else _find_only(client, beginning, "", hint)
 
 
 def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) -> dict[str, Any]:
-    """The record of the job whose id begins so, also of one that only the archive has. Raises as job_of."""
+    """See `job_of`; also of a job that only the archive has."""
     try:
         return job_of(client, prefix)
     except ModelmillError as error:
@@ -60,7 +65,7 @@ def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) ->
 
 
 def find_archived_id(client: ArchiveClient, prefix: str) -> str:
-    """The id of the job of the archive that begins so. Raises as job_of."""
+    """See `job_of`; the id of a job of the archive."""
     hint, beginning = "`modelmill archive list` shows what is there.", prefix.lower()
     if FULL_ID.fullmatch(beginning):
         return beginning

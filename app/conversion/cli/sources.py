@@ -34,7 +34,11 @@ def stem_of(model: str) -> str:
 
 
 def fetch_key(client: ConversionClient, source: str, display: ProgressDisplay) -> str:
-    """The key of a model that the service has fetched. Raises FetchFailed."""
+    """The key of a model that the service has fetched.
+
+    Raises:
+        FetchFailed: It could not.
+    """
     transfer = client.fetch_model(source)
     while transfer["state"] not in ("COMPLETED", "FAILED"):
         time.sleep(LOOK_AGAIN_S)

@@ -67,7 +67,7 @@ def verify(
 
 
 def _expand_folders(files: list[Path], read: Receipt) -> list[Path]:
-    """A folder stands for those of its files that the receipt has. Raises NotFound, BadRequest."""
+    """A folder stands for those of its files that the receipt has."""
     from app.conversion.receipt_check import files_in
 
     named: list[Path] = []
@@ -86,7 +86,6 @@ def _require(path: Path, what: str, *, hint: str) -> None:
 
 
 def _load_key(source: str) -> PublicKey:
-    """Raises NotFound, BadInput, ReceiptUnreadable, Unreachable."""
     from app.conversion.receipt_check import read_key
 
     if source.startswith(("http://", "https://")):

@@ -63,7 +63,7 @@ class Unpacked:
 
 
 def unpack(samples: PackedSamples) -> Unpacked:
-    """Unpack the samples of a request. Raises as `extract` does."""
+    """Unpack the samples of a request. See `extract`."""
     limits = samples["limits"]
     return extract(
         Path(samples["images"]),

@@ -78,7 +78,11 @@ def statement(record: JobRecord, builder: Builder) -> dict[str, Any]:
 
 
 def read_statement(payload: bytes) -> Statement:
-    """Raises NoStatement."""
+    """Reads the payload of a receipt.
+
+    Raises:
+        NoStatement: It is something else.
+    """
     try:
         document = read_json(payload)
         predicate = document["predicate"]

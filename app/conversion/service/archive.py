@@ -87,14 +87,23 @@ class Archive:
         return rows[:limit], f"{last.finished_at}{SEPARATOR}{last.job_id}" if last else None
 
     def get(self, job_id: str, user: str) -> ArchivedJob:
-        """Raises NotArchived."""
+        """Returns a job of the archive.
+
+        Raises:
+            NotArchived: It is not there, or another user's.
+        """
         job = self.descriptions.read(job_id) if object_keys.is_uuid4(job_id) else None
         if job is None or job.record.owner != user:
             raise NotArchived(f"There is no job {job_id} in the archive.", hint="GET /archive lists what is there.")
         return job
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
-        """Raises NotArchived, ArtifactNotReady."""
+        """Returns a file of a job.
+
+        Raises:
+            NotArchived: See `get`.
+            ArtifactNotReady: It has none of this name.
+        """
         artifacts = self.get(job_id, user).record.artifacts
         if name not in artifacts:
             raise ArtifactNotReady(

@@ -88,7 +88,7 @@ class Edits:
             job_ids: Each is taken once.
             user: Their owner.
             add: Tags, of the verb tag.
-            remove: Likewise.
+            remove: Tags, of the verb tag.
         """
         done, problems = list[str](), dict[str, ModelmillError]()
         for job_id in dict.fromkeys(job_ids):

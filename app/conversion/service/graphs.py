@@ -36,7 +36,11 @@ def graph_files(record: JobRecord) -> list[GraphFile]:
 
 
 def graph_file(record: JobRecord, name: str) -> GraphFile:
-    """Raises ArtifactNotReady with the available ones."""
+    """Returns the graph of this name.
+
+    Raises:
+        ArtifactNotReady: There is none; the error names those that there are.
+    """
     files = graph_files(record)
     for file in files:
         if file.name == name:
@@ -52,7 +56,12 @@ class GraphBytes:
 
 
 def graph_bytes(conversion: Conversion, file: GraphFile) -> GraphBytes:
-    """Raises ObjectMissing, or ArtifactNotReady for a NEF without a readable model."""
+    """Returns the model in a file.
+
+    Raises:
+        ObjectMissing: The file is gone.
+        ArtifactNotReady: It is a NEF without a readable model.
+    """
     if file.name != OUTPUTS[Stage.NEF]:
         return GraphBytes(file.artifact.size_bytes, conversion.jobs.read(file.artifact))
     from app.inference.runtimes.sessions import MODEL  # imported late because it loads numpy

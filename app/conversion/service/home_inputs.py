@@ -76,7 +76,7 @@ def copy_inputs(uploads: Uploads, owner: str, model: InputPath, samples: InputPa
 
 
 def copy_model(uploads: Uploads, upload_id: str, model: InputPath) -> Stored:
-    """Copies a model of a data home into an upload, with its external weights. Raises as copy_inputs does."""
+    """Copies a model of a data home into an upload, with its external weights. See `copy_inputs`."""
     stored = uploads.store_model(upload_id, model.tree.read(model.inner))
     beside = list(_iterate_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
     if beside:

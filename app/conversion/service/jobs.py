@@ -125,7 +125,11 @@ class Jobs:
         self.store.note_archived(user, job_id)
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
-        """Raises ArtifactNotReady if the job has no such artifact (yet)."""
+        """Returns an artifact of a job.
+
+        Raises:
+            ArtifactNotReady: It has none of this name (yet).
+        """
         record = self.get(job_id, user)
         artifact = record.artifacts.get(name)
         if artifact is None:

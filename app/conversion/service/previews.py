@@ -102,7 +102,11 @@ class Previews:
         self.remembered = remembered
 
     def size_bytes(self, key: str, owner: str) -> int:
-        """For a stored input that this user may use. Raises KeyNotFound for any other key."""
+        """Returns the size of a stored input.
+
+        Raises:
+            KeyNotFound: It is not here, or not one that this user may use.
+        """
         source = object_keys.source_of(key)
         try:
             if source is None or self._find_owner(*source, owner) != owner:
@@ -112,7 +116,11 @@ class Previews:
             raise KeyNotFound("this file is no longer here", hint="Send it again: it is kept for a day.") from None
 
     def model(self, key: str, owner: str) -> ModelPreview:
-        """Raises KeyNotFound."""
+        """Returns what is known of a stored model, which is looked at the first time.
+
+        Raises:
+            KeyNotFound: See `size_bytes`.
+        """
         self.size_bytes(key, owner)
         facts = self._get_or_make(_build_key(key, "look-model.json"), lambda: self._preview_model(key))
         if "error" in facts:
@@ -150,7 +158,12 @@ class Previews:
         return calibration_checks.diagnose(preview.measured, target, options.preprocess, allow_damaged=allow)
 
     def thumbnail(self, key: str, file: str, owner: str) -> bytes:
-        """Raises KeyNotFound, ObjectMissing."""
+        """Returns the JPEG of a sample.
+
+        Raises:
+            KeyNotFound: See `size_bytes`.
+            ObjectMissing: There is no such thumbnail.
+        """
         self.size_bytes(key, owner)
         if not THUMB.fullmatch(file):
             raise ObjectMissing(f"There is no thumbnail {file!r}.")

@@ -81,14 +81,22 @@ class Results:
         return jobs, page_ids[-1] if start + limit < len(ids) else None
 
     def get(self, job_id: str, owner: str) -> StoredJob:
-        """Raises ResultNotFound, also for another user's job."""
+        """Returns the stored results of a job.
+
+        Raises:
+            ResultNotFound: There are none, or they are another user's.
+        """
         job = self._find_stored(job_id, owner) if object_keys.is_uuid4(job_id) else None
         if job is None:
             raise ResultNotFound(f"Nothing is stored of a job {job_id}.", hint="GET /results lists what is stored.")
         return job
 
     def file(self, job_id: str, name: str, owner: str) -> StoredArtifact:
-        """Raises ResultNotFound."""
+        """Returns a file of stored results.
+
+        Raises:
+            ResultNotFound: There is none, or it is another user's.
+        """
         files = {file.name: file for file in self.get(job_id, owner).files}
         if name not in files:
             there = ", ".join(files) or "none"

@@ -76,11 +76,19 @@ class ResumableUploads:
         return ResumableUpload(upload_id, field, plain_name(name), length, 0, self._compute_expiry())
 
     def check(self, upload_id: str, owner: str) -> None:
-        """Raises NotFound if there is no such upload of this user's."""
+        """Checks that it is an upload of this user.
+
+        Raises:
+            NotFound: It is not.
+        """
         self._read_about(upload_id, owner)
 
     def get(self, upload_id: str, owner: str) -> ResumableUpload:
-        """How it stands; what is whole and was not assembled yet, is. Raises NotFound, and what `append` raises."""
+        """How it stands; what is whole and was not assembled yet, is.
+
+        Raises:
+            NotFound: This user has no such upload; or what `append` raises.
+        """
         about = self._read_about(upload_id, owner)
         key = object_keys.upload(upload_id, FILES[about["field"]])
         try:
@@ -124,7 +132,11 @@ class ResumableUploads:
         return end
 
     def discard(self, upload_id: str, owner: str) -> None:
-        """Delete it with what came of it. Raises NotFound."""
+        """Delete it with what came of it.
+
+        Raises:
+            NotFound: This user has no such upload.
+        """
         self.check(upload_id, owner)
         self._discard(upload_id, owner)
 

@@ -128,7 +128,11 @@ class Submissions:
         return record
 
     def remembered(self, job_id: str, owner: str) -> Submission:
-        """The submission of this job, also after its record is gone. Raises ObjectMissing if there is none."""
+        """The submission of this job, also after its record is gone.
+
+        Raises:
+            ObjectMissing: There is none.
+        """
         request = self.stored_request(job_id, owner)
         return Submission(
             model_key=object_keys.input_(job_id, object_keys.MODEL),
@@ -141,14 +145,22 @@ class Submissions:
         )
 
     def stored_request(self, job_id: str, owner: str) -> dict[str, Any]:
-        """The stored submission, with created_at. Raises ObjectMissing."""
+        """The stored submission, with created_at.
+
+        Raises:
+            ObjectMissing: There is none.
+        """
         request: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
         if request["owner"] != owner:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
         return request
 
     def check_toolchain(self, options: Options) -> None:
-        """Checks that it is installed. Raises BadInput."""
+        """Checks that the toolchain is installed.
+
+        Raises:
+            BadInput: It is not.
+        """
         offered = self.settings.toolchains
         if options.toolchain not in offered:
             raise BadInput(
@@ -258,7 +270,11 @@ class Admission:
             raise self._make_refusal(full, toolchain)
 
     def check_served(self, toolchain: ToolchainName) -> None:
-        """Raises ToolchainUnserved if no worker could run the job."""
+        """Checks that a worker could run the job.
+
+        Raises:
+            ToolchainUnserved: None could.
+        """
         stage = self.estimates.unserved(toolchain.value)
         if stage is not None:
             raise ToolchainUnserved(

@@ -189,7 +189,6 @@ def _list_queues(conversion: Conversion, user: str, now: datetime) -> tuple[Queu
 
 
 def _read_cache(conversion: Conversion) -> CacheView | None:
-    """Raises redis.RedisError."""
     cache = conversion.cache
     if not cache.is_on:
         return None

@@ -20,7 +20,7 @@ class StageProcess(Protocol):
     """Runs the stage in a process of its own."""
 
     def __call__(self, *, limits: Limits) -> Finished:
-        """Raises what Sandbox.run raises."""
+        """See `Sandbox.run`."""
 
 
 def run_with_continuation(run: StageProcess, limits: Limits, journal: Path, write: Callable[[bytes], None]) -> Finished:

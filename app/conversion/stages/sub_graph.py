@@ -84,7 +84,7 @@ def _extract_part(model: onnx.ModelProto, first: int, end: int) -> onnx.ModelPro
 
 
 def _require_static(value: onnx.ValueInfoProto | None, name: str) -> onnx.ValueInfoProto:
-    """Raises InvalidModel for a tensor of unknown shape, because it could not get an input."""
+    """Returns the tensor; one of unknown shape is refused, because it could not become an input."""
     dims = value.type.tensor_type.shape.dim if value is not None else ()
     if value is None or not all(dim.dim_value > 0 for dim in dims) or not value.type.tensor_type.HasField("shape"):
         raise InvalidModel(f"the shape of tensor {name!r} is not known")

@@ -56,7 +56,11 @@ class Workspace:
         return self.folder / (OUTPUTS[before] if before else object_keys.MODEL)
 
     def fetch_inputs(self) -> None:
-        """Raises WorkDiskFull if they do not fit."""
+        """Fetches the inputs of the stage.
+
+        Raises:
+            WorkDiskFull: They do not fit.
+        """
         try:
             self._fetch_inputs()
         except StoreFull as error:  # a download fills the work disk, not the store

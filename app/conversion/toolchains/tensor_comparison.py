@@ -77,12 +77,20 @@ def compare(reference: Array, actual: Array, *, tensor: str = "", sample: str = 
 def compare_all(
     sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> dict[str, TensorComparison]:
-    """Compares every tensor of `reference` with the one of the same name. Raises NotFinite."""
+    """Compares every tensor of `reference` with the one of the same name.
+
+    Raises:
+        NotFinite: A value is not finite.
+    """
     return {name: compare(array, actual[name], tensor=name, sample=sample) for name, array in reference.items()}
 
 
 def require_finite(array: Array, tensor: str, sample: str) -> None:
-    """Raises NotFinite with the names of tensor and sample unless every value is finite."""
+    """Checks that every value is finite.
+
+    Raises:
+        NotFinite: It names tensor and sample.
+    """
     if array.dtype.kind not in "fc" or bool(np.isfinite(array).all()):
         return
     kind = "NaN" if bool(np.isnan(array).any()) else "infinity"
@@ -198,7 +206,7 @@ class OutputStatistics:
         self.by_sample: list[tuple[str, float]] = []
 
     def add(self, sample: str, reference: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
-        """Compares every tensor of `reference` with the one of the same name. Raises NotFinite."""
+        """See `compare_all`."""
         self.add_comparisons(sample, compare_all(sample, reference, actual), list_judged_names(reference))
 
     def add_comparisons(

@@ -107,7 +107,11 @@ class Outbox:
             return store.pending(conn, limit=limit)
 
     def apply(self, user: str) -> None:
-        """Applies all changes of this user now. Raises the obstacle, mostly SftpUnavailable."""
+        """Applies all changes of this user now.
+
+        Raises:
+            ModelmillError: The obstacle, mostly SftpUnavailable.
+        """
         if self.state(user).is_done:
             return
         with self.lease(user):
@@ -133,7 +137,11 @@ class Outbox:
 
     @contextmanager
     def lease(self, user: str, *, wait_s: float = WAIT_S) -> Iterator[None]:
-        """Locks the user's SFTP account against other changes. Raises SftpUnavailable if it is locked."""
+        """Locks the user's SFTP account against other changes.
+
+        Raises:
+            SftpUnavailable: It is locked.
+        """
         with hold(SqlLease(self.database, user, ttl_s=LEASE_S), wait_s=wait_s) as is_held:
             if not is_held:
                 raise SftpUnavailable(f"The SFTP account of {user} is being changed.", hint="Try again in a moment.")

@@ -29,8 +29,9 @@ class SftpFacts:
     state: SftpState
     """The user's changes that the backend has not received yet."""
     keys: list[str] | None
-    """None while the backend is unreachable; needs_new_password likewise."""
+    """None while the backend is unreachable."""
     needs_new_password: bool | None
+    """None while the backend is unreachable."""
     key_tokens: dict[str, str]
     """Key → id of the token with which it ends; an absent one stays until it is removed."""
     password_token: str | None
@@ -54,7 +55,11 @@ class SftpAccounts:
         return self.outbox.backend is not None
 
     def facts(self, user: str) -> SftpFacts:
-        """Never fails because SFTPGo is unreachable. Raises SftpOff."""
+        """Also while SFTPGo is unreachable.
+
+        Raises:
+            SftpOff: There is no SFTP.
+        """
         backend = self._require_backend()
         keys = needs_new_password = None
         with suppress(SftpUnavailable, SftpAccountMissing):

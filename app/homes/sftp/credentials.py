@@ -37,7 +37,11 @@ def new_one_time_password() -> str:
 
 
 def check_password(password: str) -> str:
-    """Returns the password if it is acceptable. Raises BadSftpPassword."""
+    """Returns the password if it is acceptable.
+
+    Raises:
+        BadSftpPassword: It is not.
+    """
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise BadSftpPassword(f"A password has {MIN_PASSWORD} to {MAX_PASSWORD} characters.", hint="Choose another.")
     if not password.isprintable() or len(set(password)) < 4:
@@ -66,7 +70,11 @@ def _make_dummy() -> str:
 
 
 def check_keys(texts: Sequence[str]) -> list[str]:
-    """The keys in a canonical form, each once: algorithm, base64, comment. Raises BadPublicKey."""
+    """The keys in a canonical form, each once: algorithm, base64, comment.
+
+    Raises:
+        BadPublicKey: One is no public key of a supported kind, or there are too many.
+    """
     if len(texts) > MAX_KEYS:
         raise BadPublicKey(f"An account may have {MAX_KEYS} keys.", hint="Remove those that are not used.")
     return list(dict.fromkeys(_check(text) for text in texts))

@@ -41,7 +41,7 @@ def add_pending(
 
     Args:
         quota_bytes: None: the installation's; 0: no limit.
-        quota_files: likewise.
+        quota_files: None: the installation's; 0: no limit.
         at: text in ISO 8601; it is due at once.
         password_hash: of a one-time password; None: the account keeps its own.
 

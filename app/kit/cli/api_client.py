@@ -38,8 +38,8 @@ class ApiError(ModelmillError):
         hint = SIGN_IN if error.status == httpx.codes.UNAUTHORIZED else error.hint
         super().__init__(error.message, hint=hint, detail=error.detail)
         self.status = error.status  # type: ignore[misc]  # the service's, not the class's
-        self.code = error.code  # type: ignore[misc]  # likewise
-        self.can_retry = error.can_retry  # type: ignore[misc]  # likewise
+        self.code = error.code  # type: ignore[misc]  # the service's
+        self.can_retry = error.can_retry  # type: ignore[misc]  # the service's
 
 
 class WaitedEnough(ModelmillError):

@@ -50,7 +50,7 @@ class S3Store:
 
     Args:
         endpoint: `host:port`, or a URL, whose scheme then overrides `secure`.
-        public_endpoint: likewise, for clients; None: the same.
+        public_endpoint: what clients use, in the same form; None: `endpoint`.
         secure: HTTPS.
         part_size: the size of a part of a multipart upload, in bytes. Memory of one upload: about (num_parallel_uploads
             + 2) * part_size;

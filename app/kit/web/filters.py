@@ -85,7 +85,7 @@ def filters(texts: NullTranslations, locale: Locale) -> dict[str, Callable[..., 
     def due_(context: Context, moment: datetime) -> Markup:
         shown = due(moment, context.get("now") or clock.now(), texts, locale)
         text = '<time datetime="{}" title="{}">{}</time>'
-        return Markup(text).format(clock.to_text(moment), exact(moment), shown)  # noqa: S704  # likewise
+        return Markup(text).format(clock.to_text(moment), exact(moment), shown)  # noqa: S704  # format() escapes
 
     def number(value: float, digits: int | None = None) -> Markup:
         """In tabular figures, with thousands separators; digits: number of decimal places."""

@@ -145,7 +145,7 @@ def answer_error(request: Request, error: ModelmillError) -> Response:
 
 
 def answer_of(model: type[Model], *values: object, **more: Any) -> Model:
-    """Creates a response model from the fields of values with the same names; those of its own models likewise.
+    """Creates a response model from the fields of values with the same names, and in turn the models it holds.
 
     Args:
         model: the model of the response.

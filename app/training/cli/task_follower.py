@@ -63,7 +63,11 @@ class TaskFollower:
         self._log = b""
 
     def to_the_end(self) -> JsonObject:
-        """Tell what happens until the task has ended. Its last record. Raises Ended at Ctrl-C: the task goes on."""
+        """Tell what happens until the task has ended, and return its last record.
+
+        Raises:
+            Ended: Ctrl-C was pressed; the task goes on.
+        """
         self._say(f"task {self._task_id}")
         try:
             return self._watch()

@@ -325,7 +325,12 @@ def client_of(context: typer.Context, url: str | None) -> TrainingClient:
 
 
 def task_of(client: TrainingClient, part: str) -> JsonObject:
-    """The record of the task whose id this is, or is a part of. Raises NotFound, or BadRequest when it fits several."""
+    """The record of the task whose id this is, or is a part of.
+
+    Raises:
+        NotFound: There is none.
+        BadRequest: There are several.
+    """
     if FULL_ID.fullmatch(part):
         return client.task(part)
     task_ids = [

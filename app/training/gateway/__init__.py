@@ -82,7 +82,11 @@ class PlacementGroup:
 
 class Gateway(Protocol):
     def submit(self, submission: Submission) -> None:
-        """Returns when Ray has accepted it, or had accepted it before. Raises RayRefused."""
+        """Returns when Ray has accepted it, or had accepted it before.
+
+        Raises:
+            RayRefused: Ray does not take it.
+        """
 
     def job(self, submission_id: str) -> RayJob | None:
         """None: Ray answers, and has no job of this name."""

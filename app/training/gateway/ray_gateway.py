@@ -78,7 +78,11 @@ class RayGateway:
     """A Gateway (see there) to a real cluster. It connects on first use, and again after a fault."""
 
     def __init__(self, options: RayOptions) -> None:
-        """Raises CannotStart if Ray is not installed. Opens no connection."""
+        """Opens no connection yet.
+
+        Raises:
+            CannotStart: Ray is not installed.
+        """
         _quieten()
         try:
             self._ray = _Ray()
@@ -233,7 +237,11 @@ class RayGateway:
 
 
 class _Ray:
-    """The used parts of Ray. Raises ImportError if it is not installed, or lacks its `default` extra."""
+    """The used parts of Ray.
+
+    Raises:
+        ImportError: It is not installed, or lacks its `default` extra.
+    """
 
     def __init__(self) -> None:
         import grpc

@@ -8,7 +8,11 @@ from app.training.errors import RayUnreachable
 
 
 def read_token(path: Path) -> str:
-    """Raises RayUnreachable, with the reason."""
+    """Reads the token for Ray.
+
+    Raises:
+        RayUnreachable: It cannot be read; with the reason.
+    """
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

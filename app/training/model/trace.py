@@ -37,7 +37,11 @@ class TraceTask:
 
 
 def read_trace(text: str) -> list[TraceTask]:
-    """By time of submission. Raises BadInput, which names the line."""
+    """Reads the tasks, by time of submission.
+
+    Raises:
+        BadInput: A line is not a task; the error names it.
+    """
     try:
         present, rows = read_records(text)
         return _read(present, rows)

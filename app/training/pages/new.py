@@ -66,7 +66,7 @@ class TaskDraft(Draft[Values]):
     origin: str = ""
     """Id of the task that it was made of; "": of none."""
     origin_sweep: str = ""
-    """Likewise of a sweep."""
+    """Id of the sweep that it was made of; "": of none."""
     sweep: SweepDocument | None = None
     """The text means a sweep, and the spec its first task."""
 

@@ -40,7 +40,11 @@ class Training:
         return Resubmission(self.tasks, self.curves)
 
     def stacks(self, user: str, task_id: str, *, is_admin: bool = False) -> list[ProcessStack]:
-        """Where the processes of a running task are. Raises TaskNotFound, and what Dashboards.stacks raises."""
+        """Where the processes of a running task are. See `Dashboards.stacks`.
+
+        Raises:
+            TaskNotFound: This user has no such task.
+        """
         task, attempt = self.tasks.latest(user, task_id, is_admin=is_admin)
         if attempt is None:
             raise StacksUnavailable("The task does not run.", hint="Only running processes have stacks.")

@@ -124,7 +124,7 @@ def _fetch_stack(client: httpx.Client, name: str, node_id: str, pid: int) -> Pro
 
 
 def _get(client: httpx.Client, path: str, query: Sequence[tuple[str, str]] = ()) -> httpx.Response:
-    """Raises RayUnreachable, also for a refused token."""
+    """Asks Ray's dashboard; a refused token counts as unreachable."""
     import httpx
 
     try:

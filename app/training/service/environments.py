@@ -65,7 +65,11 @@ class Environments:
         return [one for one in everyone if is_admin or one.spec.access.admits(member)]
 
     def get(self, name: str) -> Environment:
-        """Raises EnvironmentNotFound."""
+        """Returns an environment.
+
+        Raises:
+            EnvironmentNotFound: There is none of this name.
+        """
         with self.database.read() as conn:
             row = store.environment_of(conn, name)
         if row is None:
@@ -90,7 +94,12 @@ class Environments:
         return Environment(name, spec, text, to_text(now), by)
 
     def delete(self, name: str, *, by: str) -> None:
-        """Raises EnvironmentNotFound, and EnvironmentInUse while a task of it has not ended."""
+        """Deletes an environment.
+
+        Raises:
+            EnvironmentNotFound: There is none of this name.
+            EnvironmentInUse: A task of it has not ended.
+        """
         self.get(name)
         with self.database.write() as conn:
             count = store.count_unended_in(conn, name)

@@ -73,7 +73,12 @@ class JobDashboard:
             return None
 
     async def require(self, attempt: Attempt) -> None:
-        """Raises DashboardMissing if Ray no longer knows the job; RayUnreachable."""
+        """Checks that Ray has a dashboard of the job.
+
+        Raises:
+            DashboardMissing: It no longer knows the job.
+            RayUnreachable: It does not answer.
+        """
         await self._make_job(attempt, None)
 
     async def file(self, attempt: Attempt, path: str) -> DashboardFile | None:

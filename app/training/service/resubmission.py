@@ -26,7 +26,12 @@ class Resubmission:
         self._curves = curves
 
     def spec(self, user: str, task_id: str) -> TaskSpec:
-        """The spec of a task. Raises TaskNotFound, and BadSpec if this version can no longer read it."""
+        """The spec of a task.
+
+        Raises:
+            TaskNotFound: This user has no such task.
+            BadSpec: This version can no longer read it.
+        """
         return read_spec(self._tasks.get(user, task_id).task.spec_text.encode())[0]
 
     def text(self, user: str, task_id: str, changes: Mapping[str, JsonValue], resume: Resume | None = None) -> str:
@@ -44,7 +49,12 @@ class Resubmission:
         return apply_changes(self.spec(user, task_id), {**changes, **begin})
 
     def checkpoint(self, user: str, task_id: str, resume: Resume) -> str:
-        """Its path, as tasks name it. Raises TaskNotFound, PathRefused."""
+        """The path of a checkpoint, as tasks name it.
+
+        Raises:
+            TaskNotFound: This user has no such task.
+            PathRefused: There is no such checkpoint.
+        """
         checkpoints = {one.step: one.path for one in self._tasks.checkpoints(user, task_id)}
         step: int | None = max(checkpoints, default=None) if resume == "last" else None
         if resume == "best":

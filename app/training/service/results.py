@@ -46,7 +46,7 @@ class ConversionRequest:
     model: str
     """A path in the user's home or the common folder, as in tasks."""
     images: str
-    """Likewise."""
+    """A path of the same kind."""
     options: Mapping[str, Any]
     """Options of conversion."""
     job_id: str = ""
@@ -55,7 +55,11 @@ class ConversionRequest:
 
 class Converter(Protocol):
     def convert(self, request: ConversionRequest) -> str:
-        """Submits a conversion job linked to its task. Returns its id. Raises ModelmillError."""
+        """Submits a conversion job linked to its task, and returns its id.
+
+        Raises:
+            ModelmillError: It is refused.
+        """
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,11 @@ class RegisteredModel:
 
 class Registry(Protocol):
     def register(self, request: RegistrationRequest) -> RegisteredModel:
-        """Registers a copy of a model under a name. Raises ModelmillError."""
+        """Registers a copy of a model under a name.
+
+        Raises:
+            ModelmillError: It is refused.
+        """
 
 
 class Results:
@@ -100,7 +108,11 @@ class Results:
         self.registry = registry
 
     def description(self, view: TaskView, artifact: str) -> ModelDescription:
-        """What is known of a model that a task left. Raises what describe_model raises, and FileMissing."""
+        """What is known of a model that a task left. See `describe_model`.
+
+        Raises:
+            FileMissing: There is no such file.
+        """
         homes, convert = self.tasks.homes, _read_conversion_spec(view.task)
         return describe_model(homes, view.task.user, _find_folder(view), _require_inside(artifact), convert)
 
@@ -256,7 +268,7 @@ def _request(view: TaskView, artifact: str, images: str, name: str, options: Map
 
 
 def _require_inside(artifact: str) -> str:
-    """Raises BadInput for a path that is not in the folder of the task."""
+    """Refuses a path that is not in the folder of the task."""
     if artifact.startswith("/"):
         raise BadInput(
             f"artifact: {artifact} is no path in the folder of the task",

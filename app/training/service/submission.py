@@ -52,7 +52,7 @@ def new_task_id(prefix: str, user: str, kind: str, now: datetime) -> str:
 
 
 CheckConversion = Callable[[str, Mapping[str, Any]], None]
-"""Checks whether a conversion would accept this name and these options. Raises BadInput. The wiring implements it."""
+"""Raises BadInput if a conversion would not accept this name and these options. The composition root implements it."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class TaskSubmission:
 
 
 def _note_sweep(conn: Connection, sweep: StoredSweep, earlier: int | None) -> None:
-    """Raises SweepChanged: nothing may be added."""
+    """Stores a new sweep; an earlier one must not have changed meanwhile."""
     if earlier is None:
         store.add_sweep(conn, sweep)
         return

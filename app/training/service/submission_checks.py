@@ -13,7 +13,11 @@ from app.training.spec.document import bad
 
 
 def check_priority(priority: Priority, *, is_admin: bool) -> None:
-    """Raises BadSpec, because otherwise everybody's task would be urgent."""
+    """Refuses a priority that is for administrators; otherwise everybody's task would be urgent.
+
+    Raises:
+        BadSpec: It is high, and the user is no administrator.
+    """
     if priority is Priority.HIGH and not is_admin:
         problem = "only administrators may ask for it"
         raise BadSpec(
@@ -24,7 +28,11 @@ def check_priority(priority: Priority, *, is_admin: bool) -> None:
 
 
 def check_paths(rules: PathRules, user: str, spec: TaskSpec) -> None:
-    """Raises PathRefused with the field; of several, the first one."""
+    """Checks that the user may use the paths of a spec.
+
+    Raises:
+        PathRefused: One may not be used; the error names the field of the first one.
+    """
     for name in ("code_path", "model_path", "train_file", "val_file"):
         path = getattr(spec, name)
         if path is not None:

@@ -136,11 +136,11 @@ class TaskSweeps:
         return view, document_differences([before.all_fields, view.document.all_fields])
 
     def document(self, user: str, sweep_id: str) -> SweepDocument:
-        """As it was submitted. Raises SweepNotFound."""
+        """Returns the sweep as it was submitted. See `require`."""
         return read_sweep(self._find_stored(user, sweep_id).document.encode())
 
     def view(self, user: str, sweep_id: str) -> SweepView:
-        """Raises SweepNotFound."""
+        """Returns the sweep with its tasks. See `require`."""
         return self._build_view(*self._read([self._find_stored(user, sweep_id)])[0])
 
     def views(self, user: str) -> list[SweepView]:
@@ -150,11 +150,15 @@ class TaskSweeps:
         return [self._build_view(*one, is_live=False) for one in self._read(stored)]
 
     def require(self, user: str, sweep_id: str) -> None:
-        """Raises SweepNotFound."""
+        """Checks that it is a sweep of this user.
+
+        Raises:
+            SweepNotFound: It is not.
+        """
         self._find_stored(user, sweep_id)
 
     def cancel(self, user: str, sweep_id: str, *, now: datetime) -> SweepView:
-        """Adds no more tasks to a sweep, and cancels those that have not ended. Raises SweepNotFound."""
+        """Adds no more tasks to a sweep, and cancels those that have not ended. See `require`."""
         stored = self._find_stored(user, sweep_id)
         with self._tasks.database.write() as conn:
             if stored.is_open and not stored.remark:

@@ -113,7 +113,11 @@ class Tasks:
         return task
 
     def get(self, user: str, task_id: str) -> TaskView:
-        """Returns a task with its attempts and conversions. Raises TaskNotFound."""
+        """Returns a task with its attempts and conversions.
+
+        Raises:
+            TaskNotFound: This user has no such task.
+        """
         with self.database.read() as conn:
             task = own_task(conn, user, task_id)
             attempts = store.attempts_of(conn, task_id)

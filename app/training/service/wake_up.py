@@ -8,5 +8,5 @@ KEY = "training:kick"
 
 
 def wait_for_wake_up(client: redis.Redis, timeout_s: float) -> bool:
-    """Was it woken? timeout_s must be shorter than the client's socket_timeout. Raises redis.RedisError."""
+    """Returns whether it was woken; timeout_s must be shorter than the client's socket_timeout."""
     return client.blpop([KEY], timeout=timeout_s) is not None

@@ -17,7 +17,7 @@ from app.training.spec.fields import TaskSpec
 MAPS = ("overrides", "convert", "vary", "early_stop")
 """Fields whose entries are named by a dot: overrides.trainer.seed, convert.images, vary.total_epochs."""
 ARGS = "args"
-"""Likewise: args.lr is the argument --lr=… of a program."""
+"""The field whose entries are a program's arguments: args.lr is `--lr=…`."""
 
 
 @dataclass(frozen=True)

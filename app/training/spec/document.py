@@ -210,7 +210,11 @@ _HINT = "YAML is written as fields and values, like workload: ppo"
 
 
 def read_yaml(text: str) -> Any:
-    """None for an empty text. Raises UnreadableSpec with the position."""
+    """Reads YAML; None for an empty text.
+
+    Raises:
+        UnreadableSpec: It is none; with the position.
+    """
     try:
         return plain_yaml.read_yaml(text)
     except UnreadableYaml as error:

@@ -100,7 +100,11 @@ def require_quotable(variables: Mapping[str, str]) -> None:
 
 
 def read_environment(body: bytes) -> tuple[EnvironmentSpec, str]:
-    """The document, YAML or JSON, and its text. Raises TooLarge, UnreadableSpec, BadSpec."""
+    """The document, YAML or JSON, and its text.
+
+    Raises:
+        TooLarge, UnreadableSpec, BadSpec: It is not a valid environment.
+    """
     data, text = read_fields(body)
     try:
         return checked(lambda: EnvironmentSpec.model_validate(data)), text
@@ -112,7 +116,11 @@ _NAME = TypeAdapter(EnvironmentName)
 
 
 def check_name(name: str) -> None:
-    """Raises BadSpec."""
+    """Refuses a name that tasks could not use.
+
+    Raises:
+        BadSpec: It is such a name.
+    """
     try:
         _NAME.validate_python(name)
     except ValidationError:

@@ -96,7 +96,11 @@ _DEMANDS = frozenset({"nnodes", "n_gpus_per_node", "enable_resource_pool", "disa
 
 
 def check_key(key: str) -> None:
-    """Raises PydanticCustomError, whose text names the key. is_allowed checks whether the workload has it."""
+    """Checks the form of a key; is_allowed checks whether the workload has it.
+
+    Raises:
+        PydanticCustomError: It is of another form, or Modelmill sets it; the text names it.
+    """
     match = _KEY.fullmatch(key) if len(key) <= 200 else None
     if match is None:
         raise unfit(f"{key[:200]!r} is no key of a setting: write it like actor_rollout_ref.rollout.n")

@@ -190,7 +190,7 @@ def read_sweep(body: bytes) -> SweepDocument:
 
 
 def read_task_or_sweep(body: bytes) -> tuple[TaskSpec, str, SweepDocument | None]:
-    """A task, or the first task of a sweep, the text, and the sweep. Raises like `read_spec` and `read_sweep`."""
+    """A task, or the first task of a sweep, the text, and the sweep. See `read_spec` and `read_sweep`."""
     fields, text = read_fields(body)
     if VARY not in fields:
         return (*read_spec(body), None)

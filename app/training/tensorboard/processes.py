@@ -118,7 +118,11 @@ class TensorBoards:
         self._folder: Path | None = None
 
     def require_offered(self) -> None:
-        """Raises BoardUnavailable: it is not installed, or not offered."""
+        """Checks that boards are offered.
+
+        Raises:
+            BoardUnavailable: TensorBoard is not installed, or not offered.
+        """
         if not self._most:
             raise BoardUnavailable(
                 "This installation offers no TensorBoard.", hint="The page Metrics shows the same curves."

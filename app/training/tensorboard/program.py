@@ -85,7 +85,7 @@ def _serve(server: Any, prefix: str, idle_s: float) -> None:
     gfile.register_filesystem("", OwnFiles())
     last = time.monotonic()
 
-    class Server(program.TensorBoardServer):  # type: ignore[misc]  # likewise
+    class Server(program.TensorBoardServer):  # type: ignore[misc]  # mypy does not look into TensorBoard
         def __init__(self, app: Callable[..., Iterable[bytes]], _: Any) -> None:
             def noted(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
                 nonlocal last

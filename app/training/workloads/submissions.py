@@ -35,7 +35,11 @@ def argument(key: str, value: JsonValue) -> str:
 
 
 def write_value(value: JsonValue) -> str:
-    """Raises ValueError for a text that Hydra would replace even within quotes; specs refuse it."""
+    """Writes a value as Hydra reads it.
+
+    Raises:
+        ValueError: It is a text that Hydra would replace even within quotes; specs refuse it.
+    """
     if isinstance(value, dict):
         return "{" + ",".join(f"{name}:{write_value(below)}" for name, below in value.items()) + "}"
     if isinstance(value, list):
@@ -93,7 +97,11 @@ class _Paths:
     """The folder that all attempts share."""
 
     def real_of(self, field: str, path: str) -> str:
-        """Translates a path of a task. Raises PathRefused for one that leads elsewhere."""
+        """Translates a path of a task.
+
+        Raises:
+            PathRefused: It leads elsewhere.
+        """
         if not path.startswith(f"{self.logical}/"):
             raise make_refusal(field, f"it must lie under {self.logical}/")
         return self.real + path.removeprefix(self.logical)

@@ -40,7 +40,11 @@ class Table:
 
     @staticmethod
     def at(buffer: Buffer, position: int) -> Table:
-        """Returns the table at `position`. Raises Malformed if its vtable is not inside the buffer."""
+        """Returns the table at `position`.
+
+        Raises:
+            Malformed: Its vtable is not inside the buffer.
+        """
         vtable = position - unpack(buffer, "i", position)
         size = unpack(buffer, "H", vtable)
         table_size = unpack(buffer, "H", vtable + 2)

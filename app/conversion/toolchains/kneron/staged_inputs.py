@@ -66,7 +66,11 @@ def stage_model(request: StageRequest, target: Path) -> StagedModel:
 
 
 def read_fixed_shapes(inputs: Sequence[graph.TensorSpec]) -> dict[str, tuple[int, ...]]:
-    """Returns {input name: sizes}. Raises DynamicShape for a size that is not fixed."""
+    """Returns the sizes of each input, by name.
+
+    Raises:
+        DynamicShape: A size is not fixed.
+    """
     return {spec.name: static_shape(spec) for spec in inputs}
 
 

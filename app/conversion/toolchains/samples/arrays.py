@@ -75,7 +75,12 @@ class ArrayStack:
     count: int
 
     def samples(self) -> Iterator[Array]:
-        """Yields `count` arrays of the input's shape and type. Raises DamagedSamples, WrongSampleType (not finite)."""
+        """Yields `count` arrays of the input's shape and type.
+
+        Raises:
+            DamagedSamples: The file cannot be read to its end.
+            WrongSampleType: A value is not finite.
+        """
         shape = static_shape(self.spec)
         try:
             with self.opener() as file:
@@ -107,7 +112,12 @@ class ArrayStack:
 
 
 def open_npy(path: Path, label: str, spec: InputSpec) -> ArrayStack:
-    """Opens a .npy file. Raises DamagedSamples, WrongSampleType, WrongSampleShape."""
+    """Opens a .npy file.
+
+    Raises:
+        DamagedSamples: It cannot be read.
+        WrongSampleType, WrongSampleShape: Its arrays do not fit the input.
+    """
     return _make_stack(label, lambda: path.open("rb"), path.stat().st_size, spec)
 
 

@@ -80,13 +80,21 @@ class Labels:
 
 
 def labels_of(folder: Path) -> Labels | None:
-    """Returns the labels beside the samples; None if there are none. Raises BadLabels."""
+    """Returns the labels beside the samples; None if there are none.
+
+    Raises:
+        BadLabels: They cannot be read.
+    """
     path = next((folder / name for name in LABELS if (folder / name).is_file()), None)
     return read_labels(path) if path else None
 
 
 def read_labels(path: Path) -> Labels:
-    """Reads labels.csv or labels.json. Raises BadLabels."""
+    """Reads labels.csv or labels.json.
+
+    Raises:
+        BadLabels: It is of another form.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
         return (

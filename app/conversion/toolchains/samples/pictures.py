@@ -90,7 +90,11 @@ class PictureReader:
         _refuse_narrow(self._preprocessor.table, spec)
 
     def read(self, path: Path) -> npt.NDArray[Any]:
-        """Returns a picture as an array of the input's shape and type. Raises DamagedSamples with the reason."""
+        """Returns a picture as an array of the input's shape and type.
+
+        Raises:
+            DamagedSamples: It cannot be decoded.
+        """
         with _convert_errors(path):
             fitted, _ = self._preprocessor.fit(_open(path, self._preprocessor.mode))
         return self._preprocessor.values(fitted)

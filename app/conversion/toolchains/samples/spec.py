@@ -19,7 +19,11 @@ class InputSpec(Protocol):
 
 
 def static_shape(spec: InputSpec) -> tuple[int, ...]:
-    """Returns the shape with the batch if every axis is a number. Raises DynamicShape."""
+    """Returns the shape, including the batch.
+
+    Raises:
+        DynamicShape: An axis is no number.
+    """
     shape = tuple(axis for axis in spec.shape if isinstance(axis, int))
     if len(shape) != len(spec.shape):
         raise DynamicShape(

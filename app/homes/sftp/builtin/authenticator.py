@@ -26,7 +26,7 @@ class Verdict:
 
 
 class SftpAuthenticator:
-    """Blocking; call it in a thread. Raises DatabaseUnavailable."""
+    """Blocks: call it in a thread. Its methods raise DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -73,7 +73,7 @@ class OpenFile:
                 counted.size_bytes = size_bytes
 
     def _grow(self, counted: CountedFile | None, end: int) -> None:
-        """Room for the file to reach there. Raises OSError EDQUOT."""
+        """Takes the room for the file to reach there; OSError EDQUOT without any."""
         if counted is None or self.allowance is None or end <= counted.size_bytes:
             return
         with _convert_quota_errors():

@@ -67,7 +67,11 @@ class SftpServer:
         self.registry = ConnectionRegistry(SftpAuthenticator(database), homes, idle_s=options.idle_s)
 
     async def run(self) -> bool:
-        """Until SIGTERM or SIGINT, or until nobody uses it: then True. Raises CannotStart."""
+        """Serves until SIGTERM or SIGINT, or until nobody uses it: then True.
+
+        Raises:
+            CannotStart: The address is taken, or the keys cannot be read.
+        """
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -167,7 +171,7 @@ def host_key(folder: Path) -> asyncssh.SSHKey:
 
 
 def serve(database: Database, homes: HomesOptions, options: ServerOptions) -> bool:
-    """Until it is told to end, or nobody uses it: then True. Raises CannotStart."""
+    """See `SftpServer.run`."""
     os.umask(UMASK)
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     return asyncio.run(SftpServer(database, homes, options).run())

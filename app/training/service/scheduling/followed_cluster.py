@@ -166,7 +166,7 @@ class FollowedCluster:
         self.context.gateway.close()
 
     def _require_answer(self) -> None:
-        """Raises RayUnreachable as long as the question beside the ticks has no answer."""
+        """Refuses to go on as long as the question beside the ticks has no answer."""
         if self._is_alone or self.away_since is None:
             return
         probe, self._probe = self._probe, None

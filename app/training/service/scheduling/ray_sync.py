@@ -184,7 +184,11 @@ def _record_placement(tick: TickContext) -> dict[str, Any]:
 
 
 def judge_run(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> Allocation:
-    """Stops an attempt that has reached its time limit. Raises RayUnreachable."""
+    """Stops an attempt that has reached its time limit.
+
+    Raises:
+        RayUnreachable: Ray does not answer.
+    """
     attempt, max_run_s = allocation.attempt, allocation.task.max_run_s
     if max_run_s is None or not allocation.is_running or attempt.failure_kind is not None or not attempt.started_at:
         return allocation

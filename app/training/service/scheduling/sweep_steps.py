@@ -134,8 +134,7 @@ def follow_sweep(
         What it has come to, without tasks that were added.
 
     Raises:
-        DatabaseUnavailable: The next tick continues it.
-        HomeUnavailable: Likewise.
+        DatabaseUnavailable, HomeUnavailable: The next tick continues it.
     """
     for task in progress.tasks:
         if task.task_id not in progress.results and (task.is_terminal or task.state is State.RUNNING):

@@ -89,8 +89,7 @@ def measure(
         silent_powers: By target, the power below which it is nearly silent: noise is held against no less.
 
     Raises:
-        UnsupportedOperator: The runtime cannot run a part of the model.
-        StageFailed: Likewise.
+        UnsupportedOperator, StageFailed: The runtime cannot run a part of the model.
     """
     usual = next(iter(ranges.values()))
     model = template.float_model
