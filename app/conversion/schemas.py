@@ -189,7 +189,13 @@ class JobAnswer(BaseModel):
     stages: dict[str, StageAnswer]
     artifacts: dict[str, ArtifactAnswer]
     intake: dict[str, Any]
-    origin: Annotated[str, Field(description="task:<id> of the training task that made the model; otherwise empty")]
+    origin: Annotated[
+        str,
+        Field(
+            description="the URI that the model was fetched from, or task:<id> of the training task that made it; "
+            "sweep:<id> for a job of a sweep; empty if it was uploaded"
+        ),
+    ]
     forecast_s: Annotated[float | None, Field(description="seconds to its end, as expected when it was submitted")]
     notes: str
     keep: Annotated[bool, Field(description="whether its files are kept permanently")]

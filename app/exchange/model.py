@@ -59,6 +59,11 @@ class Source:
         last = self.parts.get("file") or self.parts.get("name") or self.parts.get("repo") or self.text
         return last.partition("?")[0].rstrip("/").rpartition("/")[2][:200]
 
+    @property
+    def origin(self) -> str:
+        """The text as others may read it: a URL without its query, which may contain a signature or a key."""
+        return re.split("[?#]", self.text, maxsplit=1)[0] if self.kind is Kind.URL else self.text
+
 
 def read_source(text: str) -> Source:
     """Reads a source.

@@ -49,6 +49,8 @@ CONVERTERS = {
 """Entry points of the sandbox that convert a file with this ending to ONNX."""
 EXPORTS = ("out.nef", "out.bie", "bie.json", "nef.json", "receipt.json")
 """Files of a job that are pushed, if it has them."""
+SWEEP = "sweep:"
+"""An origin that begins with it says who submitted a job, and not where its model came from."""
 TOLD_EVERY_S = 0.5
 MOST_UNFINISHED = 5
 """Unfinished transfers of one user; at most two in all run at a time."""
@@ -171,7 +173,7 @@ class Exchange:
             request = {"folder": str(folder), "max_bytes": uploads.settings.max_model_bytes}
             result = self._run(transfer, request)
             model = self._as_onnx(Path(result["model"]), folder)
-            with uploads.new(transfer.owner) as upload_id:
+            with uploads.new(transfer.owner, origin=source.origin) as upload_id:
                 with model.open("rb") as file:
                     key = uploads.store_model(upload_id, chunks_of(file)).key
                 if result["beside"]:
@@ -223,13 +225,14 @@ def facts_of(record: JobRecord, files: Mapping[str, str]) -> dict[str, Any]:
     return {
         "job_id": record.job_id,
         "name": record.name,
-        "source": record.origin or record.name or record.job_id,
+        "source": "" if record.origin.startswith(SWEEP) else record.origin,
+        "task": (record.intake.get("recognition") or {}).get("task", ""),
         "created_at": record.created_at,
         "toolchain": options["toolchain"],
         "platform": options.get("platform"),
         "preprocess": options["preprocess"],
         "metrics": {name: value for name, value in bie.summary.items() if isinstance(value, int | float | bool)},
-        "files": list(files),
+        "files": {name: record.artifacts[name].size_bytes for name in files},
         "versions": dict(bie.versions),
     }
 

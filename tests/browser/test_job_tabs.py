@@ -113,7 +113,7 @@ def test_the_name_is_edited_where_it_stands(page: Page, api: Api) -> None:
 def test_enter_in_a_question_never_destroys(page: Page, finished: str, api: Api) -> None:
     page.goto(f"/ui/jobs/{finished}")
     page.get_by_role("button", name="Delete", exact=True).click()
-    expect(page.get_by_role("button", name="Keep it")).to_be_focused()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Cancel", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_hidden()
     assert api.http.get(f"/jobs/{finished}").status_code == 200

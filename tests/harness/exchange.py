@@ -25,6 +25,7 @@ def reported_job(
     options: Options | None = None,
     files: dict[str, bytes] | None = None,
     images: bytes = b"",
+    origin: str = "",
 ) -> JobRecord:
     """With bie.json, nef.json and a summary of BIE. images: of its calibration."""
     status = Status.COMPLETED if is_good else Status.FAILED
@@ -38,7 +39,7 @@ def reported_job(
         stored = container.objects.put(object_keys.input_(record.job_id, object_keys.IMAGES), [images])
         artifacts[object_keys.IMAGES] = Artifact(stored.key, stored.size_bytes, stored.sha256)
     bie = replace(record.stages["bie"], state=StageState.DONE, summary=SUMMARY, versions={"onnxruntime": "1.31"})
-    whole = replace(record, artifacts=artifacts, stages={**record.stages, "bie": bie})
+    whole = replace(record, origin=origin, artifacts=artifacts, stages={**record.stages, "bie": bie})
     container.store.delete(record.job_id)
     container.store.create(whole, score=1.0)
     return whole

@@ -17,6 +17,8 @@ from pydantic import SecretStr
 from app.bootstrap.container import Container, assemble
 from app.conversion import object_keys
 from app.conversion.errors import JobNotFound
+from app.conversion.model import JobRecord
+from app.conversion.service.submissions import Submission
 from app.exchange.errors import (
     BadSource,
     NothingToExport,
@@ -25,12 +27,12 @@ from app.exchange.errors import (
     TransferNotFound,
 )
 from app.exchange.model import TRANSFER, Transfer, TransferState
-from app.exchange.service import MOST_UNFINISHED
+from app.exchange.service import MOST_UNFINISHED, facts_of
 from app.exchange.store import TransferStore
 from app.kit.clock import now
 from app.kit.errors import ExtraMissing
 from app.settings import Settings
-from tests.harness.api import small_model
+from tests.harness.api import png, small_model
 from tests.harness.exchange import reported_job
 from tests.harness.mlflow_server import running_mlflow
 from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
@@ -261,6 +263,38 @@ def test_results_of_a_job_that_a_restart_has_forgotten_are_pushed_from_the_archi
         told.exchange.push("bob", record.job_id, "hf://org/archived", now=now())
 
 
+def submit_fetched(container: Container, source: str) -> JobRecord:
+    model_key = run(container, source).model_key
+    images = model_key.replace(object_keys.MODEL, object_keys.IMAGES)
+    container.objects.put(images, [png(0)])
+    return container.conversion.submissions.submit(Submission(model_key, images, owner="alice"))
+
+
+def test_a_job_of_a_fetched_model_says_where_it_came_from_and_so_does_what_is_pushed(
+    told: Container, hub: tuple[Hub, str]
+) -> None:
+    submitted = submit_fetched(told, f"hf://{REPO}:model.onnx")
+    assert submitted.origin == f"hf://{REPO}:model.onnx"
+    key = object_keys.input_(submitted.job_id, object_keys.MODEL)
+    images = object_keys.input_(submitted.job_id, object_keys.IMAGES)
+    again = told.conversion.submissions.submit(Submission(key, images, owner="alice"))
+    assert again.origin == submitted.origin, "its model is the same"
+
+    push(told, reported_job(told, "alice", origin=submitted.origin).job_id, "hf://org/converted")
+    card = hub[0].files["org/converted"]["README.md"].decode()
+    assert f"base_model: {REPO}\n" in card and f"from `hf://{REPO}:model.onnx`" in card
+
+
+@pytest.mark.parametrize(
+    ("origin", "source"),
+    [("s3://models/a.onnx", "s3://models/a.onnx"), ("task:a", "task:a"), ("sweep:a", ""), ("", "")],
+)
+def test_the_source_of_a_job_is_where_its_model_came_from_and_not_its_name(
+    told: Container, origin: str, source: str
+) -> None:
+    assert facts_of(reported_job(told, "alice", origin=origin), {})["source"] == source
+
+
 def test_a_repository_that_is_not_ours_and_a_job_without_results_are_told(told: Container) -> None:
     record = reported_job(told, "alice")
     code, words = failure(push(told, record.job_id, "hf://org/closed"))
@@ -294,6 +328,11 @@ def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow
     mlflow_run = client.get_run(run_id)
     assert mlflow_run.data.metrics["snr_db"] == 31.5 and mlflow_run.data.params["toolchain"] == "host"
     assert "platform" not in mlflow_run.data.params, "the host toolchain has none"
+    assert mlflow_run.data.tags["modelmill.job_id"] == record.job_id
+    assert "modelmill.source" not in mlflow_run.data.tags, "it was uploaded"
+    fetched_job = reported_job(container, "alice", origin="hf://org/detector")
+    named = push(container, fetched_job.job_id, "mlflow://experiment/edge").url.rpartition("/")[2]
+    assert client.get_run(named).data.tags["modelmill.source"] == "hf://org/detector"
     assert {file.path for file in client.list_artifacts(run_id, "modelmill")} >= {
         "modelmill/out.nef",
         "modelmill/README.md",

@@ -168,7 +168,8 @@ class JobRecord:
     claim: str = ""
     """The claim of the worker that may report on the running stage; empty if there is none."""
     origin: str = ""
-    """The origin of the model, task:<id> of a training task; empty if it was uploaded."""
+    """The URI that the model was fetched from, or task:<id> of the training task that made it; sweep:<id> for a job of
+    a sweep; empty if the model was uploaded."""
     forecast_s: float | None = None
     """Forecast of its duration in seconds, on submission; None if too few jobs had finished."""
     notes: str = ""
@@ -240,7 +241,7 @@ def submitted(
         now: text in ISO 8601.
         inputs: the uploaded files, by name.
         intake: the result of the checks of model and samples.
-        origin: the source of the model; empty: it was uploaded.
+        origin: see JobRecord.
         forecast_s: the forecast of its duration in seconds, on submission; None: unknown.
         no_cache: every stage runs, without the cache.
     """

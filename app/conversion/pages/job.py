@@ -95,6 +95,7 @@ def _build_context(
         "parameters": parameters,
         "changed": changed,
         "trained_by": view_models.find_training_task(record),
+        "fetched_from": view_models.find_source_uri(record),
         "tab": criteria.tab.value,
         "tabs": tab_links(record, quality, len(changed)),
         **(panel(request, record, quality, criteria) if has_panel else {}),

@@ -115,6 +115,11 @@ def find_training_task(record: JobRecord) -> str:
     return task_id if kind == TASK else ""
 
 
+def find_source_uri(record: JobRecord) -> str:
+    """Returns the URI that the model was fetched from; empty if it was not fetched."""
+    return record.origin if ":/" in record.origin else ""
+
+
 def expires_at(record: JobRecord, ttl_s: int) -> datetime | None:
     return from_text(record.finished_at) + timedelta(seconds=ttl_s) if record.finished_at else None
 

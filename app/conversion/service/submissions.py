@@ -47,7 +47,7 @@ class Submission:
     tags: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     origin: str = ""
-    """See JobRecord."""
+    """See JobRecord; if empty, that of the model at model_key is used."""
     job_id: str = ""
     """Set by a caller that may submit again after a crash and must not create a second job; otherwise empty."""
     prediction: Mapping[str, Any] = field(default_factory=dict)
@@ -91,6 +91,8 @@ class Submissions:
         self.admission.check(submission.owner, submission.options.toolchain)
         for key in (submission.model_key, submission.quant_key):
             self._check_key(key, submission.owner)
+        if not submission.origin:
+            submission = replace(submission, origin=self._find_origin(submission.model_key, submission.owner))
         self._merge_model(submission.model_key)
         job_id = submission.job_id or str(uuid4())
         try:
@@ -176,6 +178,11 @@ class Submissions:
             self.objects.info(key)
         except ObjectMissing:
             raise _make_key_error(key) from None
+
+    def _find_origin(self, key: str, owner: str) -> str:
+        """Returns the origin of a model that was fetched, or that another job has; the key is already checked."""
+        kind, source_id = object_keys.source_of(key) or ("", "")
+        return self.uploads.origin(source_id) if kind == "upload" else self.remembered(source_id, owner).origin
 
     def _merge_model(self, key: str) -> None:
         """Extracts the model from a zip that was PUT directly to the store."""

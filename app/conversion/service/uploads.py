@@ -75,16 +75,21 @@ class Uploads:
         self.objects = objects
         self.intake = IntakeSandbox(settings, sandbox)
 
-    def begin(self, owner: str) -> str:
+    def begin(self, owner: str, *, origin: str = "") -> str:
+        """Begins an upload and returns its id.
+
+        Args:
+            origin: The URI that the model is fetched from; empty if its owner sends it.
+        """
         upload_id = str(uuid4())
-        about = {"owner": owner, "created_at": to_text(now())}
+        about = {"owner": owner, "created_at": to_text(now()), "origin": origin}
         self.objects.put(object_keys.upload(upload_id, "upload.json"), [json.dumps(about).encode()])
         return upload_id
 
     @contextmanager
-    def new(self, owner: str) -> Iterator[str]:
-        """Begins an upload and yields its id. Nothing of it is kept when the block ends with an error."""
-        upload_id = self.begin(owner)
+    def new(self, owner: str, *, origin: str = "") -> Iterator[str]:
+        """Like `begin`, as a context. Nothing of the upload is kept when the block ends with an error."""
+        upload_id = self.begin(owner, origin=origin)
         try:
             yield upload_id
         except BaseException:
@@ -92,8 +97,15 @@ class Uploads:
             raise
 
     def owner(self, upload_id: str) -> str:
-        about = b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json")))
-        return str(json.loads(about)["owner"])
+        return str(self._read_about(upload_id)["owner"])
+
+    def origin(self, upload_id: str) -> str:
+        """Returns the URI that the model was fetched from; empty if its owner sent it."""
+        return str(self._read_about(upload_id).get("origin", ""))  # which older uploads do not have
+
+    def _read_about(self, upload_id: str) -> dict[str, Any]:
+        about: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json"))))
+        return about
 
     def discard(self, upload_id: str) -> None:
         self.objects.delete_prefix(object_keys.upload(upload_id, ""))

@@ -102,7 +102,10 @@ def _register(client: Any, name: str, run: Any, facts: Mapping[str, Any]) -> Non
 
 
 def _build_tags(facts: Mapping[str, Any]) -> dict[str, str]:
-    return {"modelmill.job_id": str(facts["job_id"]), "modelmill.source": str(facts["source"])}
+    return {
+        "modelmill.job_id": str(facts["job_id"]),
+        **({"modelmill.source": str(facts["source"])} if facts["source"] else {}),
+    }
 
 
 def _build_parameters(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,17 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 CARD = """\
 ---
-library_name: onnx
-tags:
-- quantized
-- npu
-- modelmill{base}
----
+{metadata}---
 # {title}
 
-Converted by Modelmill from `{source}` on {date}: toolchain **{toolchain}**{chip}.
+Converted by Modelmill{source} on {date}: toolchain **{toolchain}**{chip}.
 
 ## Quality of the quantized model
 {quality}
@@ -33,42 +30,61 @@ Job `{job_id}`{versions}. `receipt.json`, where there is one, names every input 
 QUALITY = {
     "snr_db": ("SNR of the worst output", "dB"),
     "cosine": ("Cosine of the worst output", ""),
-    "size_bytes": ("Size", "bytes"),
-    "passed": ("Quality rule kept", ""),
+    "passed": ("Required quality reached", ""),
+    "samples": ("Samples judged", ""),
+    "latency_ms": ("Latency on the machine that converted it", "ms"),
+    "fps": ("Frames per second, estimated", ""),
 }
+PIPELINE_TAGS = {
+    "top1": "image-classification",
+    "boxes": "object-detection",
+    "mask": "image-segmentation",
+    "keypoints": "keypoint-detection",
+}
+"""The hub's name of a task, by its name here."""
 
 
 def model_card(facts: Mapping[str, Any]) -> str:
-    """Returns the card as Markdown.
+    """Returns the card as Markdown; its metadata are those of https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
 
     Args:
-        facts: {job_id, name, source, created_at, toolchain, platform, preprocess, metrics, files, versions}.
+        facts: {job_id, name, source, task, created_at, toolchain, platform, preprocess, metrics, files, versions},
+            where files has the bytes of each by name.
     """
-    chip = f", chip **{facts['platform']}**" if facts["toolchain"] == "kneron" else ""
     source = str(facts["source"])
-    base = f"\nbase_model: {re.split('[:@]', source.removeprefix('hf://'))[0]}" if source.startswith("hf://") else ""
     return CARD.format(
-        base=base,
+        metadata=yaml.safe_dump(_build_metadata(facts), sort_keys=False),
         title=facts["name"] or facts["job_id"],
-        source=source,
+        source=f" from `{source}`" if source else "",
         date=str(facts["created_at"])[:10],
         toolchain=facts["toolchain"],
-        chip=chip,
+        chip=f", chip **{facts['platform']}**" if facts["toolchain"] == "kneron" else "",
         quality=_build_table(("Measure", "Value"), _list_measures(facts["metrics"])),
         preprocess=_build_table(
             ("Step", "Value"), [(key, _escape_cell(value)) for key, value in facts["preprocess"].items()]
         ),
-        files="\n".join(f"- `{name}`" for name in facts["files"]),
+        files="\n".join(f"- `{name}`, {size:,} bytes" for name, size in facts["files"].items()),
         job_id=facts["job_id"],
         versions="".join(f", {tool} {version}" for tool, version in facts["versions"].items()),
     )
 
 
+def _build_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"library_name": "onnx", "tags": ["quantized", "npu", "modelmill"]}
+    if facts["task"] in PIPELINE_TAGS:
+        metadata["pipeline_tag"] = PIPELINE_TAGS[facts["task"]]
+    scheme, _, place = str(facts["source"]).partition("://")
+    if scheme == "hf":
+        metadata |= {"base_model": re.split("[:@]", place)[0], "base_model_relation": "quantized"}
+    return metadata
+
+
 def _list_measures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = []
-    for name, value in metrics.items():
-        title, unit = QUALITY.get(name, (name, ""))
-        rows.append((title, f"{_escape_cell(value)} {unit}".strip()))
+    rows = [
+        (title, f"{_escape_cell(metrics[name])} {unit}".strip())
+        for name, (title, unit) in QUALITY.items()
+        if name in metrics
+    ]
     return rows or [("not measured", "–")]
 
 

@@ -56,6 +56,11 @@ def test_what_is_no_source_is_refused_with_what_one_looks_like(text: str) -> Non
     assert "hf://org/model" in refused.value.hint
 
 
+def test_the_origin_of_a_model_has_no_signature_of_its_url() -> None:
+    assert read_source("https://host.example/a.onnx?X-Amz-Signature=1#b").origin == "https://host.example/a.onnx"
+    assert read_source("hf://org/model@v1:a.onnx").origin == "hf://org/model@v1:a.onnx"
+
+
 def test_targets_are_read() -> None:
     assert read_target("hf://org/model").name == "org/model"
     assert read_target("mlflow://experiment/my detectors").name == "my detectors"

@@ -66,6 +66,12 @@ def test_a_job_names_the_task_that_trained_its_model_if_one_did() -> None:
     assert origins == ["", "mvp2-a", ""]
 
 
+def test_a_job_names_the_uri_that_its_model_was_fetched_from() -> None:
+    uris = ("hf://org/model", "models:/detector/3", "s3://models/a.onnx")
+    assert tuple(view_models.find_source_uri(replace(A_JOB, origin=uri)) for uri in uris) == uris
+    assert not any(view_models.find_source_uri(replace(A_JOB, origin=origin)) for origin in ("", "task:a", "sweep:a"))
+
+
 def test_a_job_that_has_not_ended_does_not_expire() -> None:
     assert view_models.expires_at(A_JOB, 60) is None and view_models.took_s(A_JOB) is None
     assert view_models.log_stage(A_JOB) is Stage.ONNX

@@ -255,3 +255,12 @@ def test_an_icon_is_a_symbol_that_there_is_and_says_nothing_itself() -> None:
     assert names and names <= symbols
     assert 'aria-hidden="true"' in icon("warn") and "#warn" in icon("warn")
     assert not [path.name for path, text in texts.items() if "<use" in text and '<svg class="icon" ' in text]
+
+
+def test_a_question_whether_to_cancel_is_not_answered_by_cancel() -> None:
+    answers = {named(path): re.findall(r'_\("(Cancel|Keep) the (\w+)"\)', path.read_text()) for path in TEMPLATES}
+    questions = {name: set(pairs) for name, pairs in answers.items() if pairs}
+    assert len(questions) == 4
+    for name, pairs in questions.items():
+        assert pairs == {(verb, noun) for verb in ("Cancel", "Keep") for _, noun in pairs}, name
+    assert not [named(path) for path in TEMPLATES if '_("Keep it' in path.read_text()]
