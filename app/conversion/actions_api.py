@@ -5,7 +5,7 @@ OPERATIONS is its table of routes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -13,11 +13,13 @@ from starlette.responses import Response
 
 from app.conversion.access import conversion_of
 from app.conversion.api import JOB_ID
+from app.conversion.options import KneronOptions, QuantizationStep
 from app.conversion.schemas import OfView
 from app.conversion.service.quality import reports_of
 from app.conversion.service.quality.actions import Action, actions_of
 from app.conversion.service.quality.candidates import pareto, read_search
 from app.kit.web.auth import user_of
+from app.kit.web.described_type import DescribedType
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 
@@ -61,9 +63,10 @@ class CandidateAnswer(OfView):
     is_on_task_front: bool
     """Whether no other candidate is better in task loss, size and latency together; false if the loss was not
     measured."""
-    steps: list[dict[str, Any]]
+    steps: Annotated[list[dict[str, Any]], DescribedType(list[QuantizationStep])]
     """Value of quantization.steps that builds this candidate again."""
-    options: dict[str, Any]
+    options: Annotated[dict[str, Any], DescribedType(KneronOptions)]
+    """Values of kneron in the options that build this candidate again; empty for the toolchain host."""
 
 
 class ActionsAnswer(BaseModel):

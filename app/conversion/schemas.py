@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, Options, ToolchainName
+from app.conversion.record_schemas import Intake, StageSummary
+from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Strict
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)]
@@ -157,7 +159,7 @@ class StageAnswer(BaseModel):
     started_at: str | None
     finished_at: str | None
     worker: str | None
-    summary: dict[str, Any]
+    summary: Annotated[dict[str, Any], DescribedType(StageSummary)]
     versions: dict[str, str]
     reused_from: Annotated[str | None, Field(description="id of the job whose result was reused; null if none was")]
     saved_s: Annotated[float | None, Field(description="seconds that the stage had taken in that job")]
@@ -185,10 +187,10 @@ class JobAnswer(BaseModel):
     owner: str
     name: str
     tags: list[str]
-    options: dict[str, Any]
+    options: Annotated[dict[str, Any], DescribedType(Options)]
     stages: dict[str, StageAnswer]
     artifacts: dict[str, ArtifactAnswer]
-    intake: dict[str, Any]
+    intake: Annotated[dict[str, Any], DescribedType(Intake)]
     origin: Annotated[
         str,
         Field(
@@ -239,7 +241,7 @@ class ResultAnswer(BaseModel):
     job_id: str
     name: str
     tags: list[str]
-    options: dict[str, Any]
+    options: Annotated[dict[str, Any], DescribedType(Options)]
     created_at: str
     is_finished: Annotated[bool, Field(description="whether the NEF was made")]
     files: list[ResultFile]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator
 
 from app.conversion.options import Preprocess
 from app.inference.installed_decoders import check_installed, list_installed_decoders
@@ -14,6 +14,7 @@ from app.inference.model_card import Format
 from app.inference.prediction import Decoder
 from app.kit.access import MOST
 from app.kit.text.untrusted_json import read_json
+from app.kit.web.described_type import DescribedType
 from app.kit.web.http import answer_of
 from app.kit.web.strict import TEXT, Strict
 from app.model_registry.model import MAX_LABEL, MAX_LABELS, MAX_NAME, MAX_NOTE, Model, NewVersion, labels_of
@@ -122,11 +123,19 @@ class ModelLinks(BaseModel):
     job: str | None
 
 
+class ModelMetrics(BaseModel):
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+    snr_db: float | None = None
+    """SNR of the worst output of its conversion, in dB."""
+    verdict: str = ""
+    """Verdict of its conversion: PASSED or BELOW_RULE."""
+
+
 class ModelAnswer(BaseModel):
     name: str
     version: int
     note: str
-    metrics: dict[str, Any]
+    metrics: Annotated[dict[str, Any], DescribedType(ModelMetrics)]
     """What is known of its quality: snr_db and verdict of its conversion."""
     format: Format
     toolchain: str
@@ -141,7 +150,7 @@ class ModelAnswer(BaseModel):
     """Of the ONNX that a BIE or NEF was made of, for where that cannot run itself; empty without one."""
     decoder: str
     labels: list[str]
-    preprocess: dict[str, Any]
+    preprocess: Annotated[dict[str, Any], DescribedType(Preprocess)]
     inputs: list[TensorAnswer]
     outputs: list[TensorAnswer]
     links: ModelLinks

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
+from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Strict
 from app.notifications.model import Delivery, DeliveryState, EventKind, Kind, Target
 from app.notifications.service import NewTarget
@@ -75,6 +76,26 @@ class TargetsAnswer(BaseModel):
     targets: list[TargetAnswer]
 
 
+class EventData(BaseModel):
+    """What happened; more members depend on the kind of the event."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+    event_id: str
+    subject: str
+    """job:<id>, task:<id>, service:<uid> or video:<uid>."""
+    name: str
+    url: str
+    """Page of the subject; empty if it has none."""
+
+
+class DeliveryBody(BaseModel):
+    """The message as a webhook receives it."""
+
+    type: str
+    timestamp: str
+    data: EventData
+
+
 class DeliveryAnswer(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
     delivery_id: str
@@ -90,7 +111,7 @@ class DeliveryAnswer(BaseModel):
     due_at: str
     """Time of the next attempt, while it is PENDING."""
     ended_at: str | None
-    body: dict[str, Any]
+    body: Annotated[dict[str, Any], DescribedType(DeliveryBody)]
 
     @field_validator("body", mode="before")
     @classmethod

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
 from app.kit.web.api_page import groups
+from app.kit.web.described_type import DescribedType
 from app.kit.web.openapi import document
 from app.kit.web.operations import Operation
 from app.kit.web.templates import environment
@@ -128,3 +129,36 @@ def test_what_a_body_may_leave_out_is_not_required() -> None:
 
     made = document([operation("/try", body=WithDefault)], title="Defaults", version="1")
     assert made["components"]["schemas"]["WithDefault"]["required"] == ["given"]
+
+
+PARTS = {
+    ("ConversionJobAnswer", "options"): "Options",
+    ("ConversionJobAnswer", "intake"): "Intake",
+    ("ConversionStageAnswer", "summary"): "StageSummary",
+    ("CandidateAnswer", "options"): "KneronOptions",
+    ("ResultAnswer", "options"): "Options",
+    ("ModelBody", "options"): "Options",
+    ("ModelAnswer", "preprocess"): "Preprocess",
+    ("ModelAnswer", "metrics"): "ModelMetrics",
+    ("DeliveryAnswer", "body"): "DeliveryBody",
+}
+
+
+def test_stored_parts_of_an_answer_have_a_schema_of_their_own(served: dict[str, Any]) -> None:
+    schemas = served["components"]["schemas"]
+    refs = {at: schemas[at[0]]["properties"][at[1]].get("$ref") for at in PARTS}
+    assert refs == {at: f"#/components/schemas/{name}" for at, name in PARTS.items()}
+    assert schemas["CandidateAnswer"]["properties"]["steps"]["items"] == {
+        "$ref": "#/components/schemas/QuantizationStep"
+    }
+
+
+def test_what_is_described_as_a_type_is_not_checked_by_it() -> None:
+    class Point(BaseModel):
+        x: int
+
+    class Stored(BaseModel):
+        point: Annotated[dict[str, Any], DescribedType(Point)]
+
+    assert Stored(point={"y": "of an earlier version"}).model_dump() == {"point": {"y": "of an earlier version"}}
+    assert Stored.model_json_schema()["properties"]["point"]["$ref"] == "#/$defs/Point"
