@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from app.inference.errors import ModelUnusable
@@ -38,7 +38,7 @@ OUTPUTS = {
 key points, T characters, H and W the sides of the input."""
 
 
-def unfit_decoder(named: Decoder, model: Model, name: str) -> str:
+def unfit_decoder(named: Decoder, model: Model, name: str, usable: Collection[Decoder] = OUTPUTS.keys()) -> str:
     """Returns why the decoder cannot read the model. Nothing is known of an enclosed decoder, of one of an installed
     package, and of a model with open sides: its worker says what it cannot read.
 
@@ -46,6 +46,7 @@ def unfit_decoder(named: Decoder, model: Model, name: str) -> str:
         named: the decoder that the user names for the model; AUTO fits every model.
         model: a registered model.
         name: of the model, as the user writes it.
+        usable: the product's decoders that may be chosen instead.
 
     Returns:
         The reason; empty if the decoder fits, or that is not known.
@@ -56,13 +57,17 @@ def unfit_decoder(named: Decoder, model: Model, name: str) -> str:
     from app.inference.decoders import FAMILIES
     from app.inference.preprocessing import shape_text
 
-    fitting = [family.name for family in FAMILIES if family.fits(ports, size)]
-    if named in fitting:
+    fitting = [family for family in FAMILIES if family.fits(ports, size)]
+    if any(family.name == named for family in fitting):
         return ""
+    automatic = next((family.name for family in fitting if family.is_typical(ports, size)), None)
+    choices = ["auto"] if automatic is None or automatic in usable else []
+    choices += [family.name for family in fitting if family.name in usable]
+    choice = f"{', '.join(choices)}, or another model" if choices else "another model"
     outputs = ", ".join(f"{port.name} {shape_text(port.shape)}" for port in ports)
     return (
         f"The decoder {named.value!r} cannot read the model {name!r}: its outputs are {outputs}, and the decoder needs "
-        f"{OUTPUTS[named]}. Choose {', '.join(('auto', *fitting))}, or another model."
+        f"{OUTPUTS[named]}. Choose {choice}."
     )
 
 

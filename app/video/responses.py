@@ -74,8 +74,8 @@ def kinds(by_name: Mapping[str, StageKind]) -> schemas.KindsAnswer:
     )
 
 
-def stage(spec: StageSpec, pinned: Stage) -> schemas.StageAnswer:
-    return schemas.StageAnswer(**STAGE_SPEC.write(spec), variants=pinned.to_json()["variants"])
+def stage(spec: StageSpec, pinned: Stage, problem: str = "") -> schemas.StageAnswer:
+    return schemas.StageAnswer(**STAGE_SPEC.write(spec), variants=pinned.to_json()["variants"], problem=problem)
 
 
 def predictions(rows: Sequence[Prediction]) -> schemas.WhatIfAnswer:

@@ -291,6 +291,8 @@ class StageAnswer(BaseModel):
     parameters: dict[str, str]
     variants: list[list[JsonObject]]
     """The models as they are pinned."""
+    problem: str = ""
+    """Why these are older versions than the names refer to; empty: they are not."""
 
 
 class StagesAnswer(BaseModel):

@@ -40,7 +40,8 @@ def list_policies(_: Request) -> Response:
 @OPERATIONS.add("GET", f"{VIDEO}/stages", "List the stages that a DAG can use", {200: schemas.StagesAnswer})
 def list_stages(request: Request) -> Response:
     stages = video_of(request).catalogue.seen_by(user_of(request))
-    return json_answer(schemas.StagesAnswer(stages=[responses.stage(spec, pinned) for spec, pinned in stages]))
+    listed = [responses.stage(each.spec, each.stage, each.problem) for each in stages]
+    return json_answer(schemas.StagesAnswer(stages=listed))
 
 
 @OPERATIONS.add(

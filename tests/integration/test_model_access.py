@@ -189,7 +189,7 @@ def test_a_stage_of_the_catalog_follows_a_shared_model_and_holds_it(house: House
     catalogue.put("boss", StageSpec("digits", "classification", ((REFERENCE,),), {}), now=house.env.now)
 
     def pinned() -> str:
-        (stage,) = (stage for spec, stage in catalogue.all() if spec.name == "digits")
+        (stage,) = (listed.stage for listed in catalogue.all() if listed.spec.name == "digits")
         return stage.variants[0][0].name
 
     assert pinned() == "alice/big-model"

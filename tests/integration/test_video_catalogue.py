@@ -28,7 +28,7 @@ def env(container: Container) -> Env:
 
 
 def names(env: Env) -> list[str]:
-    return [spec.name for spec, _ in env.video.catalogue.all()]
+    return [listed.spec.name for listed in env.video.catalogue.all()]
 
 
 def test_a_stage_is_added_with_its_models_pinned_and_replaced(env: Env, container: Container) -> None:
@@ -37,10 +37,10 @@ def test_a_stage_is_added_with_its_models_pinned_and_replaced(env: Env, containe
     stage = catalogue.put(USER, SPEC, now=env.now)
     assert [[card.name for card in cards] for cards in stage.variants] == [["face_rfb_640"], ["face_slim_320"]]
     assert names(env) == ["face_alignment", "face_detection", "faces"]
-    assert dict((spec.name, stage) for spec, stage in catalogue.all())["faces"] == stage
+    assert {listed.spec.name: listed.stage for listed in catalogue.all()}["faces"] == stage
     assert env.woken == [""], "nodes are to serve it at once"
     catalogue.put(USER, replace(SPEC, models=(("face_slim_320",),)), now=env.now)
-    assert len(dict((spec.name, stage) for spec, stage in catalogue.all())["faces"].variants) == 1
+    assert len({listed.spec.name: listed.stage for listed in catalogue.all()}["faces"].variants) == 1
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_stage_is_added_with_its_models_pinned_and_replaced(env: Env, containe
     [
         ("classification", "classifier", ""),
         ("detection", "auto", ""),
-        ("detection", "yolox", r"'yolox' cannot read the model 'digits': .*\[1, 3\].*Choose auto, classifier"),
+        ("detection", "yolox", r"'yolox' cannot read the model 'digits': .*\[1, 3\].*Choose another model\."),
         ("detection", "classifier", "which the kind detection cannot use"),
         ("face_detection", "classifier", "which the kind face_detection cannot use"),
         ("classification", "yolox", "which the kind classification cannot use"),
@@ -101,7 +101,8 @@ def test_a_stage_follows_a_tag_and_the_newest_version_and_keeps_what_it_names(en
     spec = replace(SPEC, models=(("mine",), ("mine@stable",), ("mine@2",)))
 
     def pinned() -> list[str]:
-        return [cards[0].name for cards in dict((s.name, stage) for s, stage in catalogue.all())["faces"].variants]
+        (faces,) = (listed.stage for listed in catalogue.all() if listed.spec.name == "faces")
+        return [cards[0].name for cards in faces.variants]
 
     catalogue.put(USER, spec, now=env.now)
     assert pinned() == ["mine@3", "mine", "mine@2"]
@@ -115,6 +116,29 @@ def test_a_stage_follows_a_tag_and_the_newest_version_and_keeps_what_it_names(en
     with pytest.raises(ModelInUse, match="stage faces"):
         models.remove_tag(USER, "mine", "stable")
     models.remove(USER, "mine@1")
+
+
+def test_a_stage_that_cannot_switch_to_a_version_keeps_the_one_before_and_the_reason_is_stored(
+    env: Env, container: Container
+) -> None:
+    models, catalogue = container.models, env.video.catalogue
+
+    def listed() -> tuple[list[str], str]:
+        (stage,) = (each for each in catalogue.all() if each.spec.name == "s")
+        return [cards[0].name for cards in stage.stage.variants], stage.problem
+
+    def add(content: bytes) -> None:
+        models.add_upload(USER, "digits", [content], now=env.now, versioning=NewVersion(is_next=True))
+
+    add(classifying_model())
+    spec = StageSpec("s", "classification", (("digits",),), {"decoder": "classifier"})
+    catalogue.put(USER, spec, now=env.now)
+    add(classifying_model(1))
+    pinned, problem = listed()
+    assert pinned == ["digits"]
+    assert "The decoder 'classifier' cannot read the model 'digits': its outputs are y [1, 1]" in problem
+    add(classifying_model(4))
+    assert listed() == (["digits@3"], "")
 
 
 NO_STAGES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from rich.console import Console
 
 from app.bootstrap.container import Container
 from app.inference.broadcast import Broadcast
@@ -22,11 +24,14 @@ from app.kit.web.auth import Caller
 from app.kit.web.filters import exact
 from app.kit.web.languages import catalogue
 from app.kit.web.sse import change_frames
+from app.model_registry.model import NewVersion
 from app.video import store
-from app.video.cli.tables import job_lines
+from app.video.cli.tables import job_lines, stages_table
 from app.video.errors import VideoJobNotFound
 from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
+from app.video.model.kinds import StageSpec
 from app.video.scheduling.registry import policies
+from tests.harness.api import classifying_model
 from tests.harness.page_text import text_of
 from tests.harness.users import OURS, Within, within
 from tests.harness.valkey import Valkey
@@ -552,7 +557,7 @@ def test_a_stage_is_added_changed_and_removed_by_administrators(browser: Browser
     fields = {"name": "walkers", "kind": "motion", "big": "", "middle": "", "small": "", "parameters": "level=30\n"}
     added = browser.send("/ui/video/stages", fields)
     assert added.status_code == 303, text_of(added.text)
-    spec = next(spec for spec, _ in browser.video.catalogue.all())
+    spec = next(listed.spec for listed in browser.video.catalogue.all())
     assert (spec.name, spec.kind, dict(spec.parameters)) == ("walkers", "motion", {"level": "30"})
     page = browser.get("/ui/video/stages?edit=walkers").text
     assert values_of(page)["name"] == "walkers" and "level=30" in page
@@ -560,6 +565,26 @@ def test_a_stage_is_added_changed_and_removed_by_administrators(browser: Browser
     assert browser.send("/ui/video/stages/walkers/remove", {}).status_code == 303
     assert browser.video.catalogue.all() == []
     assert browser.get("/ui/video/stages/walkers/remove").status_code == 404
+
+
+def test_a_stage_that_keeps_older_versions_says_why_on_page_api_and_command_line(browser: Browser) -> None:
+    models = browser.container.models
+    for classes in (3, 1):
+        upload = [classifying_model(classes)]
+        models.add_upload(USER, "digits", upload, now=now(), versioning=NewVersion(is_next=True))
+        if classes == 3:
+            spec = StageSpec("sorts", "classification", (("digits",),), {"decoder": "classifier"})
+            browser.video.catalogue.put(USER, spec, now=now())
+    record = browser.get("/api/v2/video/stages").json()["stages"][0]
+    assert record["problem"].startswith("The decoder 'classifier' cannot read the model 'digits'")
+    assert [card["name"] for (card,) in record["variants"]] == ["digits"]
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(stages_table([record]))
+    assert "older versions: The decoder 'classifier' cannot read" in console.export_text()
+    page = text_of(browser.get("/ui/video/stages").text)
+    assert "New jobs run older versions of these models. The decoder 'classifier' cannot read" in page
+    chinese = text_of(browser.get("/ui/video/stages", headers={"Accept-Language": "zh-TW"}).text)
+    assert "新工作仍使用這些模型的舊版本。 解碼器 'classifier' 無法讀取模型 'digits'" in chinese
 
 
 def test_a_wrong_stage_is_said_and_kept(browser: Browser) -> None:

@@ -111,7 +111,7 @@ def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condi
         return Condition(PENDING, Reason.ROLLOUT_STALLED, _explain_stall(service, stalled))
     if stalled is not None:
         is_served = edge.was_serving or edge.is_stalled
-        degraded = Condition(RUNNING, Reason.DEGRADED, _explain_lag(stalled))
+        degraded = Condition(RUNNING, Reason.DEGRADED, _explain_stall(service, stalled))
         return degraded if is_served else _explain_not_serving(edge) or degraded
     if edge.was_serving:
         return _make_serving(service, edge, cloud)
@@ -188,23 +188,15 @@ def _explain_no_frames(edge: ObservedWorker, end: StreamEnd) -> Condition:
 
 
 def _explain_stall(service: Service, worker: ObservedWorker) -> str:
-    report = worker.report
-    assert report is not None
-    runs = _format_model(report.detail.get("model"), report.detail.get("sha256"))
-    model_text = _format_model(worker.model.name, worker.model.sha256) if worker.model else ""
-    return (
-        f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot become generation {service.generation}"
-        f"{f', {model_text}' if model_text else ''}: {report.message or report.reason}\n"
-        f"Generation {report.former_generation} goes on{f', {runs}' if runs else ''}."
-    )
-
-
-def _explain_lag(worker: ObservedWorker) -> str:
-    """Both versions are in the first line, since the message of a service on many nodes shows no other."""
+    """Both versions are in the first line, since the message of a service on many nodes shows no other; with their
+    generations, unless these are the same."""
     report = worker.report
     assert report is not None
     change = _format_version(worker.model.name, worker.model.sha256) if worker.model else "another model"
     what = _format_version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
+    if not worker.is_behind:
+        change = f"generation {service.generation}, {change}"
+        what = f"generation {report.former_generation}, {what}"
     return (
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {change}, "
         f"and goes on with {what}: {report.message or report.reason}\n"
@@ -244,10 +236,6 @@ def _explain_not_reported(worker: ObservedWorker) -> str:
 def _format_version(name: Any, sha256: Any) -> str:
     base, version = version_on(str(name))
     return f"version {version} of {base!r} (sha256 {str(sha256)[:12]}…)" if name and sha256 else ""
-
-
-def _format_model(name: Any, sha256: Any) -> str:
-    return f"model {str(name)!r} (sha256 {str(sha256)[:12]}…)" if name and sha256 else ""
 
 
 def _explain_failure(worker: ObservedWorker) -> str:

@@ -118,6 +118,8 @@ def stages_table(records: Iterable[Json]) -> Table:
     table = table_of("stage", "kind", "models, big first", "parameters")
     for stage in records:
         models = ", ".join("+".join(names) for names in stage["models"])
+        if stage.get("problem"):
+            models += f"\n! older versions: {stage['problem']}"
         table.add_row(escape(stage["name"]), escape(stage["kind"]), escape(models), escape(pairs(stage["parameters"])))
     return table
 

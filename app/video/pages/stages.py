@@ -39,7 +39,8 @@ def stages(request: Request) -> Response:
     """?edit: a stage whose values the form holds."""
     edit = request.query_params.get("edit", "")
     catalogue = video_of(request).catalogue
-    edited = next((spec for spec, _ in catalogue.seen_by(user_of(request)) if spec.name == edit), None)
+    specs = (listed.spec for listed in catalogue.seen_by(user_of(request)))
+    edited = next((spec for spec in specs if spec.name == edit), None)
     return _render_page(request, values_of(edited, catalogue.allowed(edited.name)) if edited else dict(EMPTY))
 
 
@@ -102,7 +103,7 @@ def remove(request: Request) -> Response:
 
 def _remove_page(request: Request, error: ModelmillError | None) -> Response:
     name = request.path_params["name"]
-    if name not in {spec.name for spec, _ in video_of(request).catalogue.all()}:
+    if name not in {listed.spec.name for listed in video_of(request).catalogue.all()}:
         raise StageNotFound(f"There is no stage {name!r}.")
     return render(request, "video/stage_remove.html", area="video", name=name, error=error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import datetime
 
 from app.inference.model_card import ModelCard
@@ -49,20 +48,19 @@ class Catalogue:
         self.note = note
         self.on_change = on_change
 
-    def all(self) -> list[tuple[StageSpec, Stage]]:
+    def all(self) -> list[store.StoredStage]:
         """By name."""
         with self.database.read() as conn:
-            return [(listed.spec, listed.stage) for listed in store.all_stages(conn)]
+            return store.all_stages(conn)
 
-    def seen_by(self, user: str) -> list[tuple[StageSpec, Stage]]:
+    def seen_by(self, user: str) -> list[store.StoredStage]:
         """Those that this user may use, by name."""
         member = self.member_of(user)
-        with self.database.read() as conn:
-            return [(listed.spec, listed.stage) for listed in store.all_stages(conn) if listed.allowed.admits(member)]
+        return [listed for listed in self.all() if listed.allowed.admits(member)]
 
     def names_seen_by(self, user: str) -> set[str]:
         """Of the stages that this user may use."""
-        return {spec.name for spec, _ in self.seen_by(user)}
+        return {listed.spec.name for listed in self.seen_by(user)}
 
     def usages(self, use: ModelUse) -> list[Usage]:
         """Stages with models of this owner that require this of a model; also those of users who may no longer use
@@ -78,13 +76,15 @@ class Catalogue:
 
     def model_changed(self, owner: str, model: str, *, now: datetime) -> None:
         """A name of this model now refers to another version: pins it again in the stages that use it, also those of
-        other owners who may. Running jobs keep what they have."""
-        with self.database.read() as conn:
-            listed = store.all_stages(conn)
-        for each in listed:
+        other owners who may. Running jobs keep what they have. A stage that cannot be pinned (the version does not fit
+        its decoder, the model is not for its owner any more, its kind was removed) stays as it is, with the reason."""
+        for each in self.all():
             if any(follows(name, owner, model, by=each.owner) for name in each.spec.model_names):
-                with suppress(BadStage):  # its kind was removed with its package, or the model is not for them any more
+                try:
                     self.put(each.owner, each.spec, now=now)
+                except BadStage as error:
+                    with self.database.write() as conn:
+                        store.put_problem(conn, each.spec.name, f"{error.message}\n{error.hint}".strip())
 
     def allowed(self, name: str) -> AccessRule:
         """Who may use it. Raises StageNotFound."""
@@ -133,7 +133,8 @@ class Catalogue:
     def kinds_of_stages(self, user: str) -> dict[str, StageKind]:
         """By the name of a stage that this user may use; without those whose kind was removed with its package."""
         kinds = self.kinds()
-        return {spec.name: kinds[spec.kind] for spec, _ in self.seen_by(user) if spec.kind in kinds}
+        specs = (listed.spec for listed in self.seen_by(user))
+        return {spec.name: kinds[spec.kind] for spec in specs if spec.kind in kinds}
 
     def resolve(self, owner: str, dag: Dag, *, now: datetime) -> tuple[Stage, ...]:
         """The stages of a DAG, its own first, with models pinned.
@@ -142,7 +143,7 @@ class Catalogue:
             BadDag: It has an unknown stage, or an input of another type than its stage takes.
             BadStage
         """
-        listed = {spec.name: stage for spec, stage in self.seen_by(owner)}
+        listed = {each.spec.name: each.stage for each in self.seen_by(owner)}
         own = {name: self._pin(owner, dag.own[name], now) for name in dag.stages if name in dag.own}
         unknown = [name for name in dag.stages if name not in own and name not in listed]
         if unknown:
@@ -164,9 +165,8 @@ class Catalogue:
                 f"The stage {spec.name!r} has a parameter {unknown[0][:64]!r}, which the kind {kind.name} has not.",
                 hint=f"Parameters: {', '.join(sorted(kind.parameters)) or 'none'}.",
             )
-        named = _read_decoder(spec, kind)
         variants = tuple(
-            tuple(self._find_card(owner, spec, name, named, now) for name in names) for names in spec.models
+            tuple(self._find_card(owner, spec, name, kind, now) for name in names) for names in spec.models
         )
         return Stage(spec.name, spec.kind, variants or ((),), dict(spec.parameters))
 
@@ -180,14 +180,14 @@ class Catalogue:
             )
         return kinds[kind]
 
-    def _find_card(self, owner: str, spec: StageSpec, name: str, named: Decoder, now: datetime) -> ModelCard:
+    def _find_card(self, owner: str, spec: StageSpec, name: str, kind: StageKind, now: datetime) -> ModelCard:
         model = self.models.find(owner, name, now=now)
         if model is None:
             raise BadStage(
                 f"The stage {spec.name!r} needs a model {name[:200]!r}, which there is not.",
                 hint="Add it under Models, by `modelmill models add` or POST /api/v2/models, and try again.",
             )
-        problem = unfit_decoder(named, model, name)
+        problem = unfit_decoder(_read_decoder(spec, kind), model, name, kind.decoders or frozenset(Decoder))
         if problem:
             raise BadStage(problem)
         return model.card

@@ -38,6 +38,7 @@ from app.video.store.stages import (
     measurements,
     put_allowed,
     put_measurements,
+    put_problem,
     put_stage,
     remove_stage,
 )

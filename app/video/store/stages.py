@@ -35,6 +35,8 @@ class StoredStage:
     stage: Stage
     allowed: AccessRule = EVERYBODY
     """Who may use it."""
+    problem: str = ""
+    """Why its models are pinned to older versions than its names refer to; empty: they are not."""
 
 
 def put_stage(conn: Connection, listed: StoredStage) -> None:
@@ -44,6 +46,7 @@ def put_stage(conn: Connection, listed: StoredStage) -> None:
         "created_at": listed.created_at,
         "spec": json_text(STAGE_SPEC.write(listed.spec)),
         "stage": json_text(listed.stage.to_json()),
+        "problem": listed.problem,
     }
     statement = insert_into(conn, stages).values(
         name=listed.spec.name, allowed=json_text(listed.allowed.to_json()), **values
@@ -53,6 +56,10 @@ def put_stage(conn: Connection, listed: StoredStage) -> None:
 
 def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
     conn.execute(sa.update(stages).where(stages.c.name == name).values(allowed=json_text(allowed.to_json())))
+
+
+def put_problem(conn: Connection, name: str, problem: str) -> None:
+    conn.execute(sa.update(stages).where(stages.c.name == name).values(problem=problem))
 
 
 def get_stage(conn: Connection, name: str) -> StoredStage | None:
@@ -72,7 +79,7 @@ def remove_stage(conn: Connection, name: str) -> bool:
 
 def _stage_from_row(row: Any) -> StoredStage:
     spec, stage = STAGE_SPEC.read(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
-    return StoredStage(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)))
+    return StoredStage(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)), row.problem)
 
 
 def put_measurements(conn: Connection, rows: Iterable[Measurement]) -> None:

@@ -127,6 +127,7 @@ stages = sa.Table(
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("stage", sa.Text, nullable=False),
     sa.Column("allowed", sa.Text, nullable=False, server_default="null"),
+    sa.Column("problem", sa.Text, nullable=False, server_default=""),
 )
 """The catalog, of the installation: see StoredStage. stage: with its models pinned; allowed: as AccessRule.to_json."""
 measurements = sa.Table(

@@ -42,6 +42,22 @@ def test_a_decoder_that_does_not_fit_is_told_with_those_that_do(
 
 
 @pytest.mark.parametrize(
+    ("outputs", "usable", "choice"),
+    [
+        ([[1, 1000]], {Decoder.YOLOX}, "Choose another model."),
+        ([[1, 3549, 85]], {Decoder.YOLOX, Decoder.YOLOV8}, "Choose auto, yolox, or another model."),
+        ([[1, 300, 91], [1, 300, 4]], {Decoder.DETR}, "Choose detr, or another model."),
+        ([[1, 1]], {Decoder.YOLOX}, "Choose auto, or another model."),
+    ],
+)
+def test_only_decoders_that_may_be_chosen_are_named(
+    outputs: list[list[int]], usable: set[Decoder], choice: str
+) -> None:
+    """auto is no choice if it takes one that may not be."""
+    assert unfit_decoder(Decoder.NANODET, model(*outputs), "m", usable).endswith(choice)
+
+
+@pytest.mark.parametrize(
     ("named", "given"),
     [
         (Decoder.AUTO, model([1, 1])),

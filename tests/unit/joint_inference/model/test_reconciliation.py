@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -191,16 +192,12 @@ def test_a_worker_that_cannot_be_changed_is_told_with_what_runs_and_what_is_want
     plan = planned(node("edge0", edge), node("cloud0", cloud), edge_order=edge_order(generation=1))
     assert (plan.condition.type, plan.condition.reason) == (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
     model = "small" if role is Role.EDGE else "large"
-    for word in (
-        "generation 2",
-        "no space left",
-        "Generation 1 goes on",
-        "'tiny'",
-        "aaaaaaaaaaaa",
-        repr(model),
-        "0000",
-    ):
-        assert word in plan.condition.message
+    at_all_nodes = fleet_condition({"edge0": plan.condition}).message
+    for message in (plan.condition.message.partition("\n")[0], at_all_nodes):
+        assert f"cannot change to generation 2, version 1 of {model!r} (sha256 000" in message
+        assert "goes on with generation 1, version 1 of 'tiny' (sha256 aaaaaaaaaaaa…): there is no space" in message
+    chinese = unescape(filters(CHINESE)["written"](plan.condition.message))
+    assert f"第 2 代（{model!r} 的第 1 版" in chinese and "第 1 代（" in chinese and "generation" not in chinese
     assert (plan.active, plan.failed) == (2, 0)
 
 
