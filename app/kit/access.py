@@ -59,7 +59,11 @@ EVERYBODY = AccessRule()
 
 
 def read_allowed(names: Iterable[str] | None) -> AccessRule:
-    """Reads a list of names; None: everybody. A name need not exist yet. Raises BadAccess."""
+    """Reads a list of names; None: everybody. A name need not exist yet.
+
+    Raises:
+        BadAccess: A name is neither a user nor a group, or there are more than MOST.
+    """
     if names is None:
         return EVERYBODY
     allowed_names = tuple(sorted(set(names)))
@@ -75,7 +79,11 @@ def read_allowed(names: Iterable[str] | None) -> AccessRule:
 
 
 def read_typed(text: str) -> AccessRule:
-    """Reads the text of a form field. Raises BadAccess."""
+    """Reads the text of a form field: names, or `ALL` for everybody.
+
+    Raises:
+        BadAccess: As `read_allowed`.
+    """
     return EVERYBODY if text.strip() == ALL else read_allowed(names_in(text))
 
 

@@ -19,7 +19,7 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """Reads what `to_text` writes, and any other ISO 8601. Raises ValueError."""
+    """Reads what `to_text` writes, and any other ISO 8601; anything else is a ValueError."""
     return datetime.fromisoformat(text)
 
 
@@ -33,7 +33,11 @@ def age(since: str, now: datetime) -> str:
 
 
 def within_our_calendar(moment: datetime) -> datetime:
-    """Parses a moment; the first and last hours of the calendar have no UTC equivalent. Raises ValueError."""
+    """Returns the moment, unless it is so far away that it may have no UTC equivalent.
+
+    Raises:
+        ValueError: It is before 1970 or after 9000.
+    """
     if not 1970 <= moment.year <= 9000:
         raise ValueError("must lie between the years 1970 and 9000")
     return moment

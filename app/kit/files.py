@@ -26,7 +26,7 @@ def data_folder(name: str) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """Returns the SHA-256 of a file's content as 64 hex digits, in constant memory. Raises OSError."""
+    """Returns the SHA-256 of a file's content as 64 hex digits, in constant memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

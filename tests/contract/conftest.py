@@ -1,12 +1,13 @@
-"""The S3 store of the contract tests, on the real server of the run."""
+"""What the contract tests of object stores share: a store on the real S3 server of the run, and a prefix."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.kit.objects.base import ObjectStore
 from app.kit.objects.s3 import S3Store
 from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
@@ -27,3 +28,11 @@ def s3_store(s3_server: S3Server) -> Callable[..., S3Store]:
         return S3Store(**(arguments | changes))  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def at(store: ObjectStore) -> Iterator[str]:
+    """A prefix of its own for each test, in the `store` of its module."""
+    prefix = f"test-{uuid.uuid4().hex}/"
+    yield prefix
+    store.delete_prefix(prefix)

@@ -73,8 +73,8 @@ def orders(nodes: Nodes) -> list[Order]:
         return nodes.orders_of(conn, KEY.kind, KEY.uid)
 
 
-def acknowledge_all(nodes: Nodes, name: str = "edge0") -> None:
-    nodes.acknowledge(name, [order.seq for order in nodes.pending(name)])
+def acknowledge_all(nodes: Nodes) -> None:
+    nodes.acknowledge("edge0", [order.seq for order in nodes.pending("edge0")])
 
 
 def said(nodes: Nodes, *workers: WorkerReport, after_s: float = 0, address: str = "10.0.0.1") -> None:

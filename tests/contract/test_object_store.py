@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 import tracemalloc
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,14 +34,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
         return FilesystemStore(tmp_path / "store", public_url="http://mill.example:8000", secret="s3cret")
     made: ObjectStore = request.getfixturevalue("s3_store")()
     return made
-
-
-@pytest.fixture
-def at(store: ObjectStore) -> Iterator[str]:
-    """A prefix of its own for each test."""
-    prefix = f"test-{uuid.uuid4().hex}/"
-    yield prefix
-    store.delete_prefix(prefix)
 
 
 def content(store: ObjectStore, key: str) -> bytes:

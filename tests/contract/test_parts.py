@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
@@ -27,13 +26,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
         return FilesystemStore(tmp_path / "store")
     made: ObjectStore = request.getfixturevalue("s3_store")()
     return made
-
-
-@pytest.fixture
-def at(store: ObjectStore) -> Iterator[str]:
-    prefix = f"test-{uuid.uuid4().hex}/"
-    yield prefix
-    store.delete_prefix(prefix)
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from urllib.parse import parse_qs
 
 import httpx
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.s3
 @pytest.fixture
 def store(s3_store: Callable[..., S3Store]) -> S3Store:
     return s3_store()
-
-
-@pytest.fixture
-def at(store: S3Store) -> Iterator[str]:
-    """A prefix of its own for each test."""
-    prefix = f"test-{uuid.uuid4().hex}/"
-    yield prefix
-    store.delete_prefix(prefix)
 
 
 def test_a_client_puts_and_gets_with_links_alone(store: S3Store, at: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from app.bootstrap.container import Container
 from app.conversion import object_keys
 from app.conversion.model import Artifact, JobRecord, Stage, StageState, Status
-from app.conversion.options import Options
 from tests.harness.conversion_jobs import finished_job
 
 SUMMARY = {"snr_db": 31.5, "passed": True, "samples": 10}
@@ -17,27 +16,14 @@ NEF = b"nef of the test"
 
 
 def reported_job(
-    container: Container,
-    owner: str,
-    name: str = "detector",
-    *,
-    is_good: bool = True,
-    options: Options | None = None,
-    files: dict[str, bytes] | None = None,
-    images: bytes = b"",
-    origin: str = "",
+    container: Container, owner: str, name: str = "detector", *, is_good: bool = True, origin: str = ""
 ) -> JobRecord:
-    """With bie.json, nef.json and a summary of BIE. images: of its calibration."""
+    """With bie.json, nef.json and a summary of BIE."""
     status = Status.COMPLETED if is_good else Status.FAILED
-    record = finished_job(
-        container, owner, name, status=status, options=options, files={"out.nef": NEF, **(files or {})}
-    )
+    record = finished_job(container, owner, name, status=status, files={"out.nef": NEF})
     artifacts = dict(record.artifacts)
     for stage, report in ((Stage.BIE, {"verdict": SUMMARY}), (Stage.NEF, {"size_bytes": len(NEF)})):
         artifacts[f"{stage.step}.json"] = _put(container, object_keys.report(record.job_id, stage), report)
-    if images:
-        stored = container.objects.put(object_keys.input_(record.job_id, object_keys.IMAGES), [images])
-        artifacts[object_keys.IMAGES] = Artifact(stored.key, stored.size_bytes, stored.sha256)
     bie = replace(record.stages["bie"], state=StageState.DONE, summary=SUMMARY, versions={"onnxruntime": "1.31"})
     whole = replace(record, origin=origin, artifacts=artifacts, stages={**record.stages, "bie": bie})
     container.store.delete(record.job_id)

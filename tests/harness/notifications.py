@@ -31,8 +31,8 @@ def notifications_on(
     return Notifications(targets, Outbox(database, senders, listener(page_url), enabled_of=enabled_of))
 
 
-def failed_job(owner: str = "ada", job_id: str = "1", name: str = "yolo") -> Event:
+def failed_job(owner: str = "ada", job_id: str = "1") -> Event:
     facts = {"reason": "the stage <ran> out of memory", "hint": "Use a smaller model."}
     at = "2026-11-24T00:00:00.000Z"
     subject = f"job:{job_id}"
-    return Event(f"{subject}:job.failed", "job.failed", owner, subject, name, at, f"/ui/jobs/{job_id}", facts)
+    return Event(f"{subject}:job.failed", "job.failed", owner, subject, "yolo", at, f"/ui/jobs/{job_id}", facts)

@@ -132,9 +132,9 @@ class RayCluster:
             self.workers.remove(process)
             self.start_worker(*self._size_of.pop(process))
 
-    def kill_worker(self, index: int = 0) -> None:
+    def kill_worker(self) -> None:
         """As when its machine loses its power: all that runs there is gone at once."""
-        worker = self.workers.pop(index)
+        worker = self.workers.pop(0)
         del self._size_of[worker]
         _end(worker)
 

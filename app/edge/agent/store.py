@@ -123,7 +123,7 @@ class AgentStore:
                 (*_build_key(order.key), order.seq),
             )
             if deleted.rowcount:
-                self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _build_key(order.key))  # noqa: S608  # likewise
+                self._db.execute(f"DELETE FROM workers WHERE {_OF_KEY}", _build_key(order.key))  # noqa: S608  # the condition is a constant
         self._database.fill_reserve()
 
     def _select_orders(self, where: str, values: Iterable[Any]) -> list[Order]:

@@ -65,7 +65,7 @@ class EnclosedFamily(Detector):
             self.labels = _read_labels(declared.get("labels"))
             """Names of the classes that it declares; may be empty."""
             self.preprocess = _read_preprocess(declared.get("preprocess"))  # type: ignore[misc]  # each file declares its own
-            self.usual_size = _read_size(declared.get("size"))  # type: ignore[misc]  # likewise
+            self.usual_size = _read_size(declared.get("size"))  # type: ignore[misc]  # each file declares its own
         except InferenceFailed as error:
             raise ModelUnusable(error.message, hint=error.hint) from error
         except BaseException:

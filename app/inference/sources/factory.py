@@ -31,8 +31,8 @@ def open_source(
     Args:
         fps: at most so many frames a second, by their own time and the clock; 0: all, as fast as they are read.
         loop: begin again at the end.
-        clock: in seconds; tests have their own.
-        sleep: likewise.
+        clock: a monotonic clock, in seconds; tests have their own.
+        sleep: waits, in seconds; tests have their own.
 
     Raises:
         SourceUnusable: It is not there or of no use; raised at once or with the first frame, and named.

@@ -8,13 +8,11 @@ import yaml
 
 from app.joint_inference.model.resource import Service
 from app.kit.text.json_values import JsonObject
+from app.kit.text.plain_yaml import PlainDumper
 
 
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
-    """Repeats what an anchor would name. Values of parameters keep their quotes, since they are texts."""
-
-    def ignore_aliases(self, _: Any) -> bool:
-        return True
+class _Dumper(PlainDumper):
+    """Keeps the quotes of values of parameters, since they are texts."""
 
 
 def _represent_text(dumper: Any, text: str) -> Any:

@@ -61,7 +61,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def read_networks(text: str) -> tuple[Network, ...]:
-    """Parses networks separated by commas or spaces, such as `10.0.0.0/8 fd00::/8`. Raises ValueError."""
+    """Parses networks separated by commas or spaces, such as `10.0.0.0/8 fd00::/8`.
+
+    Raises:
+        ValueError: One of them is no network, or has bits set after its prefix.
+    """
     return tuple(ipaddress.ip_network(word) for word in text.replace(",", " ").split())
 
 

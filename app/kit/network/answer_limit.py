@@ -25,7 +25,11 @@ class AnswerLimit:
         return self._left < 0
 
     def spend(self, count: int) -> None:
-        """Raises AnswerTooLong."""
+        """Counts so many bytes of the answer.
+
+        Raises:
+            AnswerTooLong: They exceed the limit.
+        """
         self._left -= count
         if self.is_spent:
             raise AnswerTooLong(TOO_LONG)

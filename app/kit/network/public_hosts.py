@@ -70,7 +70,11 @@ def check_url(url: str, allowed: Sequence[Network]) -> str:
 
 
 def require_public_host(host: str, allowed: Sequence[Network]) -> None:
-    """Raises AddressRefused for an address that is not public. A name is checked when it is used."""
+    """Checks a literal address; a name is checked when it is used.
+
+    Raises:
+        AddressRefused: It is not public, and in none of the allowed networks.
+    """
     literal = _parse_literal(host)
     if literal is not None:
         _require_public(host, [literal], allowed)
@@ -150,7 +154,7 @@ def _parse_literal(host: str) -> Address | None:
 
 
 def _require_public(host: str, addresses: Sequence[Address], allowed: Sequence[Network]) -> Address:
-    """Returns the first allowed address. Raises AddressRefused."""
+    """Returns the first allowed address."""
     for address in addresses:
         if is_public(address, allowed):
             return address

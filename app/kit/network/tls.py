@@ -48,7 +48,12 @@ class Credentials:
     """
 
     def __init__(self, key: Path, certificate: Path, authorities: Path) -> None:
-        """Raises OSError, ssl.SSLError: the files are missing, or do not belong together."""
+        """Loads the three files.
+
+        Raises:
+            OSError: One of them cannot be read.
+            ssl.SSLError: They do not belong together.
+        """
         self.files = (key, certificate, authorities)
         self.server = _CurrentContext(ssl.PROTOCOL_TLS_SERVER)
         self.client = _CurrentContext(ssl.PROTOCOL_TLS_CLIENT)

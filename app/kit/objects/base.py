@@ -96,7 +96,12 @@ class ObjectStore(Protocol):
         ...
 
     def put_file(self, key: str, path: Path, *, content_type: str = DEFAULT_CONTENT_TYPE) -> Stored:
-        """Stores a copy of a file; the file may change or vanish afterwards. Raises StoreFull, ObjectChanged."""
+        """Stores a copy of a file; the file may change or vanish afterwards.
+
+        Raises:
+            StoreFull: There is no room for it.
+            ObjectChanged: The file changed while it was copied.
+        """
         ...
 
     def get_file(self, key: str, path: Path) -> ObjectInfo:
@@ -123,7 +128,11 @@ class ObjectStore(Protocol):
         ...
 
     def info(self, key: str) -> ObjectInfo:
-        """Raises ObjectMissing."""
+        """Returns what the store knows of an object without reading it.
+
+        Raises:
+            ObjectMissing: There is none with this key.
+        """
         ...
 
     def copy(self, source: str, target: str) -> ObjectInfo:
@@ -245,13 +254,21 @@ def check_content_type(content_type: str) -> str:
 
 
 def check_range(start: int, end: int | None) -> None:
-    """Raises ValueError for a negative position."""
+    """Checks the positions of a byte range.
+
+    Raises:
+        ValueError: One of them is negative.
+    """
     if start < 0 or (end is not None and end < 0):
         raise ValueError("a byte range is never negative")
 
 
 def clamp_range(size_bytes: int, start: int, end: int | None) -> tuple[int, int]:
-    """Returns the part of start <= i < end inside an object of this size. Raises ValueError for negative values."""
+    """Returns the part of start <= i < end inside an object of this size.
+
+    Raises:
+        ValueError: A position is negative.
+    """
     check_range(start, end)
     stop = size_bytes if end is None else min(end, size_bytes)
     return min(start, stop), stop

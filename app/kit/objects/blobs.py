@@ -8,7 +8,11 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def blob_key(sha256: str) -> str:
-    """Raises ValueError for an invalid SHA-256."""
+    """Returns the key of the object with this content.
+
+    Raises:
+        ValueError: It is no SHA-256 in hex.
+    """
     if SHA256.fullmatch(sha256) is None:
         raise ValueError(f"{sha256!r} is no sha256")
     return f"blobs/{sha256}"

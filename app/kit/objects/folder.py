@@ -90,7 +90,11 @@ class Folder:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[int]:
-        """Returns a descriptor of `objects` or `drafts`. Raises StoreUnavailable if the folder was removed."""
+        """Returns a descriptor of `objects` or `drafts`.
+
+        Raises:
+            StoreUnavailable: The folder was removed.
+        """
         try:
             root_fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -120,7 +124,11 @@ class Folder:
 
     @contextmanager
     def parent(self, segments: list[str], *, create: bool = False) -> Iterator[int]:
-        """Returns a descriptor of the folder at these segments. Raises FileNotFoundError unless `create`."""
+        """Returns a descriptor of the folder at these segments.
+
+        Raises:
+            FileNotFoundError: It does not exist, and `create` is false.
+        """
         with self.opened("objects") as top:
             fd = os.dup(top)
             try:

@@ -60,7 +60,12 @@ class Bucket:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Creates the bucket if it is missing; contacts the server once. Raises StoreUnavailable, StoreRefused."""
+        """Creates the bucket if it is missing; contacts the server once.
+
+        Raises:
+            StoreUnavailable: The server does not answer.
+            StoreRefused: It does not allow it.
+        """
         with self._lock:
             if self._is_ready:
                 return
@@ -94,7 +99,11 @@ class Bucket:
 
 
 def split_endpoint(endpoint: str, *, secure: bool) -> tuple[str, bool]:
-    """Parses `host:port` or a URL into (`host:port`, is TLS). Raises ValueError if it has a path or no host."""
+    """Parses `host:port` or a URL into (`host:port`, is TLS).
+
+    Raises:
+        ValueError: It has a path, credentials or no host.
+    """
     url = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
     if url.scheme not in ("", "http", "https") or not url.hostname or url.path not in ("", "/") or url.query:
         raise ValueError("an S3 endpoint is host:port, http://host:port or https://host:port")

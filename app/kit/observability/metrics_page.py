@@ -44,6 +44,10 @@ async def metrics(request: Request) -> Response:
 
 
 def require_token(request: Request, token: str) -> None:
-    """Raises Unauthorized unless the request has the token; without a configured token everybody may read."""
+    """Checks the token of the request; without a configured one everybody may read.
+
+    Raises:
+        Unauthorized: It is missing or another.
+    """
     if token and not has_bearer(request.headers, token):
         raise Unauthorized("The metrics are for bearers of the token only.", hint="Send Authorization: Bearer <token>.")

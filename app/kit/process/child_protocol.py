@@ -29,7 +29,13 @@ def begin_of(header: Mapping[str, Any], blobs: Sequence[bytes | memoryview], *, 
 
 
 def send(end: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview] = ()) -> None:
-    """Raises OSError when the other end has gone, TypeError and ValueError for no JSON: then nothing is sent."""
+    """Sends a message. If it cannot be JSON, nothing is sent.
+
+    Raises:
+        OSError: The other end has gone.
+        TypeError: The header has a value that JSON does not have.
+        ValueError: The header has an infinite number or NaN.
+    """
     end.sendall(begin_of(header, blobs, allow_nan=False))
     for blob in blobs:
         end.sendall(blob)
@@ -55,7 +61,11 @@ def receive(end: socket.socket, most: int = MOST_BLOBS) -> Message:
 
 
 async def send_async(end: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]) -> None:
-    """Raises OSError when the other end has gone."""
+    """As `send`, but an infinite number or NaN is sent as it is.
+
+    Raises:
+        OSError: The other end has gone.
+    """
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(end, begin_of(header, blobs))
     for blob in blobs:
@@ -63,7 +73,12 @@ async def send_async(end: socket.socket, header: Mapping[str, Any], blobs: Seque
 
 
 async def receive_async(end: socket.socket) -> Message:
-    """Raises EOFError when the other end has gone, ValueError for what is no message."""
+    """Returns the next message.
+
+    Raises:
+        EOFError: The other end has gone.
+        ValueError: This is no message.
+    """
     header, lengths = _header(await _read_async(end, _header_length(await _read_async(end, LENGTH.size))))
     return header, [memoryview(await _read_async(end, length)) for length in lengths]
 

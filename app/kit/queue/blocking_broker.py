@@ -93,7 +93,7 @@ class BlockingBroker(ConsumerBroker):
         for listener in listeners:
             try:
                 listener(self, *args, **kwargs)
-            except Exception:  # likewise
+            except Exception:  # as in emit_before
                 self.logger.critical("Unexpected failure in after_%s of %r.", signal, listener, exc_info=True)
 
     def add_middleware(self, *args: Any, **kwargs: Any) -> None:

@@ -38,7 +38,12 @@ def version() -> int:
 
 
 def restrict(places: SandboxPaths) -> bool:
-    """Places that do not exist are skipped. False: this kernel has no Landlock. Needs no_new_privs. Raises OSError."""
+    """Restricts this process to these places; needs no_new_privs. Places that do not exist are skipped. False: this
+    kernel has no Landlock.
+
+    Raises:
+        OSError: The kernel refuses it.
+    """
     known = version()
     if not known:
         return False

@@ -155,7 +155,11 @@ class _Program(ctypes.Structure):
 
 
 def restrict() -> bool:
-    """False: this kernel or this machine has no such filter. Needs no_new_privs. Raises OSError."""
+    """Restricts the system calls of this process; needs no_new_privs. False: this kernel or machine has no such filter.
+
+    Raises:
+        OSError: The kernel refuses it.
+    """
     machine = MACHINES.get(kernel.MACHINE)
     if machine is None or os.uname().sysname != "Linux":
         return False

@@ -148,7 +148,11 @@ def new_request() -> Request:
 
 
 def facts_of(pem: str) -> CertificateFacts:
-    """Of the first certificate in a text. Raises BadCertificate."""
+    """Returns what the first certificate in a text says.
+
+    Raises:
+        BadCertificate: The text has none in PEM.
+    """
     from cryptography import x509
 
     try:
@@ -165,7 +169,11 @@ def facts_of(pem: str) -> CertificateFacts:
 
 
 def is_issued_by(pem: str, authorities: str) -> bool:
-    """Whether the first certificate in a text was issued by one of these. Raises BadCertificate."""
+    """Returns whether the first certificate in a text was issued by one of these.
+
+    Raises:
+        BadCertificate: One of the texts has none in PEM.
+    """
     from cryptography import x509
 
     try:

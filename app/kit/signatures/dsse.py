@@ -51,7 +51,11 @@ def sign(payload: bytes, payload_type: str, key: SigningKey) -> Envelope:
 
 
 def from_bytes(data: bytes) -> Envelope:
-    """Inverse of to_bytes. Raises NoEnvelope."""
+    """Reads what `to_bytes` writes.
+
+    Raises:
+        NoEnvelope: It is something else.
+    """
     try:
         document = read_json(data)
         signatures = tuple(Signature(str(one.get("keyid", "")), _decode(one["sig"])) for one in document["signatures"])

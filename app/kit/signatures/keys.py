@@ -26,7 +26,6 @@ class PublicKey:
     pem: str
 
     def __post_init__(self) -> None:
-        """Raises NoKey."""
         self._load()
 
     @property

@@ -92,7 +92,11 @@ class Database:
             self._announce(changed)
 
     def check(self) -> None:
-        """Raises DatabaseUnavailable if it does not answer."""
+        """Asks the server for an answer.
+
+        Raises:
+            DatabaseUnavailable: There is none.
+        """
         with self.read() as connection:
             connection.exec_driver_sql("SELECT 1")
 

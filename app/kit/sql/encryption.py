@@ -44,11 +44,20 @@ class Sealer:
         self._is_confirmed = True
 
     def seal(self, text: str) -> str:
-        """Raises SecretKeyNotSet."""
+        """Encrypts a text.
+
+        Raises:
+            SecretKeyNotSet: There is no key.
+        """
         return MARK + self._require_cipher().encrypt(text.encode()).decode()
 
     def unseal(self, text: str) -> str:
-        """Raises SecretKeyNotSet, OtherSecretKey. Text that was never encrypted is returned unchanged."""
+        """Decrypts a text; one that was never encrypted is returned unchanged.
+
+        Raises:
+            SecretKeyNotSet: There is no key.
+            OtherSecretKey: It was encrypted with another one.
+        """
         if not text.startswith(MARK):
             return text
         from cryptography.fernet import InvalidToken
@@ -59,7 +68,11 @@ class Sealer:
             raise OtherSecretKey from None
 
     def check(self) -> None:
-        """Raises SecretKeyNotSet, and the errors of confirm: for a process that should then end at once."""
+        """As `confirm`, once, for a process that should end at once if the key is wrong.
+
+        Raises:
+            SecretKeyNotSet: There is no key.
+        """
         if self._key is None:
             raise SecretKeyNotSet
         if not self._is_confirmed:
@@ -131,7 +144,11 @@ def seal_rows(conn: Connection, metadata: MetaData) -> int:
 
 
 def renew_rows(conn: Connection, metadata: MetaData) -> int:
-    """Replaces texts that this key cannot decrypt: see Sealed.renewed. Returns their number. Raises SecretKeyNotSet."""
+    """Replaces texts that this key cannot decrypt (see Sealed.renewed), and returns their number.
+
+    Raises:
+        SecretKeyNotSet: There is no key.
+    """
     sealer, count = sealer_of(conn.dialect), 0
     for table, column in _iterate_columns(metadata):
         for where, text in _iterate_texts(conn, table, column):

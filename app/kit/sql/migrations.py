@@ -34,7 +34,11 @@ class Migrations:
 
 
 def upgrade(database: Database, migrations: Migrations) -> None:
-    """Migrates to this program's version. Raises WrongDatabaseVersion for a newer database, which stays unchanged."""
+    """Migrates to this program's version.
+
+    Raises:
+        WrongDatabaseVersion: The database is newer; it stays unchanged.
+    """
     if current(database) != _find_head(migrations):
         move(database, migrations, "head")
 
@@ -65,7 +69,11 @@ def move(database: Database, migrations: Migrations, revision: str) -> None:
 
 
 def require_current(database: Database, migrations: Migrations) -> None:
-    """For processes that may not migrate. Raises WrongDatabaseVersion."""
+    """Checks the version of the database, for processes that may not migrate.
+
+    Raises:
+        WrongDatabaseVersion: It is not this program's.
+    """
     present, own = current(database), _find_head(migrations)
     if present != own:
         raise WrongDatabaseVersion(

@@ -76,7 +76,11 @@ class JsonDocument:
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """Raises FormError, a ValueError, for data that to_json does not produce."""
+        """Reads what `to_json` produces.
+
+        Raises:
+            FormError: The data has another form; a ValueError.
+        """
         return JsonForm(cls).read(data)
 
 

@@ -37,7 +37,11 @@ def is_value(value: str) -> bool:
 
 
 def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels by their keys. Raises BadLabels."""
+    """Returns the labels by their keys.
+
+    Raises:
+        BadLabels: One has no valid key or value, or there are more than MOST.
+    """
     wrong = next((f"{key}={value}" for key, value in labels.items() if not is_key(key) or not is_value(value)), None)
     if wrong is not None or len(labels) > MOST:
         what = f"{wrong[:128]!r} is no label." if wrong is not None else f"These are {len(labels)} labels."
@@ -50,7 +54,11 @@ def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def labels_in(text: str) -> dict[str, str]:
-    """Of a line that somebody typed: key=value, with commas or blanks between them. Raises BadLabels."""
+    """Reads a line that somebody typed: key=value, with commas or spaces between them.
+
+    Raises:
+        BadLabels: A word has no `=`, and as `check_labels`.
+    """
     pairs = [word.partition("=") for word in re.split(r"[\s,]+", text) if word]
     unfit = next((key for key, mark, _ in pairs if not mark), None)
     if unfit is not None:

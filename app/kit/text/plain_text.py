@@ -11,7 +11,11 @@ from typing import Any
 
 
 def json_text(data: Any) -> str:
-    """Raises ValueError for a number that JSON does not support."""
+    """Returns data as JSON.
+
+    Raises:
+        ValueError: It has an infinite number or NaN.
+    """
     return json.dumps(data, allow_nan=False)
 
 

@@ -33,8 +33,19 @@ class UnreadableYaml(BadRequest):
     code = "YAML_UNREADABLE"
 
 
+class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
+    """Writes no anchors: what occurs twice is written twice."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
 def read_yaml(text: str) -> Any:
-    """Returns the single document. None for an empty text. Raises UnreadableYaml with the position."""
+    """Returns the single document. None for an empty text.
+
+    Raises:
+        UnreadableYaml: As `read_documents`.
+    """
     documents = read_documents(text, most=1)
     return documents[0] if documents else None
 

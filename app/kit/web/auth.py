@@ -68,7 +68,13 @@ class Caller:
 
 class Authenticator(Protocol):
     def caller(self, request: Request) -> Caller:
-        """Identifies the caller. May wait for a database. Raises Unauthorized, TooMany, Unavailable."""
+        """Identifies the caller. May wait for a database.
+
+        Raises:
+            Unauthorized: The request names none, or one that is unknown.
+            TooMany: Too many attempts have failed.
+            Unavailable: The database does not answer.
+        """
 
     def still_holds(self, request: Request) -> bool:
         """Whether an authenticated request would be accepted again. True while this is unknown."""

@@ -84,7 +84,11 @@ class Slots:
         self._held: Counter[str] = Counter()
 
     def take(self, sender: str, *, most: int, most_in_all: int) -> None:
-        """Raises TooManyUploads."""
+        """Counts an upload of this sender that begins.
+
+        Raises:
+            TooManyUploads: The sender, or all together, have as many as they may.
+        """
         if self._held[sender] >= most:
             raise TooManyUploads(
                 f"{most} uploads of yours are on their way already.",
@@ -119,7 +123,6 @@ class Body:
         self._bytes = 0
 
     async def receive(self) -> Message:
-        """Raises BodyTooSlow, TooManyUploads."""
         if self._is_complete:
             return await self._receive()
         try:

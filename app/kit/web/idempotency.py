@@ -65,7 +65,11 @@ class KeyInUse(Conflict):
 
 
 def check_key(key: str) -> str:
-    """Raises BadInput."""
+    """Returns the key of a header.
+
+    Raises:
+        BadInput: It is not 1 to MAX_KEY printable ASCII characters.
+    """
     if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
         problem = f"1 to {MAX_KEY} printable ASCII characters are needed"
         raise BadInput(
@@ -100,7 +104,11 @@ class AnswerCache:
         return f"idempotency:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
 
     def get(self, name: str) -> KeptAnswer | None:
-        """Raises KeyReused if its response cannot be read any more."""
+        """Returns the stored response; None: there is none.
+
+        Raises:
+            KeyReused: It was encrypted with another secret key.
+        """
         sealed = self._client.get(name)
         if sealed is None:
             return None

@@ -37,14 +37,22 @@ class PartReader:
 
     @staticmethod
     def of(content_type: str) -> PartReader:
-        """Raises BadParts."""
+        """Returns a reader for a body of this type.
+
+        Raises:
+            BadParts: It is no multipart stream with a boundary.
+        """
         match = _BOUNDARY.search(content_type)
         if not content_type.lower().startswith(MIXED) or match is None:
             raise BadParts(f"{content_type[:100]!r} is no stream of pictures")
         return PartReader(match[1])
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Returns the pictures that this chunk completes, oldest first. Raises BadParts."""
+        """Returns the pictures that this chunk completes, oldest first.
+
+        Raises:
+            BadParts: The stream is malformed, or a part is too large.
+        """
         self._kept += chunk
         pictures = []
         while self._has_head() and self._length is not None and len(self._kept) >= self._length:

@@ -48,7 +48,11 @@ class MultipartReader:
         self._parser = PushMultipartParser(boundary, max_segment_count=max_parts)
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """Parses the next bytes of the body; no bytes mean the end. Raises BadRequest for a damaged body."""
+        """Parses the next bytes of the body; no bytes mean the end.
+
+        Raises:
+            BadRequest: The body is damaged, or ended early.
+        """
         try:
             for event in self._parser.parse(data):
                 if event is not None:
@@ -79,7 +83,12 @@ class PartCollector:
         return {name: Part(bytes(data), content_type) for name, (data, content_type) in self._parts.items()}
 
     def take(self, piece: Piece) -> None:
-        """Raises BadRequest, TooLarge."""
+        """Adds a piece to the part that it belongs to.
+
+        Raises:
+            BadRequest: The part is not expected, or there twice.
+            TooLarge: The part exceeds its limit.
+        """
         if isinstance(piece, MultipartSegment):
             self._name = piece.name
             if self._name not in self._most_bytes or self._name in self._parts:

@@ -73,31 +73,52 @@ class Checksum:
         return CHECKSUMS[self.name]()
 
     def check(self, hashed: Any) -> None:
-        """Raises WrongChecksum."""
+        """Compares a digest.
+
+        Raises:
+            WrongChecksum: It is another one.
+        """
         if not hmac.compare_digest(hashed.digest(), self.digest):
             raise WrongChecksum("The bytes differ from their checksum; none of them is kept.", hint="Send them again.")
 
 
 def check_version(request: Request) -> None:
-    """Raises WrongVersion."""
+    """Checks the header of a request.
+
+    Raises:
+        WrongVersion: It is missing, or names another version.
+    """
     if request.headers.get("tus-resumable") != VERSION:
         raise WrongVersion("The header Tus-Resumable: 1.0.0 is missing, or names another version.", hint=HINT)
 
 
 def offset_of(request: Request) -> int:
-    """Returns the offset of a PATCH body, in bytes. Raises BadRequest, WrongBodyType."""
+    """Returns the offset of a PATCH body, in bytes.
+
+    Raises:
+        BadRequest: It is missing, or no number.
+        WrongBodyType: The body has another type.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != BODY_TYPE:
         raise WrongBodyType(f"The body that continues an upload has the type {BODY_TYPE}.", hint=HINT)
     return _read_number(request, "Upload-Offset")
 
 
 def length_of(request: Request) -> int:
-    """Returns the size of the whole upload. Raises BadRequest."""
+    """Returns the size of the whole upload, in bytes.
+
+    Raises:
+        BadRequest: It is missing, or no number.
+    """
     return _read_number(request, "Upload-Length")
 
 
 def metadata_of(request: Request) -> dict[str, str]:
-    """Parses Upload-Metadata: keys with base64 values. Raises BadRequest."""
+    """Parses Upload-Metadata: keys with base64 values.
+
+    Raises:
+        BadRequest: It is too long, malformed, or has a key twice.
+    """
     header = request.headers.get("upload-metadata", "")
     if len(header) > MAX_METADATA_BYTES:
         raise BadRequest(f"Upload-Metadata has more than {MAX_METADATA_BYTES} bytes.", hint="Shorten the file's name.")
@@ -115,7 +136,11 @@ def metadata_of(request: Request) -> dict[str, str]:
 
 
 def checksum_of(request: Request) -> Checksum | None:
-    """Parses Upload-Checksum, if present. Raises BadRequest."""
+    """Parses Upload-Checksum, if present.
+
+    Raises:
+        BadRequest: The algorithm is unknown, or the digest does not fit it.
+    """
     header = request.headers.get("upload-checksum")
     if header is None:
         return None

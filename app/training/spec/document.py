@@ -16,7 +16,7 @@ import yaml
 from app.kit.errors import BadInput, TooLarge
 from app.kit.text import plain_yaml
 from app.kit.text.json_values import JsonObject
-from app.kit.text.plain_yaml import FLOAT, MAX_DEPTH, MAX_PARTS, UnreadableYaml
+from app.kit.text.plain_yaml import FLOAT, MAX_DEPTH, MAX_PARTS, PlainDumper, UnreadableYaml
 from app.kit.text.untrusted_json import NestedTooDeeply, UnreadableJson, read_json
 from app.kit.web.http import checked
 from app.training.errors import BadSpec, UnreadableSpec
@@ -180,11 +180,8 @@ def _find_problem(value: Any) -> str | None:
     return None
 
 
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
-    """Quotes texts that would be read as something else; repeats what an anchor would name."""
-
-    def ignore_aliases(self, _: Any) -> bool:
-        return True
+class _Dumper(PlainDumper):
+    """Quotes texts that would be read as something else."""
 
 
 def _represent_text(dumper: Any, text: str) -> Any:

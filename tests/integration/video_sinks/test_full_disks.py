@@ -18,10 +18,10 @@ from tests.harness.video.sinks import Receiver, add, deliver, state, take
 ROWS = [f"row/{number}" for number in range(2, 6)]
 
 
-def check_is_said(web: Within, env: Env, job: VideoJob, problem: str, *, delivered: int = 1) -> None:
+def check_is_said(web: Within, env: Env, job: VideoJob, problem: str) -> None:
     """On the page, while the job goes on and everything is kept."""
     word, received, backlog, reason = state(env, job.uid)
-    assert (word, received, backlog) == ("failing", delivered, 2), reason
+    assert (word, received, backlog) == ("failing", 1, 2), reason
     assert problem in reason
     assert problem in web.get(f"/ui/video/{job.uid}/sinks").text
     assert env.job(job.uid).state is JobState.EXEC

@@ -184,5 +184,5 @@ class FrameWorkers:
     def _deliver(self, result: FrameResult) -> None:
         try:
             self._give(result)
-        except Exception:  # likewise
+        except Exception:  # one lost result must not stop the next
             logger.exception("What was found in frame %s is lost", result.frame.n_loop)

@@ -47,8 +47,9 @@ class Segment:
 
     path: Path
     begins_s: float
-    """The time of its first picture, in seconds since 1970; likewise of the last."""
+    """The time of its first picture, in seconds since 1970."""
     ends_s: float
+    """The time of its last picture, in seconds since 1970."""
     size_bytes: int
 
 

@@ -34,12 +34,6 @@ def test_help_names_the_commands_and_the_exit_codes(monkeypatch, capsys):
         assert word in output
 
 
-@pytest.mark.parametrize("command", ["up", "convert", "jobs", "archive", "inspect", "run"])
-def test_every_command_has_help(monkeypatch, capsys, command):
-    assert typed(monkeypatch, command, "--help") == Exit.OK
-    assert "Usage" in capsys.readouterr().out
-
-
 def test_the_version_is_the_distributions(monkeypatch, capsys):
     assert typed(monkeypatch, "--version") == Exit.OK
     assert capsys.readouterr().out.startswith("modelmill ")

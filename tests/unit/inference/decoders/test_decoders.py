@@ -57,8 +57,9 @@ def test_ultraface_without_its_post_processing_gives_offsets_to_its_prior_boxes(
     np.testing.assert_allclose(corners(reading), expected, rtol=1e-4)
 
 
-def yunet(size: Size = (64, 32)) -> dict[str, np.ndarray]:
-    counts = {stride: (size[0] // stride) * (size[1] // stride) for stride in (8, 16, 32)}
+def yunet() -> dict[str, np.ndarray]:
+    """Of a model for 64 × 32 pixels."""
+    counts = {stride: (64 // stride) * (32 // stride) for stride in (8, 16, 32)}
     widths = {"cls": 1, "obj": 1, "bbox": 4, "kps": 10}
     return {
         f"{kind}_{stride}": np.zeros((1, count, width), np.float32)

@@ -22,12 +22,6 @@ def test_help_names_the_commands(monkeypatch, capsys):
         assert word in output
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(monkeypatch, capsys, command):
-    assert typed(monkeypatch, command, "--help") == Exit.OK
-    assert "Usage" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("command", [["list"], ["show", "helmet"], ["delete", "helmet"]])
 def test_when_nothing_answers_one_sentence_says_how_to_start_it(monkeypatch, capsys, command):
     assert typed(monkeypatch, *command, "--url", NOBODY) == Exit.UNREACHABLE

@@ -115,12 +115,6 @@ def test_help_names_the_commands(monkeypatch, capsys):
         assert word in output
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(monkeypatch, capsys, command):
-    assert typed(monkeypatch, command, "--help") == Exit.OK
-    assert "Usage" in capsys.readouterr().out
-
-
 def test_a_file_that_is_not_there_is_not_found_before_anything_is_asked(monkeypatch, capsys, tmp_path):
     assert typed(monkeypatch, "submit", tmp_path / "no.yaml", "--url", NOBODY) == Exit.NOT_FOUND
     assert "there is no file" in capsys.readouterr().err
