@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.harness.until import PATIENCE_S
+
 NEWEST_THAT_VALIDATES_HERSELF = (1, 26)
 """Later ones leave the check of fields to the server; earlier ones want OpenAPI 2, which is not served."""
 NAME = "helmet-detection-demo"
 """Of the service of the sample."""
-PATIENCE_S = 60
 Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
+
+from tests.harness.until import PATIENCE_S
 
 MARK = "KTC_MARK"
 """A variable that the sandbox passes on: processes are told by its value, in whatever session they are."""
@@ -27,7 +30,10 @@ def forget_surroundings() -> None:
 
 
 def take_any_time() -> None:
-    """How long an example of Hypothesis takes, or comes to be, says something of the machine alone."""
+    """How long an example of Hypothesis takes, or comes to be, says something of the machine alone; so does how long a
+    server takes to answer a client of a test that names no limit of its own."""
+    for limit in ("connect", "read", "write", "pool"):
+        setattr(DEFAULT_TIMEOUT_CONFIG, limit, PATIENCE_S)
     any_time = settings(settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("any time", any_time)
     settings.load_profile("any time")

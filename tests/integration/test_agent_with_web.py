@@ -70,6 +70,14 @@ def order(nodes: Nodes, generation: int, **content: object) -> None:
     nodes.notify("edge0")
 
 
+def join(nodes: Nodes, node: Node, *arguments: str) -> None:
+    """Starts the agent, which takes its name over, and waits for its first report."""
+    former = nodes.find("edge0")
+    node.start("--replace", *arguments)
+    last_seen_at = former.last_seen_at if former else None
+    until(lambda: (now := nodes.find("edge0")) and now.last_seen_at != last_seen_at)
+
+
 def seen(nodes: Nodes, is_enough: Callable[[WorkerReport], bool]) -> WorkerReport:
     worker = until(lambda: nodes.get("edge0").worker(KEY), lambda worker: worker is not None and is_enough(worker))
     assert isinstance(worker, WorkerReport)
@@ -77,8 +85,8 @@ def seen(nodes: Nodes, is_enough: Callable[[WorkerReport], bool]) -> WorkerRepor
 
 
 def test_a_service_comes_changes_and_goes_on_a_node_that_registered_itself(nodes: Nodes, node: Node) -> None:
-    node.start("--replace")
-    until(lambda: nodes.find("edge0") and nodes.get("edge0").version)
+    join(nodes, node)
+    assert nodes.get("edge0").version
     assert nodes.get("edge0").address == "127.0.0.1"
     order(nodes, 1, program=SERVES, is_served=True)
     first = seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
@@ -106,7 +114,7 @@ def test_a_file_that_an_order_names_is_fetched_from_the_object_store(
     source = node.data.parent / "weights"
     source.write_bytes(data)
     FilesystemStore(settings.objects).put_file(blob_key(digest), source)
-    node.start("--replace")
+    join(nodes, node)
     order(nodes, 1, program=SLEEPS, files=[[digest, len(data)]], model={"sha256": digest})
     seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
     assert (node.data / "blobs" / digest).read_bytes() == data
@@ -118,7 +126,7 @@ def test_a_file_that_an_order_names_is_fetched_from_the_object_store(
 
 @pytest.mark.slow
 def test_what_was_forgotten_on_the_node_is_told_again(nodes: Nodes, node: Node) -> None:
-    node.start("--replace")
+    join(nodes, node)
     order(nodes, 1, program=SLEEPS)
     seen(nodes, lambda worker: worker.state is WorkerState.RUNNING)
     node.end(signal.SIGINT)
@@ -134,7 +142,7 @@ def test_what_was_forgotten_on_the_node_is_told_again(nodes: Nodes, node: Node) 
 
 def test_cameras_that_answer_on_the_network_of_a_node_come_with_its_report(nodes: Nodes, node: Node) -> None:
     with OnvifCamera("http://10.0.0.7/onvif/device_service", "onvif://www.onvif.org/name/Front%20door"):
-        node.start("--replace", "--discover", INTERFACE)
+        join(nodes, node, "--discover", INTERFACE)
         discovered = until(lambda: nodes.find("edge0") and nodes.get("edge0").report.discovered)
     assert [(camera.address, camera.name) for camera in discovered] == [("10.0.0.7", "Front door")]
 

@@ -33,7 +33,7 @@ from app.settings import Settings
 from tests.harness.api import classifying_model, small_model
 from tests.harness.joint.nodes import USER, Env, helmet
 from tests.harness.kubernetes import SAMPLE
-from tests.harness.until import until_async
+from tests.harness.until import PATIENCE_S, until_async
 from tests.harness.users import Within, within
 
 pytestmark = [
@@ -43,7 +43,6 @@ pytestmark = [
 ]
 RESOURCE = f"neptune.io/v1alpha1/{PLURAL}"
 PATH = f"/apis/neptune.io/v1alpha1/namespaces/default/{PLURAL}"
-PATIENCE_S = 60.0
 Cluster = kmock_library.KubernetesEmulator
 
 

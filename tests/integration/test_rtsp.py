@@ -31,6 +31,7 @@ from tests.harness.video.runner import Deployment, deployment, plan_of
 
 pytestmark = pytest.mark.slow
 ACCOUNT, PASSWORD = "ann:hunter2", "hunter2"
+LIMIT = "app.inference.sources.video.TIMEOUT_S"
 PATIENCE_S = 2.0
 """In place of the ten seconds, where their length is not what is tried."""
 FRAME_S = 0.2
@@ -43,9 +44,15 @@ def camera() -> Iterator[RtspServer]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On however busy a machine, a camera that is well is in time."""
+    monkeypatch.setattr(LIMIT, 120.0)
+
+
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.inference.sources.video.TIMEOUT_S", PATIENCE_S)
+def impatient(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LIMIT, PATIENCE_S)
 
 
 def watched(url: str, count: int) -> Source:
@@ -121,7 +128,10 @@ def test_the_scheme_of_an_address_says_by_what_the_pictures_come(sends: str, goo
         )
 
 
-def test_a_camera_that_stands_still_is_given_up_after_the_time_that_is_documented(camera: RtspServer) -> None:
+def test_a_camera_that_stands_still_is_given_up_after_the_time_that_is_documented(
+    camera: RtspServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LIMIT, TIMEOUT_S)
     source = watched(camera.url(ACCOUNT), 30)
     camera.freeze()
     assert seconds_until_lost(source, "broke off: it gave no picture for 10 s") >= TIMEOUT_S - FRAME_S
@@ -156,8 +166,17 @@ def made(tmp_path: Path) -> Iterator[Deployment]:
 
 @pytest.mark.parametrize(("fail", "mend", "after_s", "why"), FAULTS)
 def test_a_job_says_that_there_is_no_signal_and_since_when_until_the_camera_is_back(
-    made: Deployment, camera: RtspServer, impatient: None, fail: Fault, mend: Fault, after_s: float, why: str
+    made: Deployment,
+    camera: RtspServer,
+    monkeypatch: pytest.MonkeyPatch,
+    fail: Fault,
+    mend: Fault,
+    after_s: float,
+    why: str,
 ) -> None:
+    if after_s:
+        monkeypatch.setattr(LIMIT, after_s)
+
     def flags() -> list[str]:
         return list(made.agent.reports[-1]["flags"])
 
@@ -187,7 +206,6 @@ class SmallModel:
 @pytest.mark.parametrize(("fail", "mend", "after_s", "why"), FAULTS)
 def test_a_worker_of_joint_inference_says_that_its_camera_is_gone_until_it_is_back(
     camera: RtspServer,
-    impatient: None,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     fail: Fault,
@@ -195,7 +213,9 @@ def test_a_worker_of_joint_inference_says_that_its_camera_is_gone_until_it_is_ba
     after_s: float,
     why: str,
 ) -> None:
-    monkeypatch.setattr("app.edge.joint.stream.PAUSE_S", 1.0)  # to see why it broke off
+    if after_s:
+        monkeypatch.setattr(LIMIT, after_s)
+    monkeypatch.setattr("app.edge.joint.stream.PAUSE_S", 0.2)
     caplog.set_level(logging.WARNING)
     joint = JointInference(
         SmallModel(),
@@ -212,10 +232,9 @@ def test_a_worker_of_joint_inference_says_that_its_camera_is_gone_until_it_is_ba
         fail(camera)
         end = until(lambda: stream_end(joint.detail))
         assert time.monotonic() - began >= after_s - FRAME_S
-        assert (end.reason, end.message) == (
-            Reason.SOURCE_UNAVAILABLE,
-            f"{camera.url()} broke off: {why.partition(': ')[2]}. Is it there, and in reach?",
-        )
+        assert end.reason == Reason.SOURCE_UNAVAILABLE and end.message.startswith(f"{camera.url()} ")
+        # A later try to open it may have another reason.
+        assert f"{camera.url()} broke off: {why.partition(': ')[2]}. Is it there, and in reach?" in caplog.text
         mend(camera)
         count = joint.tally().inferences
         until(lambda: stream_end(joint.detail) is None and joint.tally().inferences > count)

@@ -23,7 +23,7 @@ from app.video.cli.demo.deployment import Ports
 from app.video.cli.demo.show import job
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 FACES_IN_CLASSROOM = 4
 NUMBERED = "GLOBAL_ID_77.SUB_ID_1"
@@ -44,7 +44,7 @@ class Pseudo:
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder), "COLUMNS": "80"},
             )
-        self.http = httpx.Client(trust_env=False, timeout=60)
+        self.http = httpx.Client(trust_env=False, timeout=PATIENCE_S)
 
     def url(self, port: int, path: str) -> str:
         return f"http://127.0.0.1:{port}{path}"
@@ -64,7 +64,7 @@ class Pseudo:
         self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_what_cannot_be_started_is_said_before_anything_is(tmp_path: Path) -> No
         (["--models", "nowhere"], "no folder nowhere"),
     ):
         pseudo = Pseudo(tmp_path, *arguments)
-        assert pseudo.process.wait(60) == 2
+        assert pseudo.process.wait(PATIENCE_S) == 2
         pseudo.http.close()
         assert words in pseudo.log.read_text()
 

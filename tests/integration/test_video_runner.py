@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -33,7 +34,7 @@ from app.video.model.plan import Encoder, Plan, Role, StagePlace
 from app.video.model.stage_call import RAW, Call, Encoded
 from tests.harness.until import until
 from tests.harness.video.dags import REQUIREMENT
-from tests.harness.video.runner import SECRET, UID, Deployment, StubHost, deployment, plan_of, read_dag, video
+from tests.harness.video.runner import SECRET, UID, Deployment, StubHost, deployment, detected, plan_of, read_dag, video
 
 GRAPH = read_dag(REQUIREMENT)
 EDGE = "edge-1"
@@ -181,19 +182,46 @@ def test_a_packet_follows_before_the_one_before_it_is_answered(tmp_path: Path, c
     assert any(after.began < before.ended for before, after in pairwise(calls))
 
 
+class CountingClient(StageClient):
+    """begun: calls that wait for their place at a host, or had one."""
+
+    begun = 0
+
+    def _get_slot(self, url: str) -> threading.Semaphore:
+        slot = super()._get_slot(url)
+        with self._lock:
+            self.begun += 1
+        return slot
+
+
 def test_to_a_host_go_no_more_calls_at_once_than_it_lets_wait() -> None:
-    host, client = StubHost(EDGE), StageClient()
-    host.delays["face_detection"] = 0.1
+    host, client, may_answer, count = StubHost(EDGE), CountingClient(), threading.Event(), 3 * MOST_WAITING
+    held_calls = []
+
+    def held(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        held_calls.append(given)
+        may_answer.wait()
+        return detected(given)
+
+    host.answers["face_detection"] = held
+    host.delays["face_detection"] = 0.05
     try:
-        with ThreadPoolExecutor(12) as threads:
+        with ThreadPoolExecutor(count) as threads:
             call = Call("face_detection", pictures={"image": (Encoded(bytes(12), f"{RAW};width=2;height=2"),)})
-            answers = list(threads.map(lambda _: client.call(host.as_host, call, 30), range(12)))
+            pending = [threads.submit(client.call, host.as_host, call, 600) for _ in range(count)]
+            until(lambda: client.begun == count)
+            all_begun = time.perf_counter()
+            until(lambda: len(held_calls) == MOST_WAITING)
+            held_s = time.perf_counter() - all_begun
+            may_answer.set()
+            answers = [each.result() for each in pending]
     finally:
+        may_answer.set()
         client.close()
         host.stop()
     moments = [each.began for each in host.calls]
     assert max(sum(each.began <= at < each.ended for each in host.calls) for at in moments) <= MOST_WAITING
-    assert sum(answer.queue_s > 0.05 for answer in answers) >= 12 - 2 * MOST_WAITING
+    assert sum(answer.queue_s >= held_s for answer in answers) >= count - MOST_WAITING
     assert all(answer.delay_s >= answer.queue_s + answer.server_s for answer in answers)
 
 

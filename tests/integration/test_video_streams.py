@@ -131,10 +131,10 @@ def test_a_camera_that_is_away_is_a_job_without_a_signal_until_it_is_back(
 def test_a_camera_that_stands_still_is_told_in_words(
     made: Deployment, camera: Camera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.inference.sources.video.TIMEOUT_S", 1.0)
+    monkeypatch.setattr("app.inference.sources.video.TIMEOUT_S", 4.0)
     camera.become("frozen")
     start(made, camera, RestartPolicy.NEVER)
-    assert until(lambda: made.agent.ending) == ("error", "the source is cut off: it gave no picture for 1 s")
+    assert until(lambda: made.agent.ending) == ("error", "the source is cut off: it gave no picture for 4 s")
 
 
 def test_a_camera_that_was_never_there_is_waited_for(made: Deployment, camera: Camera) -> None:

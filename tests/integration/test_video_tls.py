@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
+from app.edge.video.runner import stage_client
 from app.edge.video.runner.stage_client import HostAway, StageClient
 from app.edge.video.work import ServicesWork
 from app.kit.files import sha256_of, write_whole
@@ -71,6 +72,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncryptedHost]:
     made = EncryptedHost(folder / "host", {"kind": stage}, files, tls=tls, caller=caller)
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host may need longer than two seconds to agree on the encryption, on a busy machine."""
+    monkeypatch.setattr(stage_client, "CONNECT_S", 60.0)
 
 
 def call_of() -> Call:

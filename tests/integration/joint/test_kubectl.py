@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from tests.harness.joint.deployment import JointDeployment
-from tests.harness.kubectl import NAME, PATIENCE_S, Kubectl, environment, kubectl_of
+from tests.harness.kubectl import NAME, Kubectl, environment, kubectl_of
 from tests.harness.kubernetes import SAMPLE, kubeconfig, sample, without_resources
+from tests.harness.until import PATIENCE_S
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_the_fields_are_explained(kubectl: Kubectl) -> None:
 
 def test_delete_waits_until_it_is_gone(kubectl: Kubectl) -> None:
     kubectl("create", "-f", SAMPLE)
-    assert "deleted" in kubectl("delete", "-f", SAMPLE, "--timeout=60s").stdout
+    assert "deleted" in kubectl("delete", "-f", SAMPLE, f"--timeout={PATIENCE_S}s").stdout
     assert "NotFound" in kubectl("get", "jis", NAME, fails=True).stderr
 
 

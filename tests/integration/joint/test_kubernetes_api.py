@@ -27,10 +27,9 @@ from tests.harness.kubernetes import (
     sample,
     without_resources,
 )
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
-PATIENCE_S = 60
 
 
 @pytest.fixture

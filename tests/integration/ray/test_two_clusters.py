@@ -48,13 +48,15 @@ def test_a_token_that_was_changed_is_said_and_the_new_one_is_read_without_a_rest
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     (secrets / "west-token").write_text("1" * 64)
+    go = tmp_path / "go"
+    until_go = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.1)\n"
     with running_cluster(((1, 2),), token="1" * 64) as west:
         further = {"address": west.address, "gcs_address": west.gcs_address, "python": sys.executable}
         clusters = json.dumps({"west": {**further, "token": "west-token"}})
         trainer = Trainer(tmp_path, ray_cluster, ray_clusters=clusters, training_secrets=str(secrets))
         try:
             trainer.start()
-            running = trainer.run(trainer.add_program("long", "import time\ntime.sleep(15)\n"), cluster="west", cpus=1)
+            running = trainer.run(trainer.add_program("long", until_go), cluster="west", cpus=1)
             trainer.reaches(running, "RUNNING")
             dashboard = f"/ui/tasks/{running}/ray/1/api/jobs/"
             assert trainer.http.get(dashboard).status_code == 200
@@ -68,6 +70,7 @@ def test_a_token_that_was_changed_is_said_and_the_new_one_is_read_without_a_rest
             assert trainer.task(running)["state"] == "RUNNING"
             (secrets / "west-token").write_text("2" * 64)
             trainer.reaches(waiting, "SUCCEEDED")
+            go.touch()
             task = trainer.reaches(running, "SUCCEEDED")
             assert [attempt["failure_kind"] for attempt in task["attempts"]] == ["LOST", None]
         finally:
