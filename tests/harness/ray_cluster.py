@@ -78,7 +78,8 @@ class RayCluster:
         """For tests.harness.deployment.Deployment, and with MODELMILL_ before the names for any other process."""
         return {"RAY_ADDRESS": self.address, "RAY_GCS_ADDRESS": self.gcs_address, "RAY_TOKEN": self.token}
 
-    def options(self, timeout_s: float = 5) -> RayOptions:
+    def options(self, timeout_s: float = 60) -> RayOptions:
+        """timeout_s: longer than the product's own, for a busy machine may need that."""
         return RayOptions(self.address, self.gcs_address, self.token, RESOURCE, timeout_s)
 
     def start(self) -> None:
@@ -112,7 +113,7 @@ class RayCluster:
 
     def wait_until_ready(self) -> None:
         """All workers are known and idle, and jobs are accepted. Those that have ended are started again."""
-        gateway = RayGateway(self.options())
+        gateway = RayGateway(self.options(timeout_s=5))
 
         def is_ready() -> bool:
             self._start_ended_ones_again()

@@ -24,7 +24,7 @@ from app.settings import Settings
 from tests.harness.copied_children import spawn
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 if TYPE_CHECKING:
     import pexpect
@@ -76,7 +76,7 @@ class SftpServer:
 
     def close(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(120) == 0
+        assert self.process.wait(PATIENCE_S) == 0
         self.accounts.database.close()
 
     def user(self, name: str, *, quota_bytes: int | None = None, has_key: bool = True) -> Path:
@@ -107,7 +107,9 @@ class SftpServer:
     def batch(self, user: str, *lines: str, fails: bool = False) -> str:
         """What sftp says to these lines, with our key. Those that begin with '-' may fail."""
         command = self.command(user, "-i", str(self.key), "-b", "-")
-        done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, input="\n".join(lines), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert (done.returncode != 0) == fails, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -134,7 +136,7 @@ class SftpServer:
             env=env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
             start_new_session=True,
         )

@@ -22,7 +22,7 @@ from app.kit.queue.messages import DELAYED, Message, Queue
 from app.training.model import Demand, State, Task, Workload
 from tests.harness.faults.deployment import FaultDeployment, Job
 from tests.harness.paths import REPOSITORY
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.valkey import Valkey
 
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
@@ -149,7 +149,7 @@ def test_done_and_sweep_may_come_twice(deployment: FaultDeployment) -> None:
     assert deployment.ended(job).status == "COMPLETED"
     assert job.starts() == ONCE
     sweeper.terminate()
-    sweeper.wait(30)
+    sweeper.wait(PATIENCE_S)
 
 
 # --- messages and actors ----------------------------------------------------------------------------

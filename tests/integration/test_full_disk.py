@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 from tests.harness.paths import REPOSITORY
+from tests.harness.until import PATIENCE_S
 
 FILL = """
     import resource, signal, sys
@@ -43,7 +44,7 @@ def test_without_room_the_error_is_clear_and_nothing_is_left(tmp_path: Path) -> 
         [sys.executable, "-W", "error", "-c", textwrap.dedent(FILL), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         cwd=REPOSITORY,
     )

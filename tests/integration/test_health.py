@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
@@ -20,7 +21,7 @@ from tests.harness.deployment import Deployment
 from tests.harness.faults.deployment import parent
 from tests.harness.ports import free_port
 from tests.harness.postgres import PostgresServer, postgres_server
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 ESTABLISHED = "01"
@@ -52,20 +53,32 @@ def probe(deployment: Deployment, *words: str, **env: str) -> subprocess.Complet
 # --- the endpoints ----------------------------------------------------------------------------------
 def test_while_redis_stalls_and_every_thread_waits_for_it_the_probes_answer(web: Deployment) -> None:
     no_limit = httpx.Limits(max_connections=None)
-    with httpx.Client(base_url=web.url, timeout=60, limits=no_limit) as client, stalled(web):
+    with httpx.Client(base_url=web.url, timeout=PATIENCE_S, limits=no_limit) as client, stalled(web):
         hanging = [threading.Thread(target=client.get, args=("/jobs",), daemon=True) for _ in range(HANGING)]
         for thread in hanging:
             thread.start()
         until(lambda: _connections(web) >= HANGING)
-        answer = client.get("/readyz", timeout=60)
-        assert answer.status_code == 503
-        assert answer.json()["error"]["detail"] == {"redis": "no answer within 2 s"}
+        until_not_ready(web, {"redis": "no answer within 2 s"}.__eq__)
         assert client.get("/healthz", timeout=60).json() == {"status": "ok"}
         assert "modelmill_redis_up 0.0" in client.get("/metrics", timeout=60).text
         os.kill(web.valkey.process.pid, signal.SIGCONT)
         for thread in hanging:
             thread.join()
-    assert httpx.get(f"{web.url}/readyz", timeout=30).status_code == 200
+    until(lambda: httpx.get(f"{web.url}/readyz").status_code == 200)
+
+
+def until_not_ready(deployment: Deployment, is_enough: Callable[[Any], bool]) -> None:
+    """Until it is not ready for that reason alone: on a busy machine what is well may be too late for one look, too.
+
+    Args:
+        is_enough: whether what is away, by its name, is what the test expects.
+    """
+
+    def detail() -> Any:
+        answer = httpx.get(f"{deployment.url}/readyz")
+        return answer.json()["error"]["detail"] if answer.status_code == 503 else {}
+
+    until(detail, is_enough)
 
 
 def _connections(deployment: Deployment) -> int:
@@ -81,15 +94,13 @@ def test_readiness_names_the_store_when_it_is_away_and_redis_too(web: Deployment
     objects.rename(aside)
     objects.write_text("no folder")
     try:
-        detail = httpx.get(f"{web.url}/readyz").json()["error"]["detail"]
-        assert set(detail) == {"object_store"}
+        until_not_ready(web, lambda detail: set(detail) == {"object_store"})
         with stalled(web):
-            detail = httpx.get(f"{web.url}/readyz").json()["error"]["detail"]
-            assert set(detail) == {"redis", "object_store"}
+            until_not_ready(web, lambda detail: set(detail) == {"redis", "object_store"})
     finally:
         objects.unlink()
         aside.rename(objects)
-    assert httpx.get(f"{web.url}/readyz").status_code == 200
+    until(lambda: httpx.get(f"{web.url}/readyz").status_code == 200)
 
 
 @contextmanager
@@ -115,23 +126,21 @@ def test_readiness_names_the_database_when_it_stalls_and_when_it_is_away(tmp_pat
         with Deployment(tmp_path, database_url=server.new_database(), ray_address="http://127.0.0.1:1") as deployment:
             deployment.web()
             with halted(server):
-                answer = httpx.get(f"{deployment.url}/readyz", timeout=30)
-                assert (answer.status_code, answer.json()["error"]["detail"]) == (503, {"database": NO_ANSWER})
+                until_not_ready(deployment, {"database": NO_ANSWER}.__eq__)
                 figures = httpx.get(f"{deployment.url}/metrics", timeout=60).text
                 assert "modelmill_training_scheduler_up 0.0" in figures
                 assert "modelmill_training_tasks" not in figures
-            until(lambda: httpx.get(f"{deployment.url}/readyz", timeout=30).status_code == 200)
+            until(lambda: httpx.get(f"{deployment.url}/readyz").status_code == 200)
             running.close()
-            detail = httpx.get(f"{deployment.url}/readyz", timeout=30).json()["error"]["detail"]
-            assert detail == {"database": "The database does not answer."}
+            until_not_ready(deployment, {"database": "The database does not answer."}.__eq__)
 
 
 # --- the commands -----------------------------------------------------------------------------------
 def test_the_probe_of_the_web_tells_alive_from_ready(web: Deployment) -> None:
-    assert probe(web, "web").returncode == 0
-    assert probe(web, "web", "--ready").returncode == 0
+    until(lambda: probe(web, "web").returncode == 0)
+    until(lambda: probe(web, "web", "--ready").returncode == 0)
     with stalled(web):
-        assert probe(web, "web").returncode == 0
+        until(lambda: probe(web, "web").returncode == 0)
         away = probe(web, "web", "--ready")
     assert away.returncode == 1
     assert "redis" in away.stderr
@@ -147,7 +156,7 @@ def test_the_probe_of_a_worker_looks_for_one_of_its_queue_and_host(tmp_path: Pat
     with Deployment(tmp_path, node_name="here", worker_ttl_s="2") as deployment:
         assert probe(deployment, "worker", "--queue", "bie").returncode == 1
         deployment.workers("actors", bie=1)
-        assert probe(deployment, "worker", "--queue", "bie").returncode == 0
+        until(lambda: probe(deployment, "worker", "--queue", "bie").returncode == 0)
         for words, env in ((("--queue", "nef"), {}), (("--queue", "bie"), {"MODELMILL_NODE_NAME": "there"})):
             missing = probe(deployment, "worker", *words, **env)
             assert missing.returncode == 1
@@ -156,8 +165,7 @@ def test_the_probe_of_a_worker_looks_for_one_of_its_queue_and_host(tmp_path: Pat
         until(lambda: not list(deployment.redis.scan_iter("worker:*")))
         assert probe(deployment, "worker", "--queue", "bie").returncode == 1
         os.killpg(deployment.processes[0].pid, signal.SIGCONT)
-        until(lambda: list(deployment.redis.scan_iter("worker:*")))
-        assert probe(deployment, "worker", "--queue", "bie").returncode == 0
+        until(lambda: probe(deployment, "worker", "--queue", "bie").returncode == 0)
 
 
 def test_a_worker_is_not_called_ill_because_redis_is_away(web: Deployment) -> None:

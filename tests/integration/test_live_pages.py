@@ -31,6 +31,7 @@ from app.training.model import Demand, NewTask, Workload
 from app.training.service import ClusterPicture, ClusterView
 from tests.harness.joint.deployment import resource
 from tests.harness.ports import free_port
+from tests.harness.until import PATIENCE_S
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import running_video
 from tests.harness.web import served
@@ -60,7 +61,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, shared_valkey: Valkey) -> Star
 def client(web: Starlette) -> Iterator[httpx.Client]:
     with (
         served(web, web.state.container.settings.port) as url,
-        httpx.Client(base_url=url, timeout=30, trust_env=False, headers={"Accept": "text/html"}) as client,
+        httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False, headers={"Accept": "text/html"}) as client,
     ):
         yield client
 

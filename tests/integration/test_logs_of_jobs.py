@@ -13,7 +13,7 @@ import pytest
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.operations import figures, logged
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 SECRETS = {
@@ -141,7 +141,7 @@ def test_a_command_that_is_started_logged_writes_no_line_in_another_form(
         ready = "ready for action" if command[0] == "dramatiq" else "Starting Periodiq"
         until(lambda: [line for line in logged(deployment) if ready in line["message"]])
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE_S)
         lines = (deployment.folder / "0.log").read_text().splitlines()
         loggers = {json.loads(line)["logger"] for line in lines if line}
         assert loggers & {"dramatiq.MainProcess", "periodiq"}

@@ -15,7 +15,7 @@ from tests.harness.ports import free_port
 from tests.harness.processes import with_descendants
 from tests.harness.reused_pid import sleeping_with_pid
 from tests.harness.sftp import SftpServer, has_client
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
 IDLE_S, LONG_S = 2.0, 600.0
@@ -104,8 +104,10 @@ def test_the_end_of_the_one_that_listens_does_not_end_a_process_with_the_pid_of_
     deployment = SftpServer(tmp_path, program=program)
     deployment.user("alice")
     until(lambda: not servers(deployment), what="the first has ended")
-    deployment.batch("alice", "ls")
+    client = deployment.terminal("alice", "-i", str(deployment.key))
+    client.expect("sftp>")
     [one] = servers(deployment)
+    client.close(force=True)
     until(lambda: not servers(deployment), what="nobody is connected any more")
     with sleeping_with_pid(one) as other:
         deployment.close()
@@ -119,7 +121,7 @@ def test_a_server_that_cannot_start_ends_the_part(tmp_path: Path) -> None:
     until(lambda: not servers(deployment), what="the first has ended")
     (tmp_path / "data" / "sftp" / "host_key").chmod(0o644)
     with socket.create_connection(("127.0.0.1", deployment.port)):
-        assert deployment.process.wait(30) == 1
+        assert deployment.process.wait(PATIENCE_S) == 1
     assert "others can read the host key" in (tmp_path / "sftp.log").read_text()
     deployment.accounts.database.close()
 

@@ -15,7 +15,7 @@ from app.training import store
 from app.training.model import State, Task
 from app.training.service.leader import LEASE
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 SPEC = b"workload: script\ncode_path: /private/common/code/digits\n"
 RAY = "http://127.0.0.1:8265"
@@ -96,7 +96,7 @@ def test_of_two_workers_one_leads_and_the_other_goes_on_when_it_is_killed(
     leader = int(lines(deployment, "submissions")[0].split()[1])
     killed = next(process for process in workers if os.getpgid(leader) == process.pid)
     os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait(10)
+    killed.wait(PATIENCE_S)
     second, _ = container.training.tasks.submit("local", SPEC, now=now())
     container.broker.send("training", "schedule")  # the next pulse
     until(lambda: f"{second.task_id}--a01" in submitted(deployment))
@@ -109,7 +109,7 @@ def test_a_worker_that_is_told_to_end_ends_and_leaves_the_lease(deployment: Depl
     ending = worker(deployment)
     until(lambda: leads(deployment) and deployment.redis.exists(LEASE))
     ending.send_signal(signal.SIGTERM)
-    assert ending.wait(30) == 0
+    assert ending.wait(PATIENCE_S) == 0
     assert not deployment.redis.exists(LEASE)
 
 

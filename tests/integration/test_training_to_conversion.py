@@ -22,7 +22,7 @@ from tests.harness.api import Api, has_ended
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.finished_tasks import finished_task, folder_of
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.users import OURS, Person, person
 
 SAMPLE = REPOSITORY / "ops/samples/digits"
@@ -39,7 +39,7 @@ def deployment(shared: Deployment) -> Iterator[Deployment]:
     worker = shared.start([DRAMATIQ, "actors", "--queues", *queues, "--processes", "1", "--threads", "2"])
     yield shared
     worker.terminate()
-    worker.wait(60)
+    worker.wait(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

@@ -110,8 +110,7 @@ def seqs(web: ScriptedWeb) -> list[int]:
 
 
 def test_a_node_offers_its_videos_and_runs_a_job_on_one(web: ScriptedWeb, node: VideoNode, clip: Path) -> None:
-    until(lambda: web.report.offers)
-    assert web.report.offers == {
+    offers = {
         "videojobs": {
             "address": f"127.0.0.1:{node.port}",
             "decoding": hardware_decoder().text,
@@ -120,12 +119,13 @@ def test_a_node_offers_its_videos_and_runs_a_job_on_one(web: ScriptedWeb, node: 
             },
         }
     }
+    until(lambda: web.report.offers, offers.__eq__)
     tell_job(web)
     worker = web.until(JOB, state=RUNNING)
     assert (worker.name, worker.restarts, worker.pid) == (UID, 0, node.starts(JOB)[0])
     assert node.work(JOB)["source"] == str(clip)
     until(lambda: seqs(web))
-    demand = next(json.loads(body) for path, body in web.posts if path == "/node/get_plan")
+    (demand, *_) = until(lambda: [json.loads(body) for path, body in web.posts if path == "/node/get_plan"])
     assert demand["job_uid"] == UID
     assert set(web.authorizations) == {f"Bearer {web.token}"}
     pictures = until(lambda: [body for path, body in web.posts if path == f"/node/video/{UID}/picture"])

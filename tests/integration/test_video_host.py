@@ -221,8 +221,8 @@ def one_process(tmp_path_factory: pytest.TempPathFactory, own_stages: Mapping[st
     folder = tmp_path_factory.mktemp("one-process")
     stages = {mode: {"mode": mode} for mode in MODES}
     stages["dies_often"] = {"mode": "dies"}
-    stages |= {name: {"mode": "waits", "gate": str(folder / name)} for name in ("waits", "waits_long")}
-    stages["waits_long"]["timeout_s"] = "600"
+    for name in ("waits", "waits_long"):
+        stages[name] = {"mode": "waits", "gate": str(folder / name), "timeout_s": "600"}
     video_host = VideoHost(folder / "host", faulty(stages), [], environment=own_stages)
     yield video_host
     video_host.close()
@@ -544,7 +544,7 @@ def test_three_jobs_on_one_process_advance_evenly(one_process: VideoHost) -> Non
     enough, lock = threading.Event(), threading.Lock()
 
     def run(job: str) -> None:
-        with httpx.Client(base_url=host.url, timeout=30, trust_env=False) as client:
+        with httpx.Client(base_url=host.url, trust_env=False) as client:
             while not enough.is_set():
                 answer = client.post("/service/slow", json={}, headers={"x-job": job})
                 with lock:

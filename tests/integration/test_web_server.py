@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import httpx
 
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
+from tests.harness.until import PATIENCE_S, until
 
-START_S = 60.0
 SERVE = "from app.cli.up.web_server import serve; serve('127.0.0.1', {port})"
 
 
@@ -43,9 +42,7 @@ def test_when_the_web_answers_its_database_is_prepared(tmp_path: Path) -> None:
     port = free_port()
     with started(tmp_path, port) as web:
         try:
-            deadline = time.monotonic() + START_S
-            while not answers(port) and time.monotonic() < deadline and web.poll() is None:
-                time.sleep(0.1)
+            until(lambda: answers(port) or web.poll() is not None)
             assert answers(port)
             with closing(sqlite3.connect(tmp_path / "data" / "modelmill.db")) as database:
                 assert database.execute("SELECT count(*) FROM users").fetchone() == (1,)
@@ -56,7 +53,7 @@ def test_when_the_web_answers_its_database_is_prepared(tmp_path: Path) -> None:
 def test_a_database_that_cannot_be_prepared_ends_the_web_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with started(tmp_path, free_port(), database_url=f"sqlite:///{tmp_path}/file/database") as web:
-        _, errors = web.communicate(timeout=START_S)
+        _, errors = web.communicate(timeout=PATIENCE_S)
     assert web.returncode not in (0, None)
     assert "database" in errors
     assert "Traceback" not in errors

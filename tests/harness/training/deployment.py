@@ -15,12 +15,11 @@ import httpx
 
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ray_cluster import STAND_INS, RayCluster
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 TASKS = "/api/v2/tasks"
 FIELDS = ("accelerator_type", "backfill", "preemptible", "priority", "resources", "restart_on_infra", "save_freq")
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
-PATIENCE_S = 120
 VERL = {
     "model_id": "Qwen/Qwen2.5-0.5B-Instruct",
     "train_file": "/private/common/datasets/train.parquet",
@@ -35,7 +34,7 @@ class TrainingDeployment:
 
     def __init__(self, folder: Path, cluster: RayCluster, **settings: str) -> None:
         self.deployment = Deployment(folder, **cluster.settings, ray_python=sys.executable, **settings)
-        self.http = httpx.Client(base_url=self.deployment.url, timeout=60)
+        self.http = httpx.Client(base_url=self.deployment.url, timeout=PATIENCE_S)
         self.patience_s = PATIENCE_S
         self.scheduler: Process | None = None
         self.common = folder / "data" / "homes" / "common"

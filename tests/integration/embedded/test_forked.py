@@ -14,7 +14,7 @@ from app.standalone.data_folder import DataFolder
 from app.standalone.process import Call, Parent, Part, tail
 from app.standalone.supervisor import Supervisor
 from tests.harness.paths import REPOSITORY
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 TARGETS = "tests.harness.forked_parts"
 
@@ -90,7 +90,7 @@ def test_stopping_ends_a_part_by_sigterm_and_the_parent_with_it(supervisor, fold
     supervisor.start([part("obey", path=str(folder.root / "ended"))])
     pids = [*supervisor.pids().values(), parent.pid]
     until(lambda: "ready" in tail(supervisor.watched["obey"].log))
-    supervisor.stop(grace_s=10)
+    supervisor.stop(grace_s=PATIENCE_S)
 
     assert (folder.root / "ended").read_text() == "by SIGTERM"
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

@@ -15,7 +15,7 @@ import pytest
 from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part, tail
 from app.standalone.supervisor import Supervisor
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 SLEEPER = Part("sleeper", ("sh", "-c", "echo started; exec sleep 1000"))
 FAILING = Part("failing", ("sh", "-c", "exit 5"))
@@ -91,7 +91,7 @@ def test_a_part_that_is_replaced_just_before_the_supervisor_waits_for_it(supervi
     def gated(*arguments):
         if threading.current_thread() is supervisor._thread and arguments[3] is None:  # not a look at one process
             waits.set()
-            assert may_wait.wait(30)
+            assert may_wait.wait(PATIENCE_S)
         return real(*arguments)
 
     def starting(parts):
@@ -114,7 +114,7 @@ def test_stopping_ends_every_process_it_started_and_no_other(supervisor):
     supervisor.start([SLEEPER, Part("other", SLEEPER.command)])
     pids = list(supervisor.pids().values())
 
-    supervisor.stop(grace_s=5)
+    supervisor.stop(grace_s=PATIENCE_S)
 
     assert all(map(has_ended, pids))
     assert bystander.poll() is None
@@ -156,6 +156,6 @@ def test_what_others_lean_on_is_stopped_after_them(supervisor, folder):
     for watched in supervisor.watched.values():
         until(lambda log=watched.log: "started" in tail(log))
 
-    supervisor.stop(grace_s=10)
+    supervisor.stop(grace_s=PATIENCE_S)
 
     assert note.read_text().split() == ["top", "base"]

@@ -68,23 +68,30 @@ def test_a_token_is_shown_to_nobody():
 
 # --- what happens to a cluster, and passes ----------------------------------------------------------
 @pytest.fixture
+def patient(ray_cluster: RayCluster) -> Iterator[RayGateway]:
+    made = RayGateway(ray_cluster.options())
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def impatient(ray_cluster: RayCluster) -> Iterator[RayGateway]:
     made = RayGateway(ray_cluster.options(timeout_s=SHORT_S))
     yield made
     made.close()
 
 
-def test_while_the_head_stands_still_ray_is_unreachable(ray_cluster, impatient):
-    assert len(impatient.nodes()) == 3
-    assert impatient.job(new_id()) is None
+def test_while_the_head_stands_still_ray_is_unreachable(ray_cluster, patient, impatient):
+    assert len(patient.nodes()) == 3
+    assert patient.job(new_id()) is None
     with ray_cluster.stalled_head():
         every_call_fails(ray_cluster.options(timeout_s=SHORT_S))
     assert until(lambda: answers(impatient))
 
 
-def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_is_gone(ray_cluster, impatient):
-    submission_id = submitted(impatient, "sleep 1000")
-    reaching(impatient, submission_id, RayStatus.RUNNING)
+def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_is_gone(ray_cluster, patient, impatient):
+    submission_id = submitted(patient, "sleep 1000")
+    reaching(patient, submission_id, RayStatus.RUNNING)
     ray_cluster.signal_head("gcs_server", signal.SIGSTOP)
     try:
         unreachable(lambda: impatient.job(submission_id))
@@ -92,8 +99,8 @@ def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_i
     finally:
         ray_cluster.signal_head("gcs_server", signal.SIGCONT)
     until(lambda: answers(impatient))
-    impatient.stop(submission_id)
-    assert ended(impatient, submission_id).status is RayStatus.STOPPED
+    patient.stop(submission_id)
+    assert ended(patient, submission_id).status is RayStatus.STOPPED
 
 
 def answers(gateway: Gateway) -> bool:
@@ -110,18 +117,18 @@ def mended(ray_cluster: RayCluster) -> Iterator[RayCluster]:
     ray_cluster.wait_until_ready()
 
 
-def test_when_a_raylet_is_killed_its_job_fails_its_log_is_gone_and_its_node_too(mended, impatient):
-    submission_id = submitted(impatient, "echo something; sleep 1000")
-    job = reaching(impatient, submission_id, RayStatus.RUNNING)
-    until(lambda: b"something" in impatient.log_tail(job, 10))
+def test_when_a_raylet_is_killed_its_job_fails_its_log_is_gone_and_its_node_too(mended, patient):
+    submission_id = submitted(patient, "echo something; sleep 1000")
+    job = reaching(patient, submission_id, RayStatus.RUNNING)
+    until(lambda: b"something" in patient.log_tail(job, 10))
 
     mended.kill_raylet(of=job.driver_node_id)
 
-    job = ended(impatient, submission_id)
+    job = ended(patient, submission_id)
     assert (job.status, job.error_type, job.exit_code) == (RayStatus.FAILED, "JOB_SUPERVISOR_ACTOR_DIED", None)
-    assert impatient.log_tail(job, 10) == b""
-    assert list(impatient.log(job)) == []
-    until(impatient.nodes, lambda nodes: len(nodes) == 2)
+    assert patient.log_tail(job, 10) == b""
+    assert list(patient.log(job)) == []
+    until(patient.nodes, lambda nodes: len(nodes) == 2)
 
 
 # --- a cluster of their own, with a token ------------------------------------------------------------
@@ -133,7 +140,7 @@ def frail_cluster() -> Iterator[RayCluster]:
 
 @pytest.fixture
 def frail(frail_cluster: RayCluster) -> Iterator[RayGateway]:
-    made = RayGateway(frail_cluster.options(timeout_s=SHORT_S))
+    made = RayGateway(frail_cluster.options(timeout_s=10))
     yield made
     made.close()
 

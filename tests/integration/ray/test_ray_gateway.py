@@ -16,7 +16,7 @@ from app.training.model.capacity import ACCELERATOR
 from app.training.workloads.programs import ANY_OF_TYPE
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.training.ray_jobs import ON_WORKER, ended, new_id, reaching, submitted, workers
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.variants import exhaustive
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -209,7 +209,7 @@ def test_nothing_is_printed_no_signal_is_taken_and_no_other_address_is_used(ray_
 import signal
 before = [signal.getsignal(number) for number in signal.valid_signals()]
 from app.training.gateway.ray_gateway import RayGateway, RayOptions
-gateway = RayGateway(RayOptions({ray_cluster.address!r}, {ray_cluster.gcs_address!r}))
+gateway = RayGateway(RayOptions({ray_cluster.address!r}, {ray_cluster.gcs_address!r}, timeout_s=60))
 assert gateway.job("of-nobody--a01") is None
 assert len(gateway.nodes()) == 3
 assert gateway.placement_groups() is not None
@@ -218,7 +218,7 @@ gateway.close()
 """
     env = {"RAY_ADDRESS": "127.0.0.1:1", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False, timeout=PATIENCE_S
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

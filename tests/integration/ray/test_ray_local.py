@@ -25,7 +25,7 @@ from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
 from tests.harness.processes import with_descendants
 from tests.harness.ray_cluster import RayCluster, is_raylet
-from tests.harness.training.ray_jobs import EVERY_CALL, ON_WORKER, SHORT_S, reaching, unreachable
+from tests.harness.training.ray_jobs import EVERY_CALL, ON_WORKER, reaching, unreachable
 from tests.harness.until import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -75,7 +75,7 @@ def local(tmp_path: Path) -> Iterator[Local]:
 
 def options(text: str) -> RayOptions:
     settings = dict(line.removeprefix("export MODELMILL_").split("=", 1) for line in text.splitlines())
-    return RayOptions(settings["RAY_ADDRESS"], settings["RAY_GCS_ADDRESS"], settings["RAY_TOKEN"])
+    return RayOptions(settings["RAY_ADDRESS"], settings["RAY_GCS_ADDRESS"], settings["RAY_TOKEN"], timeout_s=60)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Local, s
 @pytest.mark.parametrize("call", ["job", "nodes", "submit"])
 def test_without_the_token_of_the_cluster_the_gateway_says_so(started: tuple[Local, str], token: str, call: str):
     _, printed = started
-    gateway = RayGateway(replace(options(printed), token=token, timeout_s=SHORT_S))
+    gateway = RayGateway(replace(options(printed), token=token))
     assert "MODELMILL_RAY_TOKEN" in unreachable(lambda: EVERY_CALL[call](gateway)).hint
     gateway.close()
 

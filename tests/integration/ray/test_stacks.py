@@ -32,8 +32,10 @@ def test_the_stacks_of_a_task_are_those_of_its_driver_and_actors(trainer: Traine
 
     text = until(stacks, lambda text: "waits_in_a_step" in text and "waits_for_its_learner" in text)
     assert '"name":"driver"' in text and '"name":"Learner"' in text
-    page = trainer.http.post(f"/ui/tasks/{task_id}/stacks", headers={"Sec-Fetch-Site": "same-origin"})
-    assert page.status_code == 200 and "waits_in_a_step" in page.text
+    until(
+        lambda: trainer.http.post(f"/ui/tasks/{task_id}/stacks", headers={"Sec-Fetch-Site": "same-origin"}),
+        lambda page: page.status_code == 200 and "waits_in_a_step" in page.text,
+    )
     trainer.cancel(task_id)
     answer = trainer.http.post(f"{TASKS}/{task_id}/stacks")
     assert answer.status_code == 409 and "TASK_STACKS_UNAVAILABLE" in answer.text

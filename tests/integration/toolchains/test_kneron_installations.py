@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from app.conversion.errors import (
 )
 from app.conversion.model import Stage
 from app.conversion.toolchains.kneron import KneronToolchain
+from tests.harness.until import until
 from tests.standins import kneron
 from tests.standins.kneron import job, told
 
@@ -58,10 +58,9 @@ def test_two_conversions_on_one_machine_take_turns(tmp_path: Path, tool: KneronT
         fcntl.flock(handle, fcntl.LOCK_EX)
         runner = threading.Thread(target=work.run, args=(Stage.ONNX, tool))
         runner.start()
-        time.sleep(1.2)
+        until(lambda: "waiting for another conversion on this machine" in [text for _, text in work.progress])
         assert runner.is_alive() and not (work.work / "out.onnx").exists()
-        assert "waiting for another conversion on this machine" in [text for _, text in work.progress]
-    runner.join(60)
+    runner.join()
     assert (work.work / "out.onnx").exists()
 
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +24,11 @@ from app.kit.sandbox.errors import (
     StageTimedOut,
 )
 from app.kit.sandbox.runner import Finished, Hooks, Limits, Sandbox, SandboxBusy
+from tests.harness.until import PATIENCE_S, until
 
 TARGETS = "tests.harness.sandbox_targets"
-LIMITS = Limits(memory_bytes=1 << 30, time_s=30, threads=1)
-SMALL = Limits(memory_bytes=300 << 20, time_s=30, threads=1)
+LIMITS = Limits(memory_bytes=1 << 30, time_s=150, threads=1)
+SMALL = Limits(memory_bytes=300 << 20, time_s=150, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_too_long_is_timed_out_and_nothing_is_left(run: Callable[..., Finished],
     lock = tmp_path / "lock"
     with pytest.raises(StageTimedOut, match=r"^timed out after 1 s$"):
         run("hang", {"lock": str(lock)}, limits=Limits(1 << 30, 1, 1))
-    assert not is_held(lock)
+    assert not (lock.exists() and is_held(lock)), "a busy machine may end it before it has the lock"
 
 
 def test_cancel_ends_the_whole_group_even_if_it_ignores_sigterm(run: Callable[..., Finished], tmp_path: Path) -> None:
@@ -220,15 +220,11 @@ Sandbox().run("tests.harness.sandbox_targets:hang", {"lock": str(folder / "lock"
 def test_when_the_worker_is_killed_its_stage_dies_with_it(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)])
     lock = tmp_path / "lock"
-    while not has_begun(lock):
-        time.sleep(0.02)
+    until(lambda: has_begun(lock))
     assert is_held(lock)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    deadline = time.monotonic() + 120
-    while is_held(lock):
-        assert time.monotonic() < deadline, "the stage outlived its worker"
-        time.sleep(0.05)
+    until(lambda: not is_held(lock), what="the stage has ended with its worker")
 
 
 def test_a_run_that_finds_no_room_in_time_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +239,7 @@ def test_a_run_that_finds_no_room_in_time_is_told_so(tmp_path: Path, monkeypatch
 
     thread = threading.Thread(target=first)
     thread.start()
-    begun.wait(30)
+    assert begun.wait(PATIENCE_S)
     try:
         with pytest.raises(SandboxBusy):
             narrow.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS)
