@@ -13,7 +13,7 @@ from app.kit.redis.lease import RedisLease
 from app.kit.sql import Database
 from app.kit.sql.lease import SqlLease
 from tests.harness.migrated import migrated_file
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.valkey import Valkey
 
 LONG_S = 60.0
@@ -85,7 +85,7 @@ def test_it_is_held_while_something_is_done_and_who_waits_has_it_then(new: NewLe
     got: list[bool] = []
 
     def wait() -> None:
-        with hold(two, wait_s=30) as is_ours:
+        with hold(two, wait_s=PATIENCE_S) as is_ours:
             got.append(is_ours)
 
     waiting = threading.Thread(target=wait)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.changing_files import contents_of, paths_below
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -51,10 +52,8 @@ def test_a_program_finds_variables_and_secrets_and_nobody_else_sees_these(traine
         trainer.http.get(path).text for path in (f"/ui/tasks/{task_id}", "/ui/admin/environments", "/ui/tasks/new")
     ]
     assert not [text for text in [*answers, *pages] if VALUE in text]
-    of_product = [
-        path for path in trainer.deployment.folder.rglob("*") if path.is_file() and secrets not in path.parents
-    ]
-    assert not [path for path in of_product if VALUE.encode() in path.read_bytes()]
+    of_product = (path for path in paths_below(trainer.deployment.folder) if secrets not in path.parents)
+    assert not [path for path, content in contents_of(of_product).items() if VALUE.encode() in content]
 
 
 def test_an_environment_that_is_none_is_refused_at_submission(trainer: Trainer) -> None:
