@@ -27,9 +27,9 @@ def reaches(api: Api, expected: float, name: str, **labels: str) -> None:
 
 
 def logged(deployment: Deployment) -> list[dict[str, Any]]:
-    """Every line of all processes that was written in our form."""
+    """Every whole line of all processes that was written in our form."""
     text = "\n".join(path.read_text() for path in sorted(deployment.folder.glob("*.log")))
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
 
 
 def submit(api: Api) -> str:

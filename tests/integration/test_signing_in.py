@@ -17,7 +17,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.harness.api import events, pngs, small_model
 from tests.harness.deployment import Deployment
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.users import ADDRESSES, OURS, Person, Within, accounts_of, changed, person, within
 
 COOKIE = "modelmill_session"
@@ -252,4 +252,4 @@ def test_a_web_does_not_start_on_a_database_from_the_future(tmp_path: Path) -> N
 
 def started(deployment: Deployment) -> int:
     command = [sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory", "--port", str(deployment.web_port)]
-    return deployment.start(command).wait(60)
+    return deployment.start(command).wait(PATIENCE_S)

@@ -680,7 +680,7 @@ def test_a_web_that_is_killed_loses_no_task_that_it_has_taken(tmp_path: Path) ->
             ids = [new(client) for _ in range(20)]
             positions = [client.get(f"{TASKS}/{task_id}").json()["position"] for task_id in ids]
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait()
         deployment.web()
         with httpx.Client(base_url=deployment.url, timeout=60, trust_env=False) as client:
             listed = [task["task_id"] for task in client.get(TASKS).json()["tasks"]]
