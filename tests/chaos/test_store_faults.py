@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from minio import Minio
 
-from app.conversion.stages import runner
+from app.conversion.stages import transfer_retry
 from tests.harness.faults.deployment import Job, WorkerProcess
 from tests.harness.faults.failing_deployment import FailingDeployment
 from tests.harness.faults.invariants import assert_recovered
@@ -21,9 +21,8 @@ from tests.harness.until import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 MIB = 1 << 20
-OUTAGE_S = 20
-HALF_A_MINUTE_S = 31
-PATIENCE_S = 120
+OUTAGE_S, HALF_A_MINUTE_S = 20.0, 31.0
+SILENCE_S = 2
 AWAY = "The S3 server cannot be reached"
 
 
@@ -41,11 +40,6 @@ def shared_deployment(s3_server: S3Server, tmp_path_factory: pytest.TempPathFact
         yield made
 
 
-@pytest.fixture(autouse=True)
-def usual_patience(shared_deployment: FailingDeployment) -> None:
-    shared_deployment.env |= {"CHAOS_S3_READ_TIMEOUT_S": "2", "CHAOS_STORE_PATIENCE": "1"}
-
-
 @pytest.fixture
 def proxies(s3_server: S3Server) -> Iterator[list[TcpProxy]]:
     port = urlsplit(s3_server.endpoint).port or 0
@@ -55,72 +49,94 @@ def proxies(s3_server: S3Server) -> Iterator[list[TcpProxy]]:
 
 @dataclass(frozen=True)
 class Behind:
-    """A proxy, a worker that will upload through it when it is released, and one that will download."""
+    """A proxy, a worker that will upload through it when it is released, and one that will download.
+
+    logged: how many characters of log each worker had before the outage.
+    """
 
     proxy: TcpProxy
     uploading: Job
     downloading: Job
     workers: tuple[WorkerProcess, WorkerProcess]
+    logged: tuple[int, int]
 
-    def is_told(self, deployment: FailingDeployment) -> bool:
-        """Have both noticed that the store is away?"""
-        return all("The object store: " in deployment.log(worker) for worker in self.workers)
+    def has_logged(self, deployment: FailingDeployment, text: str) -> bool:
+        """Have both workers, since the outage began?"""
+        return all(
+            text in deployment.log(worker)[start:] for worker, start in zip(self.workers, self.logged, strict=True)
+        )
 
 
 def prepare(deployment: FailingDeployment, proxies: list[TcpProxy]) -> list[Behind]:
+    """A group for each proxy. The workers of the last one count its server as silent after SILENCE_S."""
     uploading = jobs_behind(deployment, proxies, bie="grow:100000")
     until(lambda: all((job.notes / "grown").exists() for job, _ in uploading), what="they are about to upload")
     deployment.hold("after-take.bie")
     downloading = jobs_behind(deployment, proxies)
     return [
-        Behind(proxy, upload, download, (uploader, downloader))
+        Behind(
+            proxy,
+            upload,
+            download,
+            (uploader, downloader),
+            (len(deployment.log(uploader)), len(deployment.log(downloader))),
+        )
         for proxy, (upload, uploader), (download, downloader) in zip(proxies, uploading, downloading, strict=True)
     ]
 
 
 def jobs_behind(deployment: FailingDeployment, proxies: list[TcpProxy], **plan: str) -> list[tuple[Job, WorkerProcess]]:
     """For each proxy a new worker that reaches the store by it, and the job that this worker has taken."""
-    workers = deployment.living(*(deployment.launch("bie", s3_endpoint=proxy.address) for proxy in proxies))
+    masters = [deployment.launch("bie", s3_endpoint=proxy.address) for proxy in proxies[:-1]]
+    deployment.env["CHAOS_S3_READ_TIMEOUT_S"] = str(SILENCE_S)
+    masters.append(deployment.launch("bie", s3_endpoint=proxies[-1].address))
+    del deployment.env["CHAOS_S3_READ_TIMEOUT_S"]
+    workers = deployment.living(*masters)
     jobs = [deployment.submit(**plan) for _ in proxies]
     until(lambda: all(deployment.runs(job) for job in jobs), what="each worker has its job")
     taken = {deployment.at_work(job).child: job for job in jobs}
     return [(taken[worker.child], worker) for worker in workers]
 
 
+@pytest.fixture
+def store_clock(deployment: FailingDeployment) -> Iterator[Callable[[float], None]]:
+    yield deployment.set_store_clock
+    deployment.set_store_clock(None)
+
+
 @pytest.mark.s3
-@pytest.mark.parametrize(
-    "patience", [0.3, pytest.param(1.0, marks=pytest.mark.exhaustive)], ids=["patience cut", "as in production"]
-)
 def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_minute_fails_the_job(
-    deployment: FailingDeployment, proxies: list[TcpProxy], patience: float
+    deployment: FailingDeployment, proxies: list[TcpProxy], store_clock: Callable[[float], None]
 ) -> None:
     """Three outages at the same time, each of its own workers: a short one, a long one, and one without a word.
 
-    patience: which portion of its own half a minute a worker waits, and of the times here.
+    The half a minute passes by a clock of the test's, which goes on when the workers have said that they wait.
     """
-    assert sum(runner.UPLOAD_AGAIN_S) == HALF_A_MINUTE_S
-    deployment.env |= {"CHAOS_STORE_PATIENCE": str(patience), "CHAOS_S3_READ_TIMEOUT_S": str(2 * patience)}
+    assert sum(transfer_retry.PAUSES_S) == HALF_A_MINUTE_S
     short, long, silent = groups = prepare(deployment, proxies)
+    survivors = [short.uploading, short.downloading]
+    lost = [long.uploading, long.downloading, silent.uploading, silent.downloading]
+    passed_s = 0.0
+    store_clock(passed_s)
     short.proxy.refuse()
     long.proxy.refuse()
     silent.proxy.fall_silent()
-    begun = time.monotonic()
     deployment.release("after-take.bie")
     for group in groups:
         group.uploading.release()
-    until(lambda: short.is_told(deployment), what="the workers noticed")
-    time.sleep(max(0.0, begun + OUTAGE_S * patience - time.monotonic()))
-    survivors = [short.uploading, short.downloading]
-    assert not any(
-        deployment.record(job).is_terminal for group in groups for job in (group.uploading, group.downloading)
-    )
+    until(lambda: silent.has_logged(deployment, "The object store: "), what="the silence is noticed")
+    for pause_s in transfer_retry.PAUSES_S:
+        again = f"Again in {pause_s:g} s."
+        until(lambda again=again: all(group.has_logged(deployment, again) for group in (short, long)), what=again)  # type: ignore[misc]
+        passed_s = min(passed_s + pause_s, OUTAGE_S)
+        store_clock(passed_s)
+    assert not any(deployment.record(job).is_terminal for job in (*survivors, *lost))
     short.proxy.open()
+    store_clock(2 * HALF_A_MINUTE_S)
     for job in survivors:
-        until(lambda job=job: deployment.record(job).is_terminal, what="the outage is survived", timeout_s=PATIENCE_S)  # type: ignore[misc]
-    lost = [long.uploading, long.downloading, silent.uploading, silent.downloading]
+        until(lambda job=job: deployment.record(job).is_terminal, what="the outage is survived")  # type: ignore[misc]
     for job in lost:
-        until(lambda job=job: deployment.record(job).is_terminal, what="the worker gives up", timeout_s=PATIENCE_S)  # type: ignore[misc]
-    assert time.monotonic() - begun >= HALF_A_MINUTE_S * patience
+        until(lambda job=job: deployment.record(job).is_terminal, what="the worker gives up")  # type: ignore[misc]
     for group in (long, silent):
         group.proxy.open()
     assert all(worker.is_alive() for group in groups for worker in group.workers)
@@ -138,7 +154,6 @@ def test_a_store_from_which_bytes_trickle_makes_a_stage_slow_and_nothing_worse(
 ) -> None:
     """Each transfer takes longer than a worker may be silent, but it is not."""
     proxy = proxies[0]
-    deployment.env["CHAOS_S3_READ_TIMEOUT_S"] = "30"
     worker = deployment.worker("bie", s3_endpoint=proxy.address)
     proxy.open(bytes_per_s=50_000)
     job = deployment.submit(bie="grow:300000", padding="x" * 200_000)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from app.conversion import object_keys
 from app.conversion.metrics import STAGE_SECONDS
@@ -18,6 +18,7 @@ from app.conversion.stages.continuation import run_with_continuation
 from app.conversion.stages.heartbeat import Heartbeat, RunningStage, StageLog
 from app.conversion.stages.job_claimer import JobClaimer
 from app.conversion.stages.reuse import ReusedStage, StageReuse
+from app.conversion.stages.transfer_retry import retry_transfer
 from app.conversion.stages.triage import MODEL_BYTES_MOST, TriageRunner, advice_of, is_crash
 from app.conversion.stages.workspace import Workspace
 from app.conversion.toolchains.base import SCRATCH, SEARCH_JOURNAL
@@ -25,7 +26,7 @@ from app.conversion.toolchains.kneron import installation
 from app.conversion.work_leases import Turn
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError, Unavailable
-from app.kit.objects import ObjectStore, StoreFull
+from app.kit.objects import ObjectStore
 from app.kit.observability.tracing import span
 from app.kit.queue.retry import until_answered
 from app.kit.sandbox.errors import StageCancelled, StageFailed
@@ -34,13 +35,11 @@ from app.kit.sandbox.runner import NOWHERE, Hooks, Limits, Sandbox
 from app.settings import Settings
 
 CHILD = "app.conversion.stages.child:run_stage"
-UPLOAD_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 PARKED = "parked"
 """The result of a stage that was not started, because another job is doing its work."""
 TELL_OPERATOR = "Submit the job again; if it fails again, tell the operator: the worker's own log says more."
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 SendDone = Callable[..., None]
 """send_done(on_sent, job_id=, step=, result=, reason=, facts=): queues the done message, at the latest with the
 acknowledgement of the stage's message, and then calls on_sent; may raise RedisError."""
@@ -248,23 +247,6 @@ def limits_of(settings: Settings, space: Workspace) -> Limits:
     """The limits of a stage, after its inputs are fetched."""
     time_s = settings.stage_time_s(space.stage.step, space.model.stat().st_size)
     return Limits(settings.stage_memory_bytes, time_s, settings.threads, settings.stage_disk_bytes)
-
-
-def retry_transfer(call: Callable[[], T]) -> T:
-    """Retries a transfer for half a minute while the store is unreachable. It does not wait for a full store."""
-    deadline = None
-    for pause_s in UPLOAD_AGAIN_S:
-        try:
-            return call()
-        except StoreFull:
-            raise
-        except Unavailable as error:
-            deadline = deadline or time.monotonic() + sum(UPLOAD_AGAIN_S)
-            if time.monotonic() > deadline:  # an unresponsive store makes each attempt slow
-                raise
-            logger.warning("The object store: %s Again in %g s.", error.message, pause_s)
-            time.sleep(pause_s)
-    return call()
 
 
 def _log_if_possible(space: Workspace, failure: ModelmillError) -> dict[str, Artifact]:

@@ -30,6 +30,16 @@ class FailingDeployment(FaultDeployment):
     def settings(self) -> Settings:
         return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"], **self.given)
 
+    def set_store_clock(self, seconds: float | None) -> None:
+        """By this clock workers measure their patience with the object store from now on. None: by the time again."""
+        clock = self.folder / "data" / "store-clock"
+        if seconds is None:
+            clock.unlink(missing_ok=True)
+            return
+        draft = clock.with_suffix(".draft")
+        draft.write_text(str(seconds))
+        draft.rename(clock)
+
     def failed(self, *jobs: Job) -> list[dict[str, Any]]:
         """The errors that the API shows of these jobs: they failed in BIE, and nothing else came of it."""
         shown = assert_recovered(self, jobs)

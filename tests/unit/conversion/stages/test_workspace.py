@@ -14,7 +14,7 @@ from app.conversion import model, object_keys
 from app.conversion.errors import WorkDiskFull
 from app.conversion.model import JobRecord
 from app.conversion.options import Options
-from app.conversion.stages import runner
+from app.conversion.stages import runner, transfer_retry
 from app.conversion.stages.workspace import Workspace
 from app.kit.objects import StoreFull
 from app.kit.objects.filesystem import FilesystemStore
@@ -89,7 +89,7 @@ def test_a_store_that_fills_up_between_two_results_keeps_neither(tmp_path: Path)
 def test_a_failed_stage_whose_log_cannot_be_stored_keeps_its_own_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "UPLOAD_AGAIN_S", (0.01,))
+    monkeypatch.setattr(transfer_retry, "PAUSES_S", (0.01,))
     nobody = S3Store("http://127.0.0.1:1", access_key="a", secret_key="b", bucket="nobody")
     with Workspace(tmp_path / "work", record(), nobody) as space:
         space.log.write_bytes(b"the last words")
