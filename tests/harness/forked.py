@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.paths import REPOSITORY
+from tests.harness.processes import send, with_descendants
 
-PRELOADED = ["tests.harness.preloaded", "tests.harness.forked"]
+PRELOADED = ["tests.harness.first_process", "tests.harness.preloaded", "tests.harness.forked"]
 """What the process has imported of which all are copies; none of them may start a thread."""
 CONTEXT = multiprocessing.get_context("forkserver")
 _begun: list[BaseProcess] = []
@@ -114,9 +115,8 @@ class Forked(Copy):
 @atexit.register
 def end_left_over() -> None:
     """Whoever a failed test has left running ends with this process, which would wait for its end otherwise."""
-    for process in _begun:
-        if process.pid is not None and process.exitcode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    running = [process.pid for process in _begun if process.pid is not None and process.exitcode is None]
+    send([*(-pid for pid in running), *with_descendants(running)], signal.SIGKILL)  # groups, and sessions of their own
 
 
 def _run(begun: Connection, arguments: list[str], environment: dict[str, str], logs: tuple[str, str]) -> None:

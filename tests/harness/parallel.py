@@ -8,6 +8,7 @@ told as if the tests had run here.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import deque
 from contextlib import suppress
@@ -31,7 +32,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--processes", type=int, default=1, metavar="N", help="run the tests in so many processes")
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM ends a run as Ctrl-C does: what the tests have started is ended, too."""
+
+
+def take_terminations() -> None:
+    """In this process, and not in those that tests fork."""
+    process = os.getpid()
+
+    def obey(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
+        if os.getpid() != process:
+            os.kill(os.getpid(), number)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, obey)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    take_terminations()
     count = config.getoption("--processes")
     if count > 1 and not config.option.collectonly and not config.option.usepdb:
         config.pluginmanager.register(Processes(count), "processes")
@@ -75,15 +94,13 @@ class Processes:
         )
         self._folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         try:
-            while not session.shouldfail and not session.shouldstop:
-                if groups and len(self._workers) < self._count:
-                    loop = self._begin(session)
-                    if loop is not None:
-                        return loop.run()
-                elif self._workers:
-                    self._hear(session, groups)
-                else:
-                    return True
+            loop = self._hand_out(session, groups)
+            if loop is not None:
+                return loop.run()
+        except Terminated:
+            for worker in self._workers:
+                signal.pidfd_send_signal(worker.descriptor, signal.SIGTERM)
+            raise
         finally:
             for worker in self._workers:
                 worker.connection.close()  # so that it ends after the test that it runs
@@ -91,7 +108,22 @@ class Processes:
                 worker.end()
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
-        raise session.Interrupted(session.shouldstop)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        return True
+
+    def _hand_out(self, session: pytest.Session, groups: deque[list[int]]) -> WorkerLoop | None:
+        """Until all is done, or the run is to stop; returns at once in each new process, with its loop."""
+        while not session.shouldfail and not session.shouldstop:
+            if groups and len(self._workers) < self._count:
+                loop = self._begin(session)
+                if loop is not None:
+                    return loop
+            elif self._workers:
+                self._hear(session, groups)
+            else:
+                break
+        return None
 
     def _begin(self, session: pytest.Session) -> WorkerLoop | None:
         """Another process; returns in both, and in the new one its loop."""
@@ -175,6 +207,7 @@ class WorkerLoop:
         self._connection = connection
         self._places: deque[int] = deque()
         os.environ[WORKER] = name
+        take_terminations()
         config: Any = session.config
         config.workerinput = {"workerid": name}  # by this plugins know that the results are not theirs to keep
         plugins = config.pluginmanager
