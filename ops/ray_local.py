@@ -70,7 +70,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def start(folder: RunFolder, homes: Path, chosen: argparse.Namespace) -> int:
-    """Returns when jobs are accepted. Raises CannotStart, and leaves nothing behind then."""
+    """Returns when jobs are accepted.
+
+    Raises:
+        CannotStart: It does not start; nothing is left behind.
+    """
     known = folder.read()
     if known and known.is_whole:
         say("Ray runs already. To start it anew: ops/ray-local stop")

@@ -71,7 +71,11 @@ class Cluster:
         return len(self.nodes) == WHOLE and self.is_alive
 
     def living(self) -> tuple[Node, ...]:
-        """Returns the living nodes. Raises RayUnreachable."""
+        """Returns the living nodes.
+
+        Raises:
+            RayUnreachable: The head does not answer.
+        """
         with contextlib.closing(
             RayGateway(RayOptions(self.address, self.gcs_address, self.token, RESOURCE))
         ) as gateway:

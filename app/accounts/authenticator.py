@@ -48,7 +48,7 @@ class AccountAuthenticator:
         self.local = Caller(local_user, is_admin=True) if local_user else None
 
     def caller(self, request: Request) -> Caller:
-        """Raises TokenRefused, TooManyLogins, DatabaseUnavailable."""
+        """As the protocol says: TokenRefused is an Unauthorized, TooManyLogins a TooMany."""
         if "authorization" in request.headers:
             return self._by_token(request)
         session = request.cookies.get(session_cookie(request))

@@ -177,7 +177,11 @@ def _add_groups(app: typer.Typer, open_accounts: Open) -> None:
 
 
 def size_of(text: str) -> int:
-    """10GB, 1.5 GiB or 500 → bytes; without the i, units of 1000. Raises BadInput."""
+    """Reads 10GB, 1.5 GiB or 500 as bytes; without the i, units are of 1000.
+
+    Raises:
+        BadInput: It is no size.
+    """
     match = SIZE.fullmatch(text.strip())
     if match is None:
         raise BadInput(f"{text!r} is no size.", hint="Write it like 10GB, 500MB or 2TiB.")
@@ -186,7 +190,11 @@ def size_of(text: str) -> int:
 
 
 def seconds_of(text: str) -> int:
-    """12h, 90d → seconds. Raises BadInput."""
+    """Reads 12h or 90d as seconds.
+
+    Raises:
+        BadInput: It is no duration.
+    """
     match = TIME.fullmatch(text.strip())
     if match is None:
         raise BadInput(f"{text!r} is no time.", hint="Write it like 30m, 12h, 90d or 1y.")

@@ -36,14 +36,22 @@ class LoginThrottle:
         self._client = client
 
     def require_room(self, kind: str, address: str) -> None:
-        """Raises TooManyLogins if this address has failed too often."""
+        """Checks whether this address may try to sign in.
+
+        Raises:
+            TooManyLogins: It has failed too often.
+        """
         names = (kind, "address", network(address))
         limit = _make_limit(BY_ADDRESS)
         if not self._ask(lambda limiter: limiter.test(limit, *names)):
             raise self._make_refusal(limit, names)
 
     def failed(self, kind: str, address: str, token_id: str | None) -> None:
-        """Counts a failure. Raises TooManyLogins if it exceeds the limit, for the address or for the token."""
+        """Counts a failure.
+
+        Raises:
+            TooManyLogins: It exceeds the limit, for the address or for the token.
+        """
         counted: list[tuple[RateLimitItem, tuple[str, ...]]]
         counted = [(_make_limit(BY_ADDRESS), (kind, "address", network(address)))]
         if token_id is not None:

@@ -101,6 +101,10 @@ def is_name(text: str) -> bool:
 
 
 def scopes_up_to(most: str) -> list[Scope]:
-    """This scope and the lesser ones. Raises ValueError for any other text."""
+    """Returns this scope and the lesser ones.
+
+    Raises:
+        ValueError: There is no such scope.
+    """
     order = [Scope.READ, Scope.WRITE, Scope.ADMIN]
     return order[: order.index(Scope(most)) + 1]

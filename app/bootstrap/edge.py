@@ -23,7 +23,11 @@ def drivers(cameras: Cameras, media_server: str = "") -> Sequence[WorkloadDriver
 
 
 def run_node(options: AgentOptions) -> None:
-    """Runs until a signal ends it. Raises CannotStart and its subclasses."""
+    """Runs until a signal ends it.
+
+    Raises:
+        CannotStart: The options or this machine do not allow it.
+    """
     from app.edge.agent.program import run_agent
 
     cameras = Cameras(options.videos, options.sources)

@@ -33,7 +33,11 @@ async def healthz(_: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """Raises Unavailable, whose detail says of each part what is wrong with it."""
+    """Answers whether every part is ready.
+
+    Raises:
+        Unavailable: One is not; the detail says of each what is wrong with it.
+    """
     container, limiter = container_of(request), probe_limiter_of(request)
     checks: dict[str, Callable[[], Any]] = {
         "redis": container.look.ping,

@@ -25,7 +25,11 @@ class HomeFolders:
         self._users = users
 
     def check(self, folder: str) -> None:
-        """Checks that files may be written there. Raises PathRefused."""
+        """Checks that files may be written there.
+
+        Raises:
+            PathRefused: Users may make no files there.
+        """
         names = file_names.from_text(folder, field="address")
         check_may_enter([*names, "a"], field="address")
         for name in names:
@@ -52,7 +56,7 @@ class HomeFolders:
             yield
 
     def write(self, owner: str, path: str, content: bytes) -> None:
-        """Replaces the file, completely or not at all. Raises UserNotFound, and the errors of HomeFiles."""
+        """Replaces the file, completely or not at all. The errors are those of HomeFiles, and UserNotFound."""
         account, files = self._users.get(owner), self._homes.files
         quota = self._homes.options.quota(account.quota_bytes, account.quota_files)
         try:

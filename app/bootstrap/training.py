@@ -190,7 +190,11 @@ def training_options(settings: Settings) -> TrainingOptions:
 
 
 def read_weights(text: str) -> dict[str, float]:
-    """Of users, from `alice=2 bob=0.5`. Raises CannotStart for what is no such text."""
+    """Returns the weights of users in `alice=2 bob=0.5`.
+
+    Raises:
+        CannotStart: The text has another form.
+    """
     weights = {}
     for part in text.replace(",", " ").split():
         user, _, number = part.partition("=")

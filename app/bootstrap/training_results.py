@@ -44,11 +44,11 @@ class ResultConversions:
         self.homes = homes
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Raises BadInput for what `convert` would refuse for any model."""
+        """Refuses what `convert` would refuse for any model, with BadInput."""
         self.conversion.submissions.check_toolchain(_check(name, options).options)
 
     def convert(self, request: ConversionRequest) -> str:
-        """Raises BadInput, PathRefused, FileMissing, NoSamples, TooManyJobs, … like uploads and submissions."""
+        """Submits a conversion. Its errors are those of uploads and of submissions."""
         if request.job_id and self.conversion.jobs.several([request.job_id], request.user):
             return request.job_id
         submission = _check(request.name, request.options)
@@ -103,7 +103,7 @@ class ResultModels:
         self._models = models
 
     def register(self, request: RegistrationRequest) -> RegisteredModel:
-        """Raises ModelExists, BadInput, PathRefused, FileMissing, ModelTooLarge, … like uploads of models."""
+        """Registers a model. Its errors are those of uploads of models."""
         from app.model_registry.model import NewVersion
 
         models, user, known = self._models(), request.user, request.description

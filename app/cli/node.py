@@ -146,7 +146,6 @@ def node(
 
 
 def _read(file: Path) -> str:
-    """Raises CannotStart."""
     try:
         token = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

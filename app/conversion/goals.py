@@ -63,7 +63,11 @@ def parse_goal(text: str) -> Goal:
 
 
 def parse_budget(text: str) -> float:
-    """Seconds of "90", "90s", "10m" or "1h". Raises ValueError that names the forms there are."""
+    """Returns the seconds of "90", "90s", "10m" or "1h".
+
+    Raises:
+        ValueError: The text is no length of time; it names the valid forms.
+    """
     match = _BUDGET.match(re.sub(r"\s+", "", text).lower())
     if match is None:
         raise ValueError(f"{text!r} is not a length of time: write 90s, 10m or 1h")

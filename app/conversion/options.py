@@ -50,7 +50,11 @@ def goal_or_knobs(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_goal(text: str) -> str:
-    """A goal as it is kept; "" for none. Raises ValueError that names the forms there are."""
+    """Returns a goal as it is stored; "" for none.
+
+    Raises:
+        ValueError: The text is no goal; it names the valid forms.
+    """
     return "" if text.strip().lower() in ("", NO_GOAL) else parse_goal(text).text
 
 

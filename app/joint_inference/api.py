@@ -225,7 +225,7 @@ async def add_rows(request: Request) -> Response:
 
 
 def producer_in(request: Request) -> Producer:
-    """The service in the path, as those who keep results see it. Raises ServiceNotFound."""
+    """Returns the service in the path, as those who keep results see it."""
     return producer_of_service(joint_of(request).services.get(user_of(request), *read_service_name(request)))
 
 

@@ -26,7 +26,11 @@ def path_of(parts: Sequence[str | int]) -> str:
 
 
 def refuse(problems: Sequence[Problem]) -> None:
-    """Raises InvalidResource if there are any."""
+    """Refuses a resource with problems.
+
+    Raises:
+        InvalidResource: There is at least one.
+    """
     if not problems:
         return
     first = problems[0]

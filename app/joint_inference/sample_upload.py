@@ -24,7 +24,7 @@ HINT = "Send it as multipart/form-data with the parts sample (JSON) and picture 
 
 
 async def read_sample(request: Request) -> tuple[Sample, bytes, str]:
-    """Sample, picture, content type. Raises BadInput, BadRequest, NotMultipart, TooLarge."""
+    """Returns the sample, its picture, and the content type of this."""
     parts = await small_parts(request, {"sample": MAX_SAMPLE_BYTES, "picture": MAX_PICTURE_BYTES}, hint=HINT)
     sample, picture = (parts[name].data if name in parts else b"" for name in ("sample", "picture"))
     return _read_sample(sample), picture, _choose_content_type(picture)

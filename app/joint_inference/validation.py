@@ -53,7 +53,11 @@ def warnings_of(resource: Any) -> list[str]:
 
 
 def advice(resource: Any) -> list[str]:
-    """Returns what of a resource has no effect, a sentence each. Raises InvalidResource."""
+    """Returns what of a resource has no effect, a sentence each.
+
+    Raises:
+        InvalidResource: The resource has problems.
+    """
     unknown = [f"The field {path} is not known here and was left out." for path in warnings_of(resource)]
     return [*unknown, *ignored_parameters(validate(resource)["spec"])]
 
@@ -76,7 +80,11 @@ def unknown_in(resource: Any) -> list[str]:
 
 
 def validate_status(status: Any) -> JsonObject:
-    """Raises InvalidResource, with paths that start with $.status."""
+    """Checks a status.
+
+    Raises:
+        InvalidResource: It has problems; their paths start with $.status.
+    """
     _refuse_deep(status, "$.status")
     fit, _ = _prune(status, STATUS_SCHEMA, ("status",))
     refuse([*_by_schema(fit, "status"), *_check_storable(fit, ("status",))])

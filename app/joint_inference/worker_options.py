@@ -95,7 +95,11 @@ class EdgeOptions:
 
 
 def worker_options(role: Role, parameters: Mapping[str, str]) -> EdgeOptions | CloudOptions:
-    """Raises BadParameter. Unknown keys are left to others."""
+    """Reads the parameters that this role knows; others are left alone.
+
+    Raises:
+        BadParameter: One has a bad value.
+    """
     return edge_options(parameters) if role is Role.EDGE else cloud_options(parameters)
 
 
@@ -139,7 +143,12 @@ def edge_options(parameters: Mapping[str, str]) -> EdgeOptions:
 
 
 def algorithm_of(specification: Specification) -> HardExampleAlgorithm:
-    """The one of the service, if it goes with how the edge worker mines. Raises UnknownAlgorithm, BadParameter."""
+    """Returns the algorithm of the service.
+
+    Raises:
+        UnknownAlgorithm: There is none of this name.
+        BadParameter: It does not go with how the edge worker mines.
+    """
     algorithm = make(specification.hard_example, specification.hard_example_parameters)
     options = edge_options(specification.edge.parameters)
     if options.mining_mode is MiningMode.MINING_THEN_INFERENCE and needs_prediction(algorithm):

@@ -80,7 +80,11 @@ def node_of(request: Request) -> str:
 
 
 def this_node(request: Request) -> str:
-    """Returns the node in the path. Raises Forbidden if another one calls."""
+    """Returns the node in the path.
+
+    Raises:
+        Forbidden: Another one calls.
+    """
     name = str(request.path_params["node"])
     if name != node_of(request):
         raise Forbidden(f"This is for the node {name!r}.", hint="A node's token is good for its own paths.")
@@ -93,7 +97,7 @@ def owns(request: Request, name: str) -> bool:
 
 
 def require_owner(request: Request) -> None:
-    """Admits owners of the node in the path. Raises Forbidden."""
+    """Admits owners of the node in the path, and nobody else."""
     if not owns(request, request.path_params["name"]):
         raise Forbidden("This is for the owners of a node and for administrators.", hint="Ask one of them.")
 

@@ -63,7 +63,6 @@ class CameraList:
     next_id: int = FIRST_ID
 
     def get(self, camera_id: str) -> Camera:
-        """Raises CameraNotFound."""
         for camera in self.cameras:
             if camera.id == camera_id:
                 return camera
@@ -73,7 +72,11 @@ class CameraList:
         )
 
     def with_new(self, type: str, source: str) -> tuple[CameraList, Camera]:
-        """Returns the list with a new camera, and the camera. Raises BadCamera."""
+        """Returns the list with a new camera, and the camera.
+
+        Raises:
+            BadCamera: The type or the source is invalid, or there are MOST already.
+        """
         if len(self.cameras) >= MOST:
             raise BadCamera(f"A node has at most {MOST} added cameras.")
         camera = Camera(str(self.next_id), _check_type(type), _check_source(source))
@@ -97,7 +100,6 @@ class CameraList:
         return replace(self, cameras=changed), camera
 
     def without(self, camera_id: str) -> CameraList:
-        """Raises CameraNotFound."""
         gone = self.get(camera_id)
         return replace(self, cameras=tuple(camera for camera in self.cameras if camera is not gone))
 

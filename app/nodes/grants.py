@@ -43,7 +43,11 @@ class Grants:
 
 
 def read_grants(data: Mapping[str, Any]) -> Grants:
-    """Reads the rules. Raises BadAccess."""
+    """Reads the rules.
+
+    Raises:
+        BadAccess: As `read_allowed`.
+    """
     cameras = {
         kind: {
             str(name): read_allowed(allowed) for name, allowed in (data.get(kind) or {}).items() if allowed is not None

@@ -168,7 +168,6 @@ def list_authorities(request: Request) -> Response:
 
 
 async def _read_message(request: Request) -> JsonObject:
-    """Reads the message in the body. Raises BadFrame, TooLarge."""
     return read(await read_whole_body(request, MAX_UP_BYTES, "A message"))
 
 

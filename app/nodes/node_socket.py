@@ -155,7 +155,7 @@ class NodeConnection:
 
 
 def handle_message(nodes: Nodes, name: str, message: Acknowledgement | Heartbeat) -> None:
-    """Processes a message from the socket or from HTTP. Raises NodeNotFound."""
+    """Processes a message from the socket or from HTTP."""
     if isinstance(message, Acknowledgement):
         nodes.acknowledge(name, message.seqs)
         return

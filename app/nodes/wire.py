@@ -48,7 +48,6 @@ class Acknowledgement:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Acknowledgement:
-        """Raises BadFrame."""
         seqs = data.get("seqs")
         if not isinstance(seqs, list) or len(seqs) > MAX_SEQS or not all(map(_is_seq, seqs)):
             raise BadFrame(f"seqs is to be a list of at most {MAX_SEQS} numbers of orders.")
@@ -73,7 +72,6 @@ class Heartbeat:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Heartbeat:
-        """Raises BadFrame."""
         version, address = (data.get(name, "") for name in ("version", "address"))
         for name, text, form in (("version", version, _VERSION), ("address", address, _ADDRESS)):
             if not isinstance(text, str) or form.fullmatch(text) is None:
@@ -129,7 +127,11 @@ def report_frame(heartbeat: Heartbeat) -> JsonObject:
 
 
 def parse_message(frame: Mapping[str, Any]) -> Acknowledgement | Heartbeat:
-    """Returns the message in a frame of a node. Raises BadFrame."""
+    """Returns the message in a frame of a node.
+
+    Raises:
+        BadFrame: It has another form.
+    """
     header, content = _unpack(frame)
     operation = header.get("operation")
     if operation == ACKNOWLEDGE:

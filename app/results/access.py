@@ -12,4 +12,4 @@ from app.results.service import ResultServices
 
 results_of = FromContainer[ResultServices]("results")
 ProducerOf = Callable[[Request], Producer]
-"""Returns the producer in the path. Raises NotFound if the user may not see it."""
+"""Returns the producer in the path; NotFound is raised if the user may not see it."""

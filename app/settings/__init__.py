@@ -51,7 +51,11 @@ settings_of = FromContainer[Settings]("settings")
 
 @lru_cache(maxsize=1)
 def load_settings() -> Settings:
-    """Settings from the environment, read once per process. Raises BadInput, which names what is not valid."""
+    """Returns the settings from the environment, read once per process.
+
+    Raises:
+        BadInput: One is not valid; it says which.
+    """
     try:
         return Settings(_secrets_dir=os.environ.get("MODELMILL_SECRETS_DIR"))
     except ValidationError as error:

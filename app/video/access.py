@@ -31,7 +31,11 @@ require_admin = only_for_administrators("Stages are added and removed by adminis
 
 
 def require_user(request: Request) -> str:
-    """Name of the calling user. Raises Forbidden for a node."""
+    """Returns the name of the calling user.
+
+    Raises:
+        Forbidden: A node calls.
+    """
     caller = caller_of(request)
     if caller.node:
         raise Forbidden("This is for users.", hint="A node asks for plans and reports; it has no jobs of its own.")
@@ -39,7 +43,11 @@ def require_user(request: Request) -> str:
 
 
 def require_node(request: Request) -> str:
-    """Name of the calling node. Raises Forbidden for a user."""
+    """Returns the name of the calling node.
+
+    Raises:
+        Forbidden: A user calls.
+    """
     caller = caller_of(request)
     if not caller.node:
         raise Forbidden("This is for nodes.", hint="The agent of a node sends it, with the node's token.")

@@ -273,7 +273,7 @@ def _require_kind(name: str, kinds: dict[str, StageKind]) -> StageKind:
 
 
 def producer_in(request: Request) -> Producer:
-    """The job in the path, as those who keep results see it. Raises VideoJobNotFound."""
+    """Returns the job in the path, as those who keep results see it."""
     return producer_of_job(_load_job(request))
 
 
@@ -282,7 +282,6 @@ def _load_job(request: Request) -> VideoJob:
 
 
 async def _read_object(request: Request) -> JsonObject:
-    """Raises BadFrame, TooLarge."""
     return read(await read_whole_body(request, MAX_JSON_BYTES, "A JSON body"))
 
 

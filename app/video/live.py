@@ -163,7 +163,11 @@ class LiveHub:
         self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
 
     def join(self, uid: str, source: Source) -> Feed:
-        """Starts watching a job; `leave` it in any case. Raises TooMany."""
+        """Starts watching a job; `leave` it in any case.
+
+        Raises:
+            TooMany: It has as many viewers as it may.
+        """
         feed, task = self._feeds.get(uid) or self._begin(uid, source)
         if task.done():
             feed, task = self._begin(uid, source)

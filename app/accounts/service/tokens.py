@@ -126,7 +126,11 @@ class Tokens:
         return Revocation(token_id, tuple(also_revoked), tuple(token.token_id for token in valid))
 
     def check(self, text: str) -> tuple[User, Token]:
-        """The user and the token of this text. Raises TokenRefused, whatever the cause."""
+        """Returns the user and the token of this text.
+
+        Raises:
+            TokenRefused: It is no valid token, whatever the cause.
+        """
         parts = parts_of(text)
         if parts is None:
             raise TokenRefused
@@ -144,7 +148,11 @@ class Tokens:
         return user, token
 
     def sign_in(self, text: str) -> str:
-        """Starts a session with the text of a token. Returns its id, for the cookie. Raises TokenRefused."""
+        """Starts a session with the text of a token. Returns its id, for the cookie.
+
+        Raises:
+            TokenRefused: It is no valid token.
+        """
         user, token = self.check(text)
         session, moment = new_session(), now()
         ends = to_text(moment + timedelta(seconds=self.session_s))
@@ -161,7 +169,11 @@ class Tokens:
         return session
 
     def session(self, session: str) -> tuple[User, Token]:
-        """The user and the token of a session. Raises TokenRefused if one of them, or the session, is not valid."""
+        """Returns the user and the token of a session.
+
+        Raises:
+            TokenRefused: One of them, or the session, is not valid.
+        """
         moment = now()
         with self.database.read() as conn:
             row = store.find_session(conn, self.hasher.hash(session))
@@ -211,7 +223,11 @@ class KeyCheck:
             )
 
     def check(self) -> None:
-        """Raises WrongSecretKey: a token hashed with this key would never be accepted, and no secret could be read."""
+        """Returns the user and the token of this text.
+
+        Raises:
+            TokenRefused: It is no valid token, whatever the cause.
+        """
         with self._database.read() as conn:
             fingerprint = store.fact(conn, FACT)
         if fingerprint not in (None, self._hasher.fingerprint):

@@ -102,7 +102,6 @@ class Users:
             return store.list_users(conn, text=text, after=after, limit=limit)
 
     def get(self, name: str) -> User:
-        """Raises UserNotFound."""
         with self.database.read() as conn:
             return _require(store.get_user(conn, name), name)
 

@@ -44,7 +44,11 @@ def numbers(text: str | None, flag: str) -> list[float] | None:
 
 
 def seconds(text: str | None) -> float | None:
-    """Of "90s", "10m" or "1h". Raises BadRequest."""
+    """Returns the seconds of "90s", "10m" or "1h".
+
+    Raises:
+        BadRequest: The text is no length of time.
+    """
     from app.conversion.goals import parse_budget
 
     if text is None:
@@ -56,7 +60,12 @@ def seconds(text: str | None) -> float | None:
 
 
 def steps_of(text: str) -> list[dict[str, Any]]:
-    """The steps of a candidate of a report, "bie.json" or "bie.json:3". Raises BadRequest, NotFound."""
+    """Returns the steps of a candidate of a report, "bie.json" or "bie.json:3".
+
+    Raises:
+        BadRequest: The report has no such candidate, or another form.
+        NotFound: There is no such file.
+    """
     name, _, number = text.rpartition(":")
     path, id_ = (Path(name), number) if name and number.isdecimal() else (Path(text), "")
     tried = read_json(str(path)).get("search", {}).get("candidates", [])

@@ -52,7 +52,11 @@ class NodeCertificate:
     """
 
     def __init__(self, options: AgentOptions, web: WebClient) -> None:
-        """Reads what is there already. Raises CannotStart for given files that cannot be used."""
+        """Reads what is there already.
+
+        Raises:
+            CannotStart: Given files cannot be used.
+        """
         self._options, self._web = options, web
         self._folder = options.data / "tls"
         self._due = asyncio.Event()
@@ -134,7 +138,6 @@ class NodeCertificate:
         self._note(Issuer.INSTALLATION, facts_of((self._folder / CERTIFICATE).read_text()))
 
     def _use_given(self) -> None:
-        """Raises CannotStart."""
         assert self._options.tls_files
         _, certificate, _ = self._options.tls_files
         name = tls_name(self._options.name)

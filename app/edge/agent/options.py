@@ -178,7 +178,11 @@ def cpu_numbers(text: str) -> frozenset[int]:
 
 
 def tls_files(key: Path | None, certificate: Path | None, authorities: Path | None) -> tuple[Path, Path, Path] | None:
-    """None: none were given. Raises BadInput for some of them."""
+    """Returns the three files together; None: none was given.
+
+    Raises:
+        BadInput: Only some were given.
+    """
     if key is None and certificate is None and authorities is None:
         return None
     if key is None or certificate is None or authorities is None:

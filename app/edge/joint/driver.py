@@ -130,7 +130,7 @@ class JointDriver:
         return tuple(NamedSource(one.name, self._resolve(one.source, content)) for one in sources)
 
     def _resolve(self, source: str, content: OrderContent) -> str:
-        """Returns a source as it is opened. Raises WorkRefused."""
+        """Returns a source as it is opened."""
         if source.startswith(VIDEO):
             source = self._source_of_video(source.removeprefix(VIDEO).strip(), content)
         try:

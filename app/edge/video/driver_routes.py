@@ -164,7 +164,6 @@ class JobEndpoints:
         return body, uid
 
     def _order(self, uid: str) -> Order:
-        """Raises VideoJobNotFound."""
         order = self.agent.owner_of(JOBS, uid)
         if order is None:
             raise VideoJobNotFound(f"This node runs no job {uid[:MAX_UID]!r}.")

@@ -61,7 +61,11 @@ class JobDriver:
         return str(order.content.get("uid") or order.key.uid)
 
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
-        """Of its runner, after `_prepare`. Raises WorkRefused."""
+        """Returns how the program is started, after `_prepare`.
+
+        Raises:
+            WorkRefused: The order cannot be read, or this node does not offer what it needs.
+        """
         content = _read(JobContent.from_json, order)
         source = self._resolve_source(content.video_id)
         self._prepare(content, source, place)
@@ -74,7 +78,7 @@ class JobDriver:
         )
 
     def _resolve_source(self, video_id: str) -> str:
-        """What the runner may open. Raises WorkRefused."""
+        """Returns what the runner may open."""
         cameras = self.cameras.by_id()
         if video_id not in cameras:
             raise WorkRefused(
@@ -135,7 +139,11 @@ class StageHostDriver:
         return driver_routes.services_name(order.node)
 
     def program(self, order: Order, place: Allocation) -> ProcessSpec:
-        """Of the host of the stages, after `_prepare`. Raises WorkRefused."""
+        """Returns how the program is started, after `_prepare`.
+
+        Raises:
+            WorkRefused: The order cannot be read, or this node does not offer what it needs.
+        """
         place.tls.require_credentials()
         self._prepare(_read(ServicesContent.from_json, order), place)
         url = reachable_url(place.host, place.port)
@@ -187,7 +195,6 @@ def _list_files(place: Allocation) -> tuple[str, ...]:
 
 
 def _read(read: Callable[[Mapping[str, Any]], Content], order: Order) -> Content:
-    """Raises WorkRefused."""
     try:
         return read(order.content)
     except (KeyError, TypeError, ValueError, AttributeError, ModelmillError) as error:

@@ -59,7 +59,11 @@ class HardwareDecoder:
 
 @cache
 def hardware_decoder() -> HardwareDecoder:
-    """Returns the first kind of device that opens here. Raises ImportError without PyAV."""
+    """Returns the first kind of device that opens here.
+
+    Raises:
+        ImportError: PyAV is not installed.
+    """
     import av
     from av.codec.hwaccel import HWAccel, hwdevices_available
 

@@ -261,7 +261,11 @@ def _find_problem(container: Any) -> str:
 
 
 def require_pyav(name: str) -> Any:
-    """Raises DecoderMissing, naming the video, if it is missing."""
+    """Checks that PyAV is installed.
+
+    Raises:
+        DecoderMissing: It is not; the message names the video.
+    """
     try:
         return importlib.import_module("av")
     except ImportError as error:

@@ -43,7 +43,7 @@ class DriftMonitor:
         self._database = services.database
 
     def get(self, user: str, namespace: str, name: str) -> Drift | None:
-        """None: it is not watched. Raises ServiceNotFound."""
+        """Returns None if it is not watched."""
         uid = self._services.get(user, namespace, name).uid
         with self._database.read() as conn:
             return store.drift_of(conn, uid)
@@ -93,7 +93,6 @@ class DriftMonitor:
         return self._watch(service, ReferenceKind.WINDOW, distribution, threshold, now, since=begin, until=end)
 
     def stop(self, user: str, namespace: str, name: str) -> None:
-        """Raises ServiceNotFound."""
         uid = self._services.get(user, namespace, name).uid
         with self._database.write() as conn:
             store.forget_drift(conn, uid)

@@ -141,7 +141,6 @@ class Calibrations:
             return self.ask(user, namespace, name, packed, folder, now=now)
 
     def get(self, user: str, calibration_id: str) -> Calibration:
-        """Raises CalibrationNotFound."""
         with self.database.read() as conn:
             calibration = store.find(conn, calibration_id)
         if calibration is None or calibration.owner != user:
@@ -156,7 +155,6 @@ class Calibrations:
         return [entry for entry in calibrations if (entry.request.namespace, entry.request.name) == service]
 
     def sweep(self, user: str, calibration_id: str) -> Sweep:
-        """Raises CalibrationNotFound, NotReady."""
         calibration = self.get(user, calibration_id)
         try:
             if calibration.state is State.READY:
@@ -166,13 +164,22 @@ class Calibrations:
         raise NotReady("This calibration has nothing to choose from.", hint="Wait for its end, or start another.")
 
     def answers(self, user: str, calibration_id: str) -> list[SamplePredictions]:
-        """What both models answered to each sample. Raises CalibrationNotFound, NotReady."""
+        """Returns what both models answered to each sample.
+
+        Raises:
+            CalibrationNotFound: There is none, or its result is gone.
+            NotReady: It has no result.
+        """
         self.sweep(user, calibration_id)
         content = json.loads(b"".join(self.objects.read(_build_key(calibration_id, "answers.json"))))
         return [SamplePredictions.from_json(answer) for answer in content["answers"]]
 
     def class_names(self, service: Service, *, now: datetime) -> tuple[str, ...]:
-        """Names of the classes that its edge worker reports, by number. Raises BadSamples: its model is gone."""
+        """Returns the names of the classes that its edge worker reports, by number.
+
+        Raises:
+            BadSamples: Its model is gone.
+        """
         edge = service.specification.edge
         return edge_options(edge.parameters).labels or self._find_card(service.owner, edge.model, now).labels
 

@@ -158,7 +158,11 @@ def client_of(context: typer.Context, url: str | None) -> JointClient:
 
 
 def split_full_name(full_name: str) -> tuple[str, str]:
-    """'ns/name' or 'name' → namespace and name. Raises BadRequest."""
+    """Splits 'ns/name' or 'name' into namespace and name.
+
+    Raises:
+        BadRequest: It has no name, or more than one slash.
+    """
     namespace, _, name = full_name.rpartition("/")
     if not name or "/" in namespace:
         raise BadRequest(f"{full_name!r} is no service", hint="Write it as NAMESPACE/NAME, or as NAME.")
@@ -233,7 +237,12 @@ def path_of(service: str) -> str:
 
 
 def read_resources(file: str) -> list[Any]:
-    """All that the file holds. Raises NotFound, BadRequest, and as parse_documents."""
+    """Returns all resources that the file holds; the errors in its text are those of `parse_documents`.
+
+    Raises:
+        NotFound: There is no file.
+        BadRequest: It cannot be read.
+    """
     from app.joint_inference.documents import parse_documents
 
     return parse_documents(read_file(file))

@@ -87,7 +87,6 @@ def _write_token(last: Service) -> str:
 
 
 def _read_token(token: str) -> tuple[str, str]:
-    """Raises BadRequest for what is no token of ours."""
     if not token:
         return ("", "")
     try:

@@ -59,7 +59,7 @@ def created(request: Request, resource: Any, operation: str = UPDATE) -> Respons
 
 
 def _try_create(services: Services, user: str, resource: Any, namespace: str | None) -> JsonObject:
-    """What would be created. Raises ServiceExists."""
+    """Returns what would be created."""
     fit = validate(resource, namespace=namespace)
     place = fit["metadata"]
     try:
@@ -161,7 +161,12 @@ def read_body_name(resource: Any) -> str:
 
 
 def apply_change(before: Service, resource: Any) -> JsonObject:
-    """What it would be. Raises ServiceChanged, InvalidResource."""
+    """Returns the resource as the change would make it.
+
+    Raises:
+        ServiceChanged: Another change was faster.
+        InvalidResource: The resource has problems.
+    """
     check_version(before, resource)
     fit = validate(resource, namespace=before.namespace)
     whole = before.to_resource()
@@ -182,7 +187,11 @@ def metadata_of(resource: Any) -> JsonObject:
 
 
 def check_place(resource: Any, namespace: str | None, name: str) -> None:
-    """Raises BadRequest where resource and path name different ones."""
+    """Checks that resource and path name the same.
+
+    Raises:
+        BadRequest: They do not.
+    """
     metadata = metadata_of(resource)
     if namespace is not None and metadata.get("namespace") not in (None, "", namespace):
         raise BadRequest("The namespace of the provided object does not match the namespace sent on the request.")
@@ -192,7 +201,11 @@ def check_place(resource: Any, namespace: str | None, name: str) -> None:
 
 
 def check_uid(before: Service, resource: Any) -> None:
-    """Raises ServiceChanged when another one has this name by now."""
+    """Checks that this is the service that the caller means.
+
+    Raises:
+        ServiceChanged: Another one has its name by now.
+    """
     uid = metadata_of(resource).get("uid")
     if uid and uid != before.uid:
         raise ServiceChanged(f"Its uid is {before.uid}.", hint="There is another of this name now.")

@@ -94,13 +94,12 @@ def download(request: Request) -> Response:
 
 
 def service_of(request: Request) -> Service:
-    """Raises ServiceNotFound."""
     path = request.path_params
     return joint_of(request).services.get(user_of(request), path["namespace"], path["name"])
 
 
 def producer_in(request: Request) -> Producer:
-    """The service, as those who keep results see it. Raises ServiceNotFound."""
+    """Returns the service, as those who keep results see it."""
     return producer_of_service(service_of(request))
 
 

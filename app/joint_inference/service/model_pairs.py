@@ -89,7 +89,6 @@ def refuse_mismatch(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Mode
 
 
 def _require_fit(edge: tuple[Worker, Model | None], cloud: tuple[Worker, Model | None]) -> None:
-    """Raises BadParameter, DecoderUnfit, ModelsDiffer."""
     for worker, model in (edge, cloud):
         message = _find_unfit_decoder(worker, model)
         if message:

@@ -41,7 +41,11 @@ class ServiceProducers:
         return producer_of_service(service) if service is not None and service.gone_at is None else None
 
     def lock(self, conn: Connection, uid: str) -> Producer:
-        """Raises ServiceNotFound; also for one that is being deleted."""
+        """Locks the service until the transaction ends.
+
+        Raises:
+            ServiceNotFound: There is none, or it is being deleted.
+        """
         service = store.lock(conn, uid)
         if service is None or service.deleted_at is not None:
             raise ServiceNotFound("The service has been deleted.")

@@ -119,7 +119,11 @@ class Rollouts:
         self._notify = notify
 
     def act(self, service: Service, action: RolloutAction, *, now: datetime) -> Service:
-        """Change a roll-out by hand. Raises NoSuchRollout: there is none, or none with which that can be done."""
+        """Changes a roll-out by hand.
+
+        Raises:
+            NoSuchRollout: There is none, or none with which that can be done.
+        """
         with self._database.write() as conn:
             fresh = store.lock(conn, service.uid) or service
             rollout = rollout_of(fresh)

@@ -23,6 +23,11 @@ class RowReport(BaseModel):
 
 
 def read_rows(body: bytes) -> RowReport:
-    """Raises BadFrame, BadInput."""
+    """Reads what a worker reports.
+
+    Raises:
+        BadFrame: It is no JSON object.
+        BadInput: It has another form.
+    """
     report = read(body)
     return checked(lambda: RowReport.model_validate(report))

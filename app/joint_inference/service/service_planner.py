@@ -139,7 +139,7 @@ class ServicePlanner:
 
 
 def _warning(service: Service) -> Condition | None:
-    """A warning about the algorithm. Users' own programs are not checked. Raises UnknownAlgorithm, BadParameter."""
+    """Returns a warning about the algorithm. Users' own programs are not checked."""
     specification = service.specification
     if specification.cloud.is_builtin:
         cloud_options(specification.cloud.parameters)

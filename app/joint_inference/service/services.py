@@ -149,7 +149,11 @@ class Services:
         return self._notify(changed)
 
     def apply(self, user: str, resource: Any, *, now: datetime) -> tuple[Service, bool]:
-        """Create, or replace what has this namespace and name. True: it is new. Raises InvalidResource."""
+        """Creates, or replaces what has this namespace and name. True: it is new.
+
+        Raises:
+            InvalidResource: The resource has problems.
+        """
         fit = validate(resource)
         namespace, name = fit["metadata"]["namespace"], fit["metadata"]["name"]
         with self.database.read() as conn:
@@ -159,7 +163,11 @@ class Services:
         return self.create(user, fit, now=now), True
 
     def check_models(self, user: str, spec: Mapping[str, Any]) -> None:
-        """As create and change check the models of a valid spec, for a dry run. Raises ModelsUnfit."""
+        """Checks the models of a valid spec as create and change do, for a dry run.
+
+        Raises:
+            ModelsUnfit: They cannot serve it.
+        """
         with self.database.read() as conn:
             self._refuse_mismatch(conn, user, spec)
 
@@ -178,7 +186,7 @@ class Services:
         return self._notify(changed or service)
 
     def get(self, user: str, namespace: str, name: str) -> Service:
-        """Raises ServiceNotFound; also when it is gone."""
+        """Returns the service; one that is gone is not found either."""
         with self.database.read() as conn:
             return _get(conn, user, namespace, name)
 

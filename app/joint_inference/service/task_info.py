@@ -92,7 +92,6 @@ class UpstreamStatus(BaseModel):
 
 
 def read_status(body: Any) -> UpstreamStatus:
-    """Raises BadInput."""
     body_status = checked(lambda: _Status.model_validate(body))
     info = body_status.output.taskInfo or body_status.output.ownerInfo
     assert info is not None

@@ -47,7 +47,11 @@ def newest_version(conn: Connection) -> int:
 
 
 def add_service(conn: Connection, service: Service, at: str) -> Service:
-    """version is taken here. Raises NameTaken."""
+    """Stores a service under a new version.
+
+    Raises:
+        NameTaken: Another one has its namespace and name.
+    """
     version = _take_next_version(conn)
     values = {name: value for name, value in vars(service).items() if name not in JSON}
     texts = {name: json.dumps(getattr(service, name)) for name in JSON}

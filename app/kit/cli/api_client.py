@@ -93,7 +93,7 @@ class ApiClient:
 
     @contextlib.contextmanager
     def _answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
-        """Returns a successful response, its body not yet read. Raises ApiError, Unreachable."""
+        """Returns a successful response, its body not yet read."""
         with command_errors(), self._client.transport.answer(method, path, **arguments) as answer:
             yield answer
 

@@ -36,7 +36,7 @@ class AnswerLimit:
 
 
 class BoundedSocket(socket.socket):
-    """A connected socket that reads at most MOST_BYTES. Raises AnswerTooLong."""
+    """A connected socket that reads at most MOST_BYTES; beyond them, reading raises AnswerTooLong."""
 
     def __init__(self, connected: socket.socket) -> None:
         """Takes the connection over."""

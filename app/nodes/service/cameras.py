@@ -30,7 +30,7 @@ class NodeCameras:
         self.note = note
 
     def all(self, node: str) -> CameraList:
-        """Returns all cameras that were added to a node. Raises NodeNotFound."""
+        """Returns all cameras that were added to a node."""
         with self.database.read() as conn:
             require_node(store.get_node(conn, node), node)
             return _list(store.get_order(conn, node, KEY))
@@ -69,7 +69,13 @@ class NodeCameras:
         )
 
     def remove(self, node: str, camera_id: str, *, by: str) -> None:
-        """Removes a camera. Raises NodeNotFound, CameraNotFound, and CameraInUse while a job reads it."""
+        """Removes a camera.
+
+        Raises:
+            NodeNotFound: There is no such node.
+            CameraNotFound: The node has no such camera.
+            CameraInUse: A job reads it.
+        """
 
         def removal(cameras: CameraList) -> tuple[CameraList, Camera]:
             return cameras.without(camera_id), cameras.get(camera_id)

@@ -60,7 +60,7 @@ class Certificates:
 
     @cached_property
     def _authority(self) -> CertificateAuthority:
-        """Raises SecretKeyNotSet: everybody could derive its key."""
+        """Needs a secret: without one, everybody could derive the key of the authority."""
         if not self._secret:
             raise SecretKeyNotSet
         return CertificateAuthority(self._secret)

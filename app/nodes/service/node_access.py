@@ -65,7 +65,11 @@ class NodeAccess:
         return visible_node(member, *granted) if granted else None
 
     def get_for(self, user: str, name: str) -> Node:
-        """Returns the node as find_for does. Raises NodeNotFound, also for a node that they may not use."""
+        """Returns the node as find_for does.
+
+        Raises:
+            NodeNotFound: There is none, or the user may not use it.
+        """
         return require_node(self.find_for(user, name), name)
 
     def hidden_from(self, user: str, name: str) -> dict[str, list[str]]:
@@ -76,7 +80,7 @@ class NodeAccess:
         return granted[1].hidden(member) if granted else {}
 
     def grants(self, name: str) -> Grants:
-        """Returns the access rules of a node. Raises NodeNotFound."""
+        """Returns the access rules of a node."""
         with self.database.read() as conn:
             _, granted = require_node(store.grants_of(conn, name), name)
         return granted

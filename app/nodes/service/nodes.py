@@ -129,7 +129,6 @@ class Nodes:
             return store.get_node(conn, name)
 
     def get(self, name: str) -> Node:
-        """Raises NodeNotFound."""
         return require_node(self.find(name), name)
 
     def all(self) -> list[Node]:
@@ -138,7 +137,12 @@ class Nodes:
             return store.all_nodes(conn)
 
     def remove(self, name: str) -> None:
-        """Deletes a node, its token and its orders. Raises NodeNotFound, and NodeBusy while it has work."""
+        """Deletes a node, its token and its orders.
+
+        Raises:
+            NodeNotFound: There is none.
+            NodeBusy: It has work.
+        """
         with self.database.write() as conn:
             node = require_node(store.lock_node(conn, name, is_removing=True), name)
             if store.has_work(conn, name):

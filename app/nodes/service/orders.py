@@ -18,7 +18,7 @@ from app.nodes.model import Operation, Order, WorkKey
 
 
 def put(conn: Connection, order: Order) -> bool:
-    """Stores an order under a new number. False: the node already has the same one. Raises NodeNotFound."""
+    """Stores an order under a new number. False: the node already has the same one."""
     if not store.hold_node(conn, order.node):
         raise NodeNotFound(f"There is no node {order.node!r}.")
     former = store.get_order(conn, order.node, order.key, is_locked=True)

@@ -40,7 +40,6 @@ class KafkaAddress:
 
     @staticmethod
     def parse(text: str) -> KafkaAddress:
-        """Raises ValueError if it is none."""
         parts = ADDRESS.fullmatch(text)
         if parts is None:
             raise ValueError("no address of a topic of Kafka")

@@ -123,7 +123,11 @@ class RuleSet:
         return RuleSet((*(one for one in self.zones if one.name != zone.name), zone), self.rules)
 
     def without_zone(self, name: str) -> RuleSet:
-        """Raises BadRule while a rule names it."""
+        """Returns the rules and zones without this zone.
+
+        Raises:
+            BadRule: A rule names it.
+        """
         using = [rule.name for rule in self.rules if rule.zone == name]
         if using:
             raise _make_problem(f"zones.{name}", f"rules name it: {', '.join(using)}", "Remove or change them first.")
@@ -141,7 +145,11 @@ RULE_SET = JsonForm(RuleSet)
 
 
 def check_rules(rule_set: RuleSet) -> None:
-    """Checks that rules and zones match. Raises BadRule."""
+    """Checks zones and rules, and that they match.
+
+    Raises:
+        BadRule: The first problem.
+    """
     _check_number(rule_set.zones, MOST_ZONES, "zones")
     _check_number(rule_set.rules, MOST_RULES, "rules")
     _check_names("zones", (zone.name for zone in rule_set.zones))

@@ -29,7 +29,11 @@ class HttpSender:
         self._try_s = try_s
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Returns why they were not accepted; empty if they were. Raises TooLarge."""
+        """Returns why they were not accepted; empty if they were.
+
+        Raises:
+            TooLarge: The receiver never takes so much at once.
+        """
         try:
             return anyio.run(self._send, sink, deliveries)
         except TimeoutError:

@@ -32,7 +32,11 @@ MOST_ITERATIONS = 100_000
 
 
 def require_kafka() -> None:
-    """Raises ExtraMissing if the library is not installed here."""
+    """Checks that the library is installed here.
+
+    Raises:
+        ExtraMissing: It is not.
+    """
     if find_spec("aiokafka") is None:
         hint = "On the web server and the workers: pip install 'modelmill[kafka]'."
         raise ExtraMissing("aiokafka, which sends to Kafka, is not installed here.", hint=hint)
@@ -55,7 +59,11 @@ class KafkaSender:
         self._try_s = try_s
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Returns why they were not accepted; empty if all replicas have acknowledged each. Raises TooLarge."""
+        """Returns why they were not accepted; empty if all replicas have acknowledged each.
+
+        Raises:
+            TooLarge: A message exceeds the limit.
+        """
         try:
             require_kafka()
         except ExtraMissing as error:
@@ -109,7 +117,7 @@ class _Attempt:
         self._mechanisms = MECHANISMS if has_login else ("PLAIN",)
 
     async def carry_out(self, deliveries: Sequence[Delivery]) -> None:
-        """Returns when all are acknowledged. Raises NotSent, TimeoutError, KafkaError, OSError."""
+        """Returns when all are acknowledged."""
         async with asyncio.timeout(self._try_s):
             await self._look()
             if not await self._has_sent(deliveries, is_idempotent=True):

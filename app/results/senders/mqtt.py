@@ -61,7 +61,11 @@ class MqttSender:
         self._messages = messages
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Returns why they were not accepted; empty if the broker has acknowledged each. Raises TooLarge."""
+        """Returns why they were not accepted; empty if the broker has acknowledged each.
+
+        Raises:
+            TooLarge: A message exceeds the limit.
+        """
         try:
             server = server_of(sink, self._networks)
             messages = self._messages(sink, unquote(server.parts.path.strip("/")), deliveries)

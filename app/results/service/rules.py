@@ -167,7 +167,6 @@ class Rules:
         return RuleEventPage(events[:limit], events[limit - 1].event_id if len(events) > limit else None)
 
     def event(self, producer: Producer, event_id: int) -> RuleEvent:
-        """Raises RuleEventNotFound."""
         with self.database.read() as conn:
             event = store.get_rule_event(conn, producer.uid, event_id) if event_id <= MOST_EVENT_ID else None
         if event is None:
@@ -175,7 +174,7 @@ class Rules:
         return event
 
     def picture(self, producer: Producer, event_id: int) -> bytes:
-        """A JPEG. Raises RuleEventNotFound, EventPictureNotFound."""
+        """Returns a JPEG."""
         event = self.event(producer, event_id)
         picture = self.media.get(media_key(producer.kind, producer.uid, event_id)) if event.picture_at else None
         if picture is None:

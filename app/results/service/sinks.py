@@ -66,7 +66,7 @@ class SinkSender(Protocol):
     """What delivers to one kind of sink."""
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """One try. Why they were not taken; empty: all of them were. Raises TooLarge."""
+        """Tries once. Returns why they were not taken; empty: all of them were."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Sinks:
         return sink
 
     def remove(self, producer: Producer, sink_id: str) -> None:
-        """What waits for it is not delivered. Raises SinkNotFound."""
+        """Removes a sink; what waits for it is not delivered."""
         with self.database.write() as conn:
             if not store.remove_sink(conn, producer.uid, sink_id):
                 raise _make_not_found(producer, sink_id)
@@ -188,7 +188,7 @@ class Sinks:
             self._room_for_tests.release()
 
     def deliver_due(self) -> int:
-        """Delivers to all that are due, several at once. How many turns sinks had. Raises DatabaseUnavailable."""
+        """Delivers to all that are due, several at once. Returns how many turns sinks had."""
         count = 0
         with ThreadPoolExecutor(SINKS, "sinks") as pool:
             for _ in range(ROUNDS):

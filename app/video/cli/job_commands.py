@@ -204,7 +204,7 @@ def _load_job(file: str) -> JsonObject:
 
 
 def _follow_job(client: object, uid: str, *, as_json: bool) -> None:
-    """Raises CommandFailed with how it ended, unless it finished."""
+    """Shows the job until its end. The command fails unless the job finishes."""
     from app.video.cli.job_follower import as_line, exit_of, follow
     from app.video.cli.tables import job_lines
     from app.video.client import VideoClient

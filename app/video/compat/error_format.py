@@ -49,7 +49,13 @@ def refusal(error: ModelmillError) -> Response:
 
 
 async def read_body(request: Request, model: type[Model]) -> tuple[Model, JsonObject]:
-    """The body as this model, and as it came. Raises BadFrame unless it is a JSON object, BadInput, TooLarge."""
+    """Returns the body as this model, and as it came.
+
+    Raises:
+        BadFrame: It is no JSON object.
+        BadInput: It has another form.
+        TooLarge: It exceeds the limit.
+    """
     body = read(await read_whole_body(request, MAX_JSON_BYTES, "A JSON body"))
     return checked(lambda: model.model_validate(body)), body
 

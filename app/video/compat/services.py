@@ -114,7 +114,7 @@ def _describe_cluster(server: ServingNode) -> JsonObject:
 
 
 async def _find_serving_stage(request: Request, stage: str) -> list[ServingNode]:
-    """Raises StageNotServed."""
+    """Returns the nodes that serve the stage; at least one."""
     servers = [server for server in await _stage_servers(request) if stage in server.stages]
     if not servers:
         raise StageNotServed("unregistered services", hint=f"No node serves a stage {stage!r}: see /get_service_list.")
@@ -177,7 +177,7 @@ async def _read_answer(answer: httpx.Response) -> bytes | None:
 
 
 class _LimitedBody:
-    """The body of the request as it comes. Raises TooLarge."""
+    """The body of the request as it comes, or TooLarge."""
 
     def __init__(self, request: Request) -> None:
         self.request = request

@@ -166,7 +166,11 @@ class JobContent:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> JobContent:
-        """Raises KeyError, TypeError, ValueError, BadInput for another form."""
+        """Reads what `to_json` writes.
+
+        Raises:
+            KeyError, TypeError, ValueError, BadInput: It has another form.
+        """
         try:
             dag, constraint = read_dag(data["dag"]), read_constraint(data["constraint"])
         except BadRequest as error:

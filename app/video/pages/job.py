@@ -77,12 +77,11 @@ def snapshot(request: Request) -> Response:
 
 
 def job_of(request: Request) -> VideoJob:
-    """Raises VideoJobNotFound."""
     return video_of(request).jobs.get(user_of(request), request.path_params["uid"])
 
 
 def producer_in(request: Request) -> Producer:
-    """The job, as those who keep results see it. Raises VideoJobNotFound."""
+    """Returns the job, as those who keep results see it."""
     return producer_of_job(job_of(request))
 
 

@@ -207,7 +207,11 @@ def _read_seconds(values: Mapping[str, str], name: str, problems: Problems) -> f
 
 
 def submission_of(body: Mapping[str, Any]) -> Submission:
-    """Raises ValueError with a sentence for what has another form than the requirement's body."""
+    """Reads the requirement's body.
+
+    Raises:
+        ValueError: It has another form; a sentence says where.
+    """
     known = {"node_addr", "video_id", "dag", "user_constraint", "policy", "restart_policy", "realtime", "mode", "name"}
     strange = sorted(set(body) - known)
     if strange:
@@ -238,7 +242,11 @@ def _one_of(kind: type[Chosen], body: Mapping[str, Any], name: str, default: Cho
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
-    """Raises ValueError, saying where."""
+    """Reads JSON.
+
+    Raises:
+        ValueError: It is none; a sentence says where.
+    """
     if len(text) > MAX_JSON:
         raise ValueError(f"A job may have {MAX_JSON} characters.")
     try:
@@ -299,7 +307,6 @@ def _read_delay(given: Any) -> tuple[float, float]:
 
 
 def _read_level(constraint: Mapping[str, Any]) -> int:
-    """Raises ValueError where the wanted accuracy is none of the levels."""
     if "accuracy" not in constraint:
         return int(constraint.get("acc_level", 0))
     level = float(constraint["accuracy"])

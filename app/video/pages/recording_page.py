@@ -40,7 +40,6 @@ class PageQuery(Strict):
 
 
 def recording(request: Request) -> Response:
-    """Raises VideoJobNotFound, RuleEventNotFound."""
     job, clips, user, at = job_of(request), video_of(request).clips, user_of(request), now()
     criteria, problem = PageQuery(), ""
     try:

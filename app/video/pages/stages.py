@@ -66,7 +66,11 @@ def put(request: Request, sent: dict[str, str]) -> Response:
 
 
 def spec_of(values: Mapping[str, str]) -> StageSpec:
-    """Raises ValueError for a line of parameters that is none."""
+    """Returns the stage of a form.
+
+    Raises:
+        ValueError: A line of its parameters is not key=value.
+    """
     sizes = [tuple(part.strip() for part in values[size].split(",") if part.strip()) for size in SIZES]
     while sizes and not sizes[-1]:
         sizes.pop()

@@ -258,7 +258,7 @@ class PlanMemory:
 
 
 def conf_of(plan: Mapping[str, Any]) -> VideoConf:
-    """The video_conf of a plan as Plan.to_json has it. Raises KeyError, TypeError, ValueError."""
+    """Returns the video_conf of a plan as Plan.to_json has it."""
     conf = plan["video_conf"]
     return VideoConf(
         str(conf["resolution"]),

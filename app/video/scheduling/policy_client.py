@@ -42,7 +42,7 @@ class StartFailed(Exception):
 
 
 class PolicyProcess:
-    """The process that runs policies, started with this object. Raises StartFailed."""
+    """The process that runs policies. It starts with this object, or StartFailed is raised."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()

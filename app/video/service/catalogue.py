@@ -87,12 +87,12 @@ class Catalogue:
                         store.put_problem(conn, each.spec.name, f"{error.message}\n{error.hint}".strip())
 
     def allowed(self, name: str) -> AccessRule:
-        """Who may use it. Raises StageNotFound."""
+        """Returns who may use it."""
         with self.database.read() as conn:
             return _require(store.get_stage(conn, name), name).allowed
 
     def permit(self, name: str, allowed: AccessRule, *, by: str) -> None:
-        """Sets who may use it; running jobs keep what they have. Raises StageNotFound."""
+        """Sets who may use it; running jobs keep what they have."""
         with self.database.write() as conn:
             if _require(store.get_stage(conn, name), name).allowed == allowed:
                 return
@@ -115,7 +115,12 @@ class Catalogue:
         return stage
 
     def remove(self, name: str) -> None:
-        """Raises StageNotFound, StageInUse while a job names it."""
+        """Removes a stage.
+
+        Raises:
+            StageNotFound: There is none.
+            StageInUse: A job names it.
+        """
         with self.database.write() as conn:
             _require(store.get_stage(conn, name), name)
             used = [
@@ -200,7 +205,7 @@ def _require(listed: store.StoredStage | None, name: str) -> store.StoredStage:
 
 
 def _read_decoder(spec: StageSpec, kind: StageKind) -> Decoder:
-    """Returns the decoder that a stage names, AUTO if none. Raises BadStage: its kind cannot use that one."""
+    """Returns the decoder that a stage names, AUTO if none; its kind must be able to use it."""
     text = spec.parameters.get("decoder", "").strip().lower() or Decoder.AUTO.value
     try:
         named = Decoder(text)

@@ -67,7 +67,13 @@ class Clips:
         self.rules = rules
 
     def state(self, user: str, uid: str, *, now: datetime) -> RecordingReport:
-        """Raises VideoJobNotFound, ClipNotFound (the job is not recorded, or has ended), RecordingUnavailable."""
+        """Returns the state of the recording.
+
+        Raises:
+            VideoJobNotFound: There is no such job.
+            ClipNotFound: The job is not recorded, or has ended.
+            RecordingUnavailable: Its process does not answer, or in an unknown form.
+        """
         content = self._read(self._find_runner(user, uid, now), "recording", MAX_STATE_BYTES)
         try:
             return _report(read_object(content))
@@ -194,7 +200,11 @@ class Clips:
 
 
 def check_recorded(job: VideoJob) -> None:
-    """Raises ClipNotFound."""
+    """Checks that the job records now.
+
+    Raises:
+        ClipNotFound: It is not recorded, or has ended.
+    """
     if job.dag.recording is None:
         raise ClipNotFound("This job is not recorded.", hint="Submit a job with the hours to record.")
     if job.state is JobState.DONE:
@@ -212,7 +222,6 @@ def _build_key(uid: str, event_id: int) -> str:
 
 
 def _report(facts: JsonObject) -> RecordingReport:
-    """Raises ValueError, KeyError, TypeError, OverflowError."""
     begins_at, ends_at = (_format_seconds(facts[name]) for name in ("begins_s", "ends_s"))
     size_bytes, core_share = int(facts["size_bytes"]), float(facts["core_share"])
     if not (0 <= size_bytes < 1 << 53 and 0 <= core_share < MOST_CORES):

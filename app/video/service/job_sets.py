@@ -71,7 +71,7 @@ class JobSets:
             return [(one, store.jobs_of_set(conn, one.set_id)) for one in store.all_sets(conn, user)]
 
     def get(self, user: str, set_id: str) -> tuple[JobSet, list[VideoJob]]:
-        """With its jobs, by node and video. Raises JobSetNotFound."""
+        """Returns a set with its jobs, by node and video."""
         with self.database.read() as conn:
             known = store.get_set(conn, user, set_id)
             jobs = store.jobs_of_set(conn, set_id)
@@ -80,7 +80,7 @@ class JobSets:
         return known, jobs
 
     def delete(self, user: str, set_id: str, *, now: datetime) -> None:
-        """Forget a set, and cancel its jobs, which are kept as others are. Raises JobSetNotFound."""
+        """Forgets a set, and cancels its jobs, which are kept as others are."""
         self.get(user, set_id)
         with self.database.write() as conn:
             store.forget_set(conn, set_id)

@@ -100,7 +100,6 @@ class Jobs:
         return stored.job
 
     def get(self, user: str, uid: str) -> VideoJob:
-        """Raises VideoJobNotFound."""
         with self.database.read() as conn:
             return _require_owned(store.get(conn, uid), user, uid).job
 
@@ -197,7 +196,12 @@ class Jobs:
         self._notify(uid)
 
     def delete(self, user: str, uid: str) -> None:
-        """Deletes all data of an ended job. Raises VideoJobNotFound, Conflict while it runs."""
+        """Deletes all data of an ended job.
+
+        Raises:
+            VideoJobNotFound: There is none.
+            Conflict: It has not ended.
+        """
         if self.get(user, uid).state is not JobState.DONE:
             raise Conflict(f"The job {uid} has not ended.", hint="Cancel it first.")
         self.forget([uid])
@@ -252,7 +256,12 @@ class Jobs:
 
     @contextmanager
     def locked(self, user: str, uid: str) -> Iterator[tuple[Connection, StoredJob]]:
-        """A job that has not ended; until the block ends nobody else changes it. Raises VideoJobNotFound, JobEnded."""
+        """Yields a job that has not ended; until the block ends nobody else changes it.
+
+        Raises:
+            VideoJobNotFound: There is none.
+            JobEnded: It has ended.
+        """
         with self.database.write() as conn:
             stored = _require_owned(store.lock(conn, uid), user, uid)
             if stored.job.state is JobState.DONE:

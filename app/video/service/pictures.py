@@ -56,7 +56,7 @@ class Pictures:
         self.keep_clips = keep_clips
 
     def live(self, user: str, uid: str, *, now: datetime) -> LiveStream | None:
-        """None while it does not run or its node is silent. Raises VideoJobNotFound."""
+        """Returns where its pictures come from; None while it does not run or its node is silent."""
         job = self.jobs.get(user, uid)
         node = self.nodes.access.find_for(user, job.node)
         if job.state is JobState.DONE or node is None:
@@ -100,7 +100,6 @@ class Pictures:
         return is_gone
 
     def snapshot(self, user: str, uid: str) -> bytes:
-        """Raises NoPicture, VideoJobNotFound."""
         self.jobs.get(user, uid)
         picture = self.snapshots.get(uid)
         if picture is None:

@@ -39,7 +39,12 @@ class VideoProducers:
         return producer_of_job(stored.job) if stored else None
 
     def lock(self, conn: Connection, uid: str) -> Producer:
-        """A job that has not ended. Raises VideoJobNotFound, JobEnded."""
+        """Locks a job until the transaction ends.
+
+        Raises:
+            VideoJobNotFound: There is none.
+            JobEnded: It has ended.
+        """
         stored = store.lock(conn, uid)
         if stored is None:
             raise job_not_found(uid)

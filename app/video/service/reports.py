@@ -218,7 +218,11 @@ def require_authorized(stored: StoredJob | None, uid: str, *, node: str, user: s
 
 
 def parse_report(data: object, at: str) -> ParsedReport:
-    """Raises BadRequest."""
+    """Reads what a runner reports.
+
+    Raises:
+        BadRequest: The report has another form, or is too long.
+    """
     report = _READER.mapping(data, "report", most=32)
     try:
         if len(json.dumps(report, allow_nan=False)) > MOST_CHARACTERS:
@@ -259,7 +263,11 @@ def _read_result(data: object, place: str) -> dict[str, Any]:
 
 
 def read_plan_result(data: object) -> dict[str, Any]:
-    """A plan_result whose values are numbers, or numbers by stage; always with `delay`. Raises BadRequest."""
+    """Reads a plan_result whose values are numbers, or numbers by stage; always with `delay`.
+
+    Raises:
+        BadRequest: It has others.
+    """
     result = {"delay": {}, **_READER.mapping(data, "plan_result", most=64)}
     for key, value in result.items():
         place = f"plan_result.{key}"

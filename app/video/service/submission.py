@@ -91,7 +91,11 @@ def checked_job(catalogue: Catalogue, owner: str, submission: Submission, node: 
 
 
 def job_name(text: str) -> str:
-    """Returns the name without surrounding spaces. Raises BadJobName."""
+    """Returns the name without surrounding spaces.
+
+    Raises:
+        BadJobName: It is too long, or has control characters.
+    """
     name = text.strip()
     if len(name) > MAX_NAME or not name.isprintable():
         raise BadJobName(
@@ -101,7 +105,11 @@ def job_name(text: str) -> str:
 
 
 def numbered(conn: Connection, job: VideoJob) -> StoredJob:
-    """Returns the job with a new uid, or with the one that it brings. Raises UidTaken."""
+    """Returns the job with a new uid, or with the one that it brings.
+
+    Raises:
+        UidTaken: Another job has this.
+    """
     if not job.uid:
         number = store.next_number(conn)
         return StoredJob(replace(job, uid=f"GLOBAL_ID_{number}.SUB_ID_1"), number)
@@ -112,7 +120,11 @@ def numbered(conn: Connection, job: VideoJob) -> StoredJob:
 
 
 def check_media_server(job: VideoJob, node: NodeVideos) -> None:
-    """Raises BadDag for a broadcast from a node without a media server."""
+    """Checks that a broadcast has a media server.
+
+    Raises:
+        BadDag: Its node has none.
+    """
     if job.dag.broadcast is not None and not node.media_server:
         raise BadDag(
             f"{BROADCAST}: the node {node.node!r} has no media server.",
@@ -122,7 +134,11 @@ def check_media_server(job: VideoJob, node: NodeVideos) -> None:
 
 
 def check_path(conn: Connection, job: VideoJob) -> None:
-    """Raises Conflict for a broadcast under the path of another job of this node, since one would replace the other."""
+    """Checks the path of a broadcast, since one would replace the other.
+
+    Raises:
+        Conflict: Another job of this node has it.
+    """
     path = job.dag.broadcast.path if job.dag.broadcast is not None else ""
     broadcasts = (
         [stored.job.dag.broadcast for stored in store.list_unended(conn) if stored.job.node == job.node] if path else ()

@@ -54,7 +54,11 @@ def predictions(
 
 
 def with_assumptions(info: ResourceInfo, nodes: object) -> ResourceInfo:
-    """The resource picture with what the question assumes of nodes. Raises BadRequest."""
+    """Returns the resource picture with what the question assumes of nodes.
+
+    Raises:
+        BadRequest: A node is not of this job, or a value is invalid.
+    """
     assumed = _READER.mapping(nodes, "nodes", most=256) if nodes is not None else {}
     names = [node["node"] for node in info.values()]
     for name in assumed:

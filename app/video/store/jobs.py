@@ -60,7 +60,11 @@ def claim_number(conn: Connection, number: int, owner: str) -> None:
 
 
 def add_job(conn: Connection, stored: StoredJob) -> None:
-    """Raises UidTaken."""
+    """Stores a job, and that it was submitted.
+
+    Raises:
+        UidTaken: Another job has its uid.
+    """
     insert = insert_into(conn, jobs).values(**columns_of(stored)).on_conflict_do_nothing().returning(jobs.c.uid)
     if conn.execute(insert).first() is None:
         raise UidTaken

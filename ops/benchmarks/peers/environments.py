@@ -16,7 +16,11 @@ INSTALL_S = 600
 
 
 def programs_of(environment: str) -> Path:
-    """The bin folder of an environment that has what it needs. Raises RuntimeError when it cannot be had."""
+    """Returns the bin folder of an environment that has what it needs.
+
+    Raises:
+        RuntimeError: It cannot be had.
+    """
     if environment == OWN:
         return Path(sys.executable).parent
     folder = FOLDER / environment

@@ -39,7 +39,16 @@ class Round:
 
 
 def measure(system: System, *, jobs: int, idle_s: float) -> Round:
-    """jobs: how many one by one. Raises RuntimeError, which says why, when the system does not work."""
+    """Measures a system.
+
+    Args:
+        system: what is measured.
+        jobs: how many jobs run one by one.
+        idle_s: seconds without a job, over which its use of the CPU at rest is measured.
+
+    Raises:
+        RuntimeError: The system does not work; it says why.
+    """
     programs = programs_of(system.environment)
     with tempfile.TemporaryDirectory() as folder, Deployment(Path(folder)) as deployment:
         deployment.env |= _environment(system, deployment)

@@ -88,7 +88,7 @@ def convert(contender: Contender, inputs: Mapping[str, Any], preprocess: Mapping
 
 
 def _run(command: list[str], log: Path) -> int:
-    """Returns the peak resident bytes of the process. Raises RuntimeError."""
+    """Returns the peak resident bytes of the process."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": str(THREADS)}
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=REPOSITORY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tests.harness.source_trees import source_trees
@@ -56,4 +57,14 @@ def test_many_parameters_are_described() -> None:
         if name not in DESCRIBED_TO_USERS
         and not ("cli" in place and is_command(function))
         and not any(word in docstring for word in SAYS_IT)
+    ] == []
+
+
+def test_errors_do_not_stand_behind_a_summary() -> None:
+    """Documentation tools find them in a section of their own only."""
+    assert [
+        f"{path}: {name}"
+        for path, tree in source_trees("app", "actors").items()
+        for name, _, docstring in public_functions(tree)
+        if "\n" not in docstring and re.search(r"\bRaises [A-Z]", docstring)
     ] == []

@@ -135,7 +135,11 @@ class Executor:
             logger.info("Stage %s is not opened ahead: %s", stage, error)
 
     def stage(self, context: FrameContext, stage: str) -> None:
-        """Raises FrameFailed."""
+        """Computes a stage of a frame.
+
+        Raises:
+            FrameFailed: No host has computed it.
+        """
         place = context.plan.flow_mapping.get(stage)
         if place is None:
             raise FrameFailed(stage, "the plan does not say where it runs", is_fault=False)

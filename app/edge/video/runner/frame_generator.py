@@ -72,7 +72,11 @@ class Generator:
         """Whether the pass has had a frame; while nothing moves, it may pass none on."""
 
     def one_pass(self, source: VideoSource) -> Iterator[CapturedFrame]:
-        """Yields the frames. Raises SourceUnusable if the source is gone, is cut off, or gave no frame at all."""
+        """Yields the frames.
+
+        Raises:
+            SourceUnusable: The source is gone, is cut off, or gave no frame at all.
+        """
         if self._is_timed:
             self._pace.begin()
         self._place, self._has_read = 0, False

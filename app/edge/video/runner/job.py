@@ -360,7 +360,7 @@ class JobRunner:
 
 
 def _kinds_of(work: RunnerWork, available: Mapping[str, StageKind]) -> dict[str, StageKind]:
-    """Returns the kind of each stage of the DAG. Raises BadStage for a kind that this node does not have."""
+    """Returns the kind of each stage of the DAG; this node must have all of them."""
     named = {stage.name: stage.kind for stage in work.content.stages}
     missing = [name for name in work.content.dag.stages if named.get(name, "") not in available]
     if missing:

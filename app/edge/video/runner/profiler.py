@@ -76,7 +76,12 @@ class Profiler:
         self._work, self._executor, self._report, self._stopping = work, executor, report, stopping
 
     def run(self) -> None:
-        """Measures all cases. Raises SourceUnusable, and Unavailable if no host runs the stages."""
+        """Measures all cases.
+
+        Raises:
+            SourceUnusable: The video cannot be read.
+            Unavailable: No host runs the stages.
+        """
         samples = self._load_samples()
         cases = list(self._cases(size_of(samples[0].frame.picture)))
         for place, case in enumerate(cases):

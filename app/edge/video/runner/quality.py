@@ -227,7 +227,6 @@ class ReferenceSampler:
             self._due_at, self._next = max(self._due_at, began + pause_s), None
 
     def compare(self, candidate: Candidate) -> None:
-        """Raises FrameFailed."""
         plan = golden_plan(self._executor, candidate.outcome.plan)
         size = fit_size(size_of(candidate.frame.picture), RESOLUTION)
         name = f"golden-{candidate.frame.n_loop}"

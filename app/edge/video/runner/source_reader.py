@@ -28,7 +28,11 @@ class JobSource:
         self._opened: VideoSource | None = None
 
     def open(self) -> VideoSource:
-        """Opens the video. Raises SourceUnusable."""
+        """Opens the video.
+
+        Raises:
+            SourceUnusable: It is not there, or cannot be read.
+        """
         self._opened = open_video_source(self._source)[0]
         return self._opened
 

@@ -28,7 +28,6 @@ class StageHostProgram:
     """What is to be served is read again when the file has changed; address and number of processes are forever."""
 
     def __init__(self, path: Path) -> None:
-        """Raises WorkMissing."""
         self._watched = WatchedWork(path, ServicesWork.read, is_read=True, unread="What is to be served stays as it is")
         self.work = ServicesWork.read(path)
         served = ServedStages(self.work)

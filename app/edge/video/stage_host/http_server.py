@@ -218,7 +218,7 @@ def _with_refusals(endpoint: Callable[[Request], Awaitable[Response]]) -> Callab
 
 
 async def _await_while_connected(request: Request, computing: Coroutine[Any, Any, StageResult]) -> StageResult:
-    """request: its body has been read. Raises ClientDisconnect when the caller has gone; `computing` is cancelled."""
+    """Returns the result of `computing`; if the caller, whose body has been read, leaves, it is canceled."""
     computed, gone = asyncio.create_task(computing), asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({computed, gone}, return_when=asyncio.FIRST_COMPLETED)

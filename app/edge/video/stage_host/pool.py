@@ -261,7 +261,7 @@ class StagePool:
     async def _compute(
         self, worker: ChildProcess, tasks: Sequence[StageTask], began: float
     ) -> list[StageResult | ModelmillError]:
-        """Returns an outcome for each, all of the same variant. Raises ModelmillError for all of them."""
+        """Returns an outcome for each, all of the same variant; an error that is raised concerns all of them."""
         variant = tasks[0].variant
         self._breakers.check(variant.key, began)
         await worker.check()

@@ -61,7 +61,11 @@ class DemoDeployment:
             happens_within(PATIENCE_S, lambda: names <= {node["name"] for node in client.nodes()}, poll_s=POLL_S)
 
     def serving(self, namespace: str, name: str, say: Callable[[str], None]) -> str:
-        """host:port of its edge worker, once the service runs. Raises CannotStart with its last words."""
+        """Returns host:port of its edge worker, once the service runs.
+
+        Raises:
+            CannotStart: It takes too long; with its last state.
+        """
         deadline, last_state = time.monotonic() + PATIENCE_S, ""
         while True:
             record = self.client.service(namespace, name)

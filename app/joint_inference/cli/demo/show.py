@@ -38,7 +38,6 @@ DEADLINE_MS = 5000
 
 
 def demonstrate(*, port: int, is_once: bool, is_kept: bool) -> Exit:
-    """Raises CannotStart, and what the API says is wrong."""
     return run_until_ended(partial(_demonstrate, port=port, is_once=is_once, is_kept=is_kept), is_once=is_once)
 
 

@@ -60,7 +60,11 @@ def _demonstrate(url: str, say: Say) -> None:
 
 
 def require_free_stages(url: str) -> None:
-    """Raises CannotStart: a stage that somebody made would be replaced."""
+    """Checks that the demonstration replaces nothing.
+
+    Raises:
+        CannotStart: A stage that somebody made has one of its names.
+    """
     with VideoClient(url) as client:
         names = {recipe.name for recipe in SAMPLE.recipes}
         foreign = [stage["name"] for stage in client.stages() if stage["name"] in names and not _is_ours(stage)]

@@ -84,7 +84,11 @@ SAMPLE = ModelKit(
 
 
 def files_in(folder: Path, kit: ModelKit = USUAL) -> dict[str, Path]:
-    """name → file, of the models of the kit. Raises BadInput when there is no such folder."""
+    """Returns the files of the models of the kit by name.
+
+    Raises:
+        BadInput: There is no such folder.
+    """
     if not folder.is_dir():
         raise BadInput(f"there is no folder {folder}", hint="Give --models a folder with ONNX models.")
     return {name: file for name in kit.decoders if (file := folder / f"{name}.onnx").is_file()}

@@ -113,7 +113,7 @@ def running_nodes(
 
 
 def _require_free(port: int) -> None:
-    """Raises CannotStart. Any free port will not do: plans and jobs name the requirement's."""
+    """Any free port will not do: plans and jobs name the requirement's."""
     try:
         require_free(HOST, port)
     except CannotStart as error:

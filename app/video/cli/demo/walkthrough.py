@@ -158,7 +158,11 @@ def _run_walkthrough(
 
 
 def dag_of(stages: Sequence[str]) -> JsonObject:
-    """Faces and their poses where there are models for both, else the first stage. Raises BadInput without stages."""
+    """Faces and their poses where there are models for both, else the first stage.
+
+    Raises:
+        BadInput: There are no stages.
+    """
     if not stages:
         known = ", ".join(USUAL.decoders)
         raise BadInput("the folder has no model that the demonstration knows", hint=f"It knows {known}.")

@@ -55,7 +55,7 @@ class BigModelService:
 
     @staticmethod
     def from_environment(infer: Infer, *, labels: tuple[str, ...] = ()) -> BigModelService:
-        """For a script that an agent starts as the cloud worker of a service. Raises KeyError elsewhere."""
+        """For a script that an agent starts as the cloud worker of a service; elsewhere it is a KeyError."""
         variables = os.environ
         return BigModelService(
             infer,

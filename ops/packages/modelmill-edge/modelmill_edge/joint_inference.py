@@ -153,7 +153,6 @@ class JointInference:
 
 
 def _check(response: httpx.Response) -> None:
-    """Raises Refused for anything but a success."""
     if response.is_success:
         return
     try:

@@ -27,7 +27,11 @@ class JsonLines:
         self._file = self.path.open("a", encoding="utf-8")
 
     def write(self, outcome: Outcome) -> None:
-        """Raises OSError when the disk is full; the line is then not in the file as a whole."""
+        """Appends the outcome as one line.
+
+        Raises:
+            OSError: The disk is full; the line is then not in the file as a whole.
+        """
         line = {"time": datetime.now(timezone.utc).isoformat(), **asdict(outcome)}
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self._file.flush()

@@ -110,7 +110,7 @@ class Precision:
 
 
 class Template:
-    """Raises StageFailed where onnxruntime's quantizer cannot make it."""
+    """The quantized model of which candidates are copies; StageFailed is raised if onnxruntime cannot make it."""
 
     def __init__(
         self, float_model: Any, plan: QuantizationPlan, ranges: dict[str, Range], options: HostQuantization

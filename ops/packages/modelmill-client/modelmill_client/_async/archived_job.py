@@ -41,5 +41,9 @@ class AsyncArchivedJob(AsyncStoredJob):
         await self._transport.json("DELETE", self._path)
 
     async def convert_again(self) -> AsyncJob:
-        """Convert its inputs again. Returns the new job. Raises NotFound if they are no longer stored."""
+        """Convert its inputs again. Returns the new job.
+
+        Raises:
+            NotFound: They are no longer stored.
+        """
         return AsyncJob(self._transport, await self._transport.json("POST", f"{self._path}/convert"))

@@ -145,7 +145,11 @@ class AsyncModelmill:
         return AsyncJob(self.transport, await self.transport.json("POST", "/jobs", json=body))
 
     async def job(self, job_id: str) -> AsyncJob:
-        """Raises JobNotFound."""
+        """Open a job.
+
+        Raises:
+            JobNotFound: There is none with this id.
+        """
         return AsyncJob(self.transport, await self.transport.json("GET", f"/jobs/{job_id}"))
 
     async def jobs(self, *, limit: int = 50, **filters: str | None) -> AsyncIterator[AsyncJob]:
@@ -192,7 +196,11 @@ class AsyncModelmill:
             yield row_of(entry)
 
     async def archived(self, job_id: str) -> AsyncArchivedJob:
-        """Open a job of the archive. Raises NotFound."""
+        """Open a job of the archive.
+
+        Raises:
+            NotFound: There is none with this id.
+        """
         return AsyncArchivedJob(self.transport, await self.transport.json("GET", f"/archive/{job_id}"))
 
     async def change_jobs(

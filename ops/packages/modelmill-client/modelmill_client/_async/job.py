@@ -73,7 +73,11 @@ class AsyncJob(AsyncStoredJob):
         return self
 
     def raise_for_failure(self) -> None:
-        """Raises JobFailed if it failed."""
+        """Check that it has not failed.
+
+        Raises:
+            JobFailed: It has.
+        """
         if self.status != "FAILED":
             return
         error = self.record.get("error") or {}
@@ -116,12 +120,20 @@ class AsyncJob(AsyncStoredJob):
             await asyncio.sleep(waits.POLL_S)
 
     async def cancel(self) -> AsyncJob:
-        """End it, queued or running. Raises Conflict when it has ended already."""
+        """End it, queued or running.
+
+        Raises:
+            Conflict: It has ended already.
+        """
         self.record = await self._transport.json("POST", f"{self._path}/cancel")
         return self
 
     async def delete(self) -> None:
-        """Forget it and its files. Raises Conflict while it has not ended."""
+        """Forget it and its files.
+
+        Raises:
+            Conflict: It has not ended.
+        """
         await self._transport.json("DELETE", self._path)
 
     async def edit(self, **values: Any) -> AsyncJob:

@@ -42,5 +42,9 @@ class ArchivedJob(StoredJob):
         self._transport.json("DELETE", self._path)
 
     def convert_again(self) -> Job:
-        """Convert its inputs again. Returns the new job. Raises NotFound if they are no longer stored."""
+        """Convert its inputs again. Returns the new job.
+
+        Raises:
+            NotFound: They are no longer stored.
+        """
         return Job(self._transport, self._transport.json("POST", f"{self._path}/convert"))

@@ -146,7 +146,11 @@ class Modelmill:
         return Job(self.transport, self.transport.json("POST", "/jobs", json=body))
 
     def job(self, job_id: str) -> Job:
-        """Raises JobNotFound."""
+        """Open a job.
+
+        Raises:
+            JobNotFound: There is none with this id.
+        """
         return Job(self.transport, self.transport.json("GET", f"/jobs/{job_id}"))
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Job]:
@@ -193,7 +197,11 @@ class Modelmill:
             yield row_of(entry)
 
     def archived(self, job_id: str) -> ArchivedJob:
-        """Open a job of the archive. Raises NotFound."""
+        """Open a job of the archive.
+
+        Raises:
+            NotFound: There is none with this id.
+        """
         return ArchivedJob(self.transport, self.transport.json("GET", f"/archive/{job_id}"))
 
     def change_jobs(

@@ -73,7 +73,11 @@ class Job(StoredJob):
         return self
 
     def raise_for_failure(self) -> None:
-        """Raises JobFailed if it failed."""
+        """Check that it has not failed.
+
+        Raises:
+            JobFailed: It has.
+        """
         if self.status != "FAILED":
             return
         error = self.record.get("error") or {}
@@ -116,12 +120,20 @@ class Job(StoredJob):
             time.sleep(waits.POLL_S)
 
     def cancel(self) -> Job:
-        """End it, queued or running. Raises Conflict when it has ended already."""
+        """End it, queued or running.
+
+        Raises:
+            Conflict: It has ended already.
+        """
         self.record = self._transport.json("POST", f"{self._path}/cancel")
         return self
 
     def delete(self) -> None:
-        """Forget it and its files. Raises Conflict while it has not ended."""
+        """Forget it and its files.
+
+        Raises:
+            Conflict: It has not ended.
+        """
         self._transport.json("DELETE", self._path)
 
     def edit(self, **values: Any) -> Job:

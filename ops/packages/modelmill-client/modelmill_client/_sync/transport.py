@@ -82,7 +82,11 @@ class Transport:
             time.sleep(waits.pause_s(tries, retry_after))
 
     def save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
-        """Download into target, under another name until its SHA-256 has been checked. Raises Damaged."""
+        """Download into target, under another name until its SHA-256 has been checked.
+
+        Raises:
+            Damaged: It is not the announced one.
+        """
         draft, digest = target.with_name(f".{target.name}.part"), hashlib.sha256()
         try:
             with draft.open("wb") as file:
@@ -100,7 +104,13 @@ class Transport:
 
     @contextlib.contextmanager
     def answer(self, method: str, path: str, **arguments: Any) -> Iterator[httpx.Response]:
-        """A good answer, its body not yet read. Raises ApiError, Unreachable, BadUrl."""
+        """Return a successful answer, its body not yet read.
+
+        Raises:
+            ApiError: The service refuses.
+            Unreachable: Nothing answers.
+            BadUrl: The address of the service is none.
+        """
         try:
             with self._http.stream(method, path, **arguments) as answer:
                 if answer.is_error:
