@@ -10,10 +10,10 @@ from app.conversion.intake.entry_points import CheckModelRequest, EntryPoint
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.conversion.service.uploads import FileParts
-from app.conversion.toolchains.facts import ModelFacts
+from app.conversion.toolchains.facts import GraphFacts
 from app.kit.objects import ObjectStore, Stored
 
-CHECK = EntryPoint[CheckModelRequest, ModelFacts]("app.model_registry.intake:check_brought")
+CHECK = EntryPoint[CheckModelRequest, GraphFacts]("app.model_registry.intake:check_brought")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ImportedModel:
     upload_id: str
     stored: Stored
     """Among the uploads, until it is added or discarded."""
-    facts: ModelFacts
+    facts: GraphFacts
 
 
 class ModelImports:
@@ -54,7 +54,7 @@ class ModelImports:
     def discard(self, imported: ImportedModel) -> None:
         self.uploads.discard(imported.upload_id)
 
-    def _collect_facts(self, stored: Stored) -> ModelFacts:
+    def _collect_facts(self, stored: Stored) -> GraphFacts:
         intake, hint = self.uploads.intake, "Check it with onnx.checker.check_model."
         with aborts_refused("The model could not be checked", hint=hint), intake.folder("model-") as folder:
             path = folder / object_keys.MODEL

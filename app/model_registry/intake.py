@@ -10,10 +10,10 @@ from app.conversion.intake.entry_points import CheckModelRequest
 from app.conversion.intake.model_checks import check_model
 from app.conversion.options import Options
 from app.conversion.toolchains import graph
-from app.conversion.toolchains.facts import ModelFacts
+from app.conversion.toolchains.facts import GraphFacts
 
 
-def check_brought(request: CheckModelRequest, progress: Callable[[float, str], None]) -> ModelFacts:
+def check_brought(request: CheckModelRequest, progress: Callable[[float, str], None]) -> GraphFacts:
     """Whatever a conversion asks of a model, but for fixed shapes, which running it does not need.
 
     Raises:

@@ -70,13 +70,13 @@ class TrainingClient(ApiClient):
         with self._answer("GET", f"{TASKS}/{task_id}/logs", params=params) as answer:
             return answer.read()
 
-    def metrics(self, task_id: str, *, names: Sequence[str] = (), points: int = 500) -> JsonObject:
+    def metrics(self, task_id: str, *, names: Sequence[str] = ()) -> JsonObject:
         """The learning curves.
 
         Args:
             names: the names of the requested curves; none: all.
         """
-        return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names), "points": points})
+        return self._json("GET", f"{TASKS}/{task_id}/metrics", params={"name": ",".join(names)})
 
     def checkpoints(self, task_id: str) -> JsonObject:
         """The checkpoints of a task by step, each with its value of `metric`."""

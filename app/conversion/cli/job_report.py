@@ -33,9 +33,9 @@ def show_quality(console: Console, report: JsonObject) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def show_next(console: Console, actions: Sequence[JsonObject], *, at_most: int = 1) -> None:
-    """What to do next, each with its price."""
-    for action in actions[:at_most]:
+def show_next(console: Console, actions: Sequence[JsonObject]) -> None:
+    """What to do next, with its price."""
+    for action in actions[:1]:
         console.print(f"next: {action_line(action)}", markup=False, highlight=False, soft_wrap=True)
 
 

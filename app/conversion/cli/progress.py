@@ -27,8 +27,8 @@ class ProgressDisplay(Protocol):
     def show(self, record: JsonObject) -> None: ...
 
 
-def make_display(console: Console, *, with_upload: bool = True) -> ProgressDisplay:
-    return ProgressBars(console, with_upload=with_upload) if console.is_terminal else ProgressLines(console)
+def make_display(console: Console) -> ProgressDisplay:
+    return ProgressBars(console) if console.is_terminal else ProgressLines(console)
 
 
 def stage_text(record: JsonObject, step: str) -> str:
@@ -59,7 +59,7 @@ class _StillBar(BarColumn):
 class ProgressBars:
     """One bar for the upload and one per stage."""
 
-    def __init__(self, console: Console, *, with_upload: bool) -> None:
+    def __init__(self, console: Console) -> None:
         self._progress = Progress(
             TextColumn("{task.description:<7}"),
             _StillBar(bar_width=30),
@@ -68,9 +68,8 @@ class ProgressBars:
             TextColumn("{task.fields[text]}"),
             console=console,
         )
-        names = (UPLOAD, *STEPS) if with_upload else STEPS
         self._tasks: dict[str, TaskID] = {
-            name: self._progress.add_task(name, total=100, start=False, text="") for name in names
+            name: self._progress.add_task(name, total=100, start=False, text="") for name in (UPLOAD, *STEPS)
         }
 
     def __enter__(self) -> Self:

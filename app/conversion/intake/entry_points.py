@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, NotRequired, TypeAlias, TypedDict, TypeVar
 
-from app.conversion.toolchains.facts import MissingOperator, ModelFacts, TensorFacts, WarningEntry
+from app.conversion.toolchains.facts import GraphFacts, GraphTensor, MissingOperator, WarningRow
 from app.kit.text.json_values import JsonObject
 
 Request = TypeVar("Request", bound=Mapping[str, Any])
@@ -90,10 +90,10 @@ class SubmissionRequest(PackedSamples, ModelRequest):
 
 
 class SubmissionResult(TypedDict):
-    model: ModelFacts
+    model: GraphFacts
     samples: JsonObject
     """samples, skipped, kinds, ignored; labeled: how many have labels."""
-    warnings: list[WarningEntry]
+    warnings: list[WarningRow]
     changes: list[str]
     """Sentences."""
     recognition: JsonObject | None
@@ -114,7 +114,7 @@ class OpenInput(TypedDict):
 
 
 class ModelPreviewResult(TypedDict):
-    facts: ModelFacts
+    facts: GraphFacts
     open_inputs: list[OpenInput]
     """Inputs whose shape has to be given."""
     expects: JsonObject
@@ -130,7 +130,7 @@ class ModelPreviewResult(TypedDict):
 class PicturesPreviewRequest(PackedSamples):
     thumbs: str
     """A folder for thumbnails."""
-    inputs: list[TensorFacts] | None
+    inputs: list[GraphTensor] | None
     """Those of the model, with fixed shapes; None: they are not known."""
 
 

@@ -14,7 +14,7 @@ from app.conversion.intake.preprocess_recognition import Recognition, recognize
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains import graph
-from app.conversion.toolchains.facts import ModelFacts, WarningEntry
+from app.conversion.toolchains.facts import GraphFacts, WarningRow
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.inference.errors import InvalidModel, UnsupportedOperator
@@ -55,7 +55,7 @@ READS = {
 class CheckedModel:
     """The result of the checks of a model."""
 
-    facts: ModelFacts
+    facts: GraphFacts
     """Of the model with fixed shapes."""
     inputs: list[TensorSpec]
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
@@ -63,7 +63,7 @@ class CheckedModel:
     recognition: Recognition | None = None
     """The preprocessing with which it was trained; None for a model that does not take pictures."""
     changes: list[str] = field(default_factory=list)
-    warnings: list[WarningEntry] = field(default_factory=list)
+    warnings: list[WarningRow] = field(default_factory=list)
 
 
 def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:
@@ -96,7 +96,7 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     inputs = graph.graph_inputs(model)
     if options.toolchain is ToolchainName.KNERON:
         _refuse_batch(inputs)
-    facts: ModelFacts = {**graph.facts(model), "size_bytes": size}
+    facts: GraphFacts = {**graph.facts(model), "size_bytes": size}
     warnings = _collect_chip_warnings(options, model)
     return CheckedModel(facts, inputs, expectation_of(model), recognize(model), changes, warnings)
 
@@ -174,7 +174,7 @@ def _refuse_batch(inputs: Sequence[TensorSpec]) -> None:
         )
 
 
-def _collect_chip_warnings(options: Options, model: onnx.ModelProto) -> list[WarningEntry]:
+def _collect_chip_warnings(options: Options, model: onnx.ModelProto) -> list[WarningRow]:
     if options.platform is None:
         return []
     from app.conversion.toolchains.kneron.operators import probably_missing

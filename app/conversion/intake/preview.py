@@ -30,7 +30,7 @@ from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress
-from app.conversion.toolchains.facts import ModelFacts
+from app.conversion.toolchains.facts import GraphFacts
 from app.conversion.toolchains.kneron.operators import probably_missing
 from app.conversion.toolchains.samples.pictures import DECODER_ERRORS
 from app.kit.errors import ModelmillError
@@ -52,7 +52,7 @@ def preview_model(request: ModelPreviewRequest, progress: Progress) -> ModelPrev
     path, offered = Path(request["model"]), [ToolchainName(name) for name in request["toolchains"]]
     progress(0.0, "reading the model")
     model = graph.load(path)
-    facts: ModelFacts = {**graph.facts(model), "size_bytes": path.stat().st_size}
+    facts: GraphFacts = {**graph.facts(model), "size_bytes": path.stat().st_size}
     is_kneron = ToolchainName.KNERON in offered
     missing = {chip.value: probably_missing(chip, model) for chip in Chip} if is_kneron else {}
     expects = asdict(expectation_of(model))

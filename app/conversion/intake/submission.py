@@ -20,7 +20,7 @@ from app.conversion.intake.sample_measurement import measure_samples
 from app.conversion.model.stage_key import CALIBRATION
 from app.conversion.options import Options, Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, Progress
-from app.conversion.toolchains.facts import WarningEntry
+from app.conversion.toolchains.facts import WarningRow
 from app.conversion.toolchains.samples import KINDS, SampleSet
 from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.model_families import family_table
@@ -108,7 +108,7 @@ def _has_pictures(unpacked: Unpacked) -> bool:
     return "image" in {KINDS.get(PurePosixPath(name).suffix.lower()) for name in unpacked.files}
 
 
-def _warn_of_doubts(recognition: Recognition | None) -> list[WarningEntry]:
+def _warn_of_doubts(recognition: Recognition | None) -> list[WarningRow]:
     """Warns if no preprocessing was chosen, none is certain, and the most likely one is not the default."""
     if recognition is None or recognition.is_sure or recognition.is_default:
         return []
@@ -138,8 +138,8 @@ def _refuse_many(count: int, max_count: int) -> None:
         )
 
 
-def _collect_sample_warnings(facts: JsonObject, unpacked: Unpacked) -> list[WarningEntry]:
-    warnings = list[WarningEntry]()
+def _collect_sample_warnings(facts: JsonObject, unpacked: Unpacked) -> list[WarningRow]:
+    warnings = list[WarningRow]()
     count, skipped, ignored = facts["samples"], [entry["name"] for entry in facts["skipped"]], unpacked.ignored
     if count < FEW_SAMPLES:
         text = f"{count} reference samples are few for calibration; about {GOOD_SAMPLES} give better ranges"
@@ -153,7 +153,7 @@ def _collect_sample_warnings(facts: JsonObject, unpacked: Unpacked) -> list[Warn
     return warnings
 
 
-def _diagnose(measured: SampleStats, checked: CheckedModel, options: Options) -> list[WarningEntry]:
+def _diagnose(measured: SampleStats, checked: CheckedModel, options: Options) -> list[WarningRow]:
     """Returns the warnings of the calibration checks, except those that are reported here already."""
     recognition = checked.recognition
     trained_with = recognition.preprocess if recognition and recognition.is_sure else None

@@ -32,7 +32,7 @@ from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
 from app.conversion.service.submissions import Submission
 from app.conversion.service.uploads import Uploads
-from app.conversion.toolchains.facts import MissingOperator, ModelFacts, TensorFacts
+from app.conversion.toolchains.facts import GraphFacts, GraphTensor, MissingOperator
 from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import BadInput, ModelmillError, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore
@@ -51,7 +51,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ModelPreview:
-    facts: ModelFacts | None = None
+    facts: GraphFacts | None = None
     open_inputs: tuple[OpenInput, ...] = ()
     expectation: ExpectedRange = field(default_factory=ExpectedRange)
     recognition: JsonObject | None = None
@@ -199,7 +199,7 @@ class Previews:
             }
             return self.intake.run(PREVIEW_MODEL, request, folder, time_s=PREVIEW_TIME_S)
 
-    def _preview_pictures(self, key: str, inputs: list[TensorFacts] | None) -> PicturesPreviewResult:
+    def _preview_pictures(self, key: str, inputs: list[GraphTensor] | None) -> PicturesPreviewResult:
         with self.intake.folder("look-") as folder:
             self.objects.get_file(key, folder / object_keys.IMAGES)
             request: PicturesPreviewRequest = {
@@ -238,15 +238,15 @@ def _make_error(error: ModelmillError) -> BadInput:
     )
 
 
-def _fix_inputs(model: ModelPreview | None, shapes: Shapes) -> list[TensorFacts] | None:
+def _fix_inputs(model: ModelPreview | None, shapes: Shapes) -> list[GraphTensor] | None:
     """The model's inputs with fixed shapes; None if one is open."""
     if model is None or model.facts is None:
         return None
-    fixed: list[TensorFacts] = [{**entry, "shape": _fix_shape(entry, shapes)} for entry in model.facts["inputs"]]
+    fixed: list[GraphTensor] = [{**entry, "shape": _fix_shape(entry, shapes)} for entry in model.facts["inputs"]]
     return fixed if all(all(isinstance(axis, int) for axis in entry["shape"]) for entry in fixed) else None
 
 
-def _fix_shape(entry: TensorFacts, shapes: Shapes) -> list[Any]:
+def _fix_shape(entry: GraphTensor, shapes: Shapes) -> list[Any]:
     if entry["name"] in shapes:
         return list(shapes[entry["name"]])
     axes = list(entry["shape"])

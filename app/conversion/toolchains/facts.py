@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 
-class TensorFacts(TypedDict):
+class GraphTensor(TypedDict):
     name: str
     shape: list[Any]
     """Numbers, names of symbolic axes, None for unnamed unknown axes; ["..."] if even the rank is unknown."""
@@ -13,9 +13,9 @@ class TensorFacts(TypedDict):
     """See TensorSpec."""
 
 
-class ModelFacts(TypedDict):
-    inputs: list[TensorFacts]
-    outputs: list[TensorFacts]
+class GraphFacts(TypedDict):
+    inputs: list[GraphTensor]
+    outputs: list[GraphTensor]
     opset: int
     opsets: dict[str, int]
     """Version by domain."""
@@ -41,7 +41,7 @@ class MissingOperator(TypedDict):
     note: str
 
 
-class WarningEntry(TypedDict):
+class WarningRow(TypedDict):
     code: str
     message: str
     detail: Any

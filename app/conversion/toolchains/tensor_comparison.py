@@ -271,9 +271,9 @@ def snr_db(reference: Array, actual: Array) -> float | None:
     return compare(reference, actual).snr_db
 
 
-def significant(value: float, digits: int = 6) -> float:
-    """Rounds to significant digits, so that reports stay readable."""
-    return float(f"{value:.{digits}g}")
+def significant(value: float) -> float:
+    """Rounds to 6 significant digits, so that reports stay readable."""
+    return float(f"{value:.6g}")
 
 
 def _flatten(array: Array) -> Array:

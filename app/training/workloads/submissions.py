@@ -118,7 +118,6 @@ def submission_of(
     resume_path: str | None = None,
     environment: EnvironmentSpec = NO_ENVIRONMENT,
     secrets: Mapping[str, str] | None = None,
-    entry: Sequence[str] | None = None,
 ) -> Submission:
     """Creates the submission of a spec. The paths are not checked here: app.training.service.submission checks them.
 
@@ -127,7 +126,6 @@ def submission_of(
         resume_path: The checkpoint that verl starts with, as a path in tasks; None: the task's own last one.
         environment: What it runs in.
         secrets: Of the environment, by variable.
-        entry: Replaces the workload's program, with the same arguments.
 
     Raises:
         BadSpec: Ray cannot pass a variable to the image of its environment.
@@ -137,11 +135,11 @@ def submission_of(
     paths = _Paths(logical_root.rstrip("/"), root, f"{jobs}/{submission_id}", f"{jobs}/{task_id}")
     program = program_of(spec)
     if program is None:
-        folder, words = _build_script(spec, paths, entry)
+        folder, words = _build_script(spec, paths)
     else:
         told = _build_settings(spec, program, paths, task_id, resume_path)
         loggers = ",".join(["console", "file", *options.trackers])
-        folder, words = _build_verl(spec, program, paths, entry, told)
+        folder, words = _build_verl(spec, program, paths, told)
         words.append(f"trainer.logger=[{loggers}]")
     demand = demand_of(spec)
     # Ray puts the interpreter of packages or an image first on the path
@@ -165,24 +163,23 @@ def submission_of(
     )
 
 
-def _build_script(spec: TaskSpec, paths: _Paths, entry: Sequence[str] | None) -> tuple[str, list[str]]:
+def _build_script(spec: TaskSpec, paths: _Paths) -> tuple[str, list[str]]:
     """Runs in the folder of its job, so that its output is kept."""
     program = paths.real_of("code_path", f"{(spec.code_path or '').rstrip('/')}/{spec.program}")
-    return paths.job, [*(entry or [program]), *spec.args]
+    return paths.job, [program, *spec.args]
 
 
 def _build_verl(
     spec: TaskSpec,
     program: Program,
     paths: _Paths,
-    entry: Sequence[str] | None,
     told: Mapping[str, JsonValue],
 ) -> tuple[str, list[str]]:
     """Runs in the folder of its code, from which Python and Ray's workers then import."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
     settings = {**program.defaults, **_build_rollout_defaults(spec), **spec.overrides, **program.settings, **told}
     arguments = [argument(key, value) for key, value in settings.items()]
-    return folder, [*(entry or ["-m", program.module]), *arguments]
+    return folder, ["-m", program.module, *arguments]
 
 
 def _build_reward_model(spec: TaskSpec, paths: _Paths, engine: str | None) -> dict[str, JsonValue]:

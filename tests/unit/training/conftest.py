@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from app.homes.model import HomesOptions
+from app.homes.service import Homes
 from app.kit.sql import Database
 from tests.harness.migrated import migrated_database
 from tests.harness.training.scripted_ray import Bench, ScriptedRay
@@ -29,3 +31,11 @@ def ray() -> ScriptedRay:
 def bench(database: Database, tmp_path: Path, ray: ScriptedRay) -> Bench:
     """The scheduler of training before that cluster."""
     return Bench(database, tmp_path / "homes", ray)
+
+
+@pytest.fixture
+def homes(tmp_path: Path, database: Database) -> Homes:
+    """Data homes of which alice has one."""
+    made = Homes(HomesOptions(tmp_path / "homes"), database, None)
+    made.files.create("alice")
+    return made

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from app.conversion.goals import GoalKind
 from app.conversion.options import NO_GOAL, ToolchainName
+from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.kit.text.json_values import JsonObject
 
 KNOBS = ("method", "percentile", "per_channel", "steps")
@@ -46,34 +47,6 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class FirstBadLayer:
-    """The layer at which the goal is first missed: all before it in 8 bits, the rest in float."""
-
-    tensor: str
-    layer: str
-    before_db: float
-    """SNR with all tensors before it in 8 bits."""
-    snr_db: float
-    """SNR with the layer itself in 8 bits, too."""
-    count: int
-    """How many tensors come before it."""
-    tensors: int
-    pictures: tuple[str, ...]
-    """The names of the pictures with the lowest SNR."""
-    channels: tuple[tuple[int, float], ...]
-    """The channels that widen its range: the number of each, and the ratio of its range to the median range."""
-    before_drop: float | None = None
-    """Loss of the task in percent with all before it in 8 bits; None where SNR is the goal."""
-    drop: float | None = None
-    """Loss of the task in percent with the layer itself in 8 bits, too."""
-
-    @property
-    def shown_channels(self) -> str:
-        """ "3 (12 ×), 17 (6 ×)"."""
-        return ", ".join(f"{number} ({times:g} ×)" for number, times in self.channels)
-
-
-@dataclass(frozen=True)
 class Search:
     candidates: tuple[Candidate, ...]
     elapsed_s: float | None = None
@@ -92,13 +65,9 @@ def read_search(bie: JsonObject) -> Search | None:
     if not search:
         return None
     rows = tuple(_read_candidate(row) for row in search.get("candidates", ()))
-    return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""), _read_first_bad(search.get("first_bad")))
-
-
-def _read_first_bad(row: JsonObject | None) -> FirstBadLayer | None:
-    if not row:
-        return None
-    return FirstBadLayer(**{**row, "pictures": tuple(row["pictures"]), "channels": tuple(map(tuple, row["channels"]))})
+    bad = search.get("first_bad")
+    first_bad = FirstBadLayer.from_json(bad) if bad else None
+    return Search(rows, search.get("elapsed_s"), search.get("ended_by", ""), first_bad)
 
 
 def _read_candidate(row: JsonObject) -> Candidate:

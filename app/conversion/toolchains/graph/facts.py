@@ -8,7 +8,7 @@ from math import prod
 
 import onnx
 
-from app.conversion.toolchains.facts import ModelFacts, TensorFacts
+from app.conversion.toolchains.facts import GraphFacts, GraphTensor
 from app.conversion.toolchains.graph import walk
 from app.conversion.toolchains.graph.shapes import FAILURES, inferred, skeleton
 from app.conversion.toolchains.graph.specs import (
@@ -21,7 +21,7 @@ from app.conversion.toolchains.graph.specs import (
 )
 
 
-def facts(model: onnx.ModelProto) -> ModelFacts:
+def facts(model: onnx.ModelProto) -> GraphFacts:
     operators = Counter(operator_name(node) for node in walk.nodes(model))
     return {
         "inputs": [describe_tensor(spec) for spec in graph_inputs(model)],
@@ -37,7 +37,7 @@ def facts(model: onnx.ModelProto) -> ModelFacts:
     }
 
 
-def describe_tensor(spec: TensorSpec) -> TensorFacts:
+def describe_tensor(spec: TensorSpec) -> GraphTensor:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
 
 

@@ -40,31 +40,30 @@ def accuracy(predict: Predict, x: Array, y: Array) -> float:
     return right / len(x)
 
 
-def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path, threads: int = 1) -> ClassifierAccuracy:
+def compare_accuracy(onnx_model: Path, nef: Path, labelled: Path) -> ClassifierAccuracy:
     """Returns the accuracy of an ONNX file (fp32) and of its host NEF (int8).
 
     For both, the first input and the first output count. The ONNX file may have a symbolic batch.
 
     Args:
         labelled: an npz of x (the inputs, [N, …]) and y (the classes, [N]).
-        threads: of onnxruntime, for both.
     """
     with np.load(labelled, allow_pickle=False) as data:
         x, y = data["x"].astype(np.float32), data["y"]
     return ClassifierAccuracy(
-        fp32=accuracy(_make_onnx_predictor(onnx_model, threads), x, y),
-        int8=accuracy(_make_nef_predictor(nef, threads), x, y),
+        fp32=accuracy(_make_onnx_predictor(onnx_model), x, y),
+        int8=accuracy(_make_nef_predictor(nef), x, y),
         samples=len(x),
     )
 
 
-def _make_onnx_predictor(path: Path, threads: int) -> Predict:
-    session = open_session(path, threads)
+def _make_onnx_predictor(path: Path) -> Predict:
+    session = open_session(path, 1)
     name, output = session.get_inputs()[0].name, session.get_outputs()[0].name
     return lambda x: run(session, {name: x}, [output])[output]
 
 
-def _make_nef_predictor(path: Path, threads: int) -> Predict:
-    model = HostModel(path, threads)
+def _make_nef_predictor(path: Path) -> Predict:
+    model = HostModel(path, 1)
     name, output = model.inputs[0]["name"], model.outputs[0]["name"]
     return lambda x: model.run({name: x})[output]

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
-from app.conversion.toolchains.facts import ModelFacts
+from app.conversion.toolchains.facts import GraphFacts
 from app.conversion.toolchains.host import graph_names, graph_surgery, provenance
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
 from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
@@ -70,7 +70,7 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     return StageResult(request.output, report, _summarize(report), provenance.tool_versions())
 
 
-def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, ModelFacts]:
+def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, GraphFacts]:
     model = graph.load(source)
     changes = graph.sort_nodes(model) + graph_surgery.strip_weights_from_inputs(model)
     changes += graph.fix_shapes(model, request.options.input_shapes)

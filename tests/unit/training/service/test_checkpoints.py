@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from app.homes.errors import PathRefused
-from app.homes.model import HomesOptions
 from app.homes.service import Homes
 from app.kit.clock import to_text
 from app.kit.sql import Database
@@ -19,13 +18,6 @@ from app.training.spec import TaskSpec, read_spec
 
 AT = to_text(datetime(2026, 11, 1, 12, tzinfo=UTC))
 FOLDER = "/private/users/alice/jobs/before/checkpoints"
-
-
-@pytest.fixture
-def homes(tmp_path: Path, database: Database) -> Homes:
-    made = Homes(HomesOptions(tmp_path / "homes"), database, None)
-    made.files.create("alice")
-    return made
 
 
 @pytest.fixture

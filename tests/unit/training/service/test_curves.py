@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.homes.model import HomesOptions
 from app.homes.service import Homes
-from app.kit.sql import Database
 from app.training.model import Demand, State, Task, Workload
 from app.training.responses import metrics_csv
 from app.training.service import CurveReader, TaskView
 from app.training.service.views import AttemptFolder
 
 AT = "2026-11-01T12:00:00.000Z"
-
-
-@pytest.fixture
-def homes(tmp_path: Path, database: Database) -> Homes:
-    made = Homes(HomesOptions(tmp_path / "homes"), database, None)
-    made.files.create("alice")
-    return made
 
 
 @pytest.fixture

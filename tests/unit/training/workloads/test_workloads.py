@@ -163,13 +163,6 @@ def test_a_script_runs_in_the_folder_of_its_job_with_its_arguments() -> None:
     )
 
 
-def test_another_program_takes_the_same_arguments() -> None:
-    told = words(verl(), entry=["-m", "stand_in"])
-    assert told[1:3] == ["-m", "stand_in"]
-    assert told[3:] == words(verl())[3:]
-    assert words(script(args=["1"]), entry=["/opt/x.py"])[1:] == ["/opt/x.py", "1"]
-
-
 # --- environment ------------------------------------------------------------------------------------
 def test_the_environment_says_where_the_job_is_and_puts_nothing_on_the_python_path() -> None:
     common = {

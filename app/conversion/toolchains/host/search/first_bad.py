@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.conversion.toolchains.host.search.basis import Basis
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
@@ -47,36 +48,7 @@ class MissedGoal:
     drop_most: float | None = None
 
 
-@dataclass(frozen=True)
-class FirstBad:
-    """Where the goal is first missed.
-
-    Args:
-        tensor: an activation or a weight, by its name in the float model.
-        layer: the node that produces or reads it.
-        before_db: SNR of the worst output with all tensors before it in 8 bits.
-        snr_db: the same with this tensor as well.
-        count: number of tensors before it.
-        tensors: number of all tensors.
-        pictures: those that suffer most, the worst first.
-        channels: those of the tensor that reach much farther than the median one, as number and factor.
-        before_drop: loss of the task in percent with all tensors before it in 8 bits, where that is the goal.
-        drop: the same with this tensor as well.
-    """
-
-    tensor: str
-    layer: str
-    before_db: float
-    snr_db: float
-    count: int
-    tensors: int
-    pictures: tuple[str, ...]
-    channels: tuple[tuple[int, float], ...]
-    before_drop: float | None = None
-    drop: float | None = None
-
-
-def first_bad(missed: MissedGoal) -> FirstBad | None:
+def first_bad(missed: MissedGoal) -> FirstBadLayer | None:
     """Searches on the first part that chooses: for SNR on a few of its pictures.
 
     Args:
@@ -122,7 +94,7 @@ def first_bad(missed: MissedGoal) -> FirstBad | None:
     channels = _find_wide_channels(basis, tensor, split.calibrating(part)) if tensor in activations else ()
     drops = (None, None) if drop_most is None else (before_drop, last.drop_percent)
     layer = layer_of(basis, tensor)
-    return FirstBad(tensor, layer, before_db, last.mean_db, low, len(names), worst, channels, *drops)
+    return FirstBadLayer(tensor, layer, before_db, last.mean_db, low, len(names), worst, channels, *drops)
 
 
 def order_of(basis: Basis) -> list[str]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.budget import Budget
+from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.conversion.toolchains.host.search.candidates import Trail, TriedCandidate
-from app.conversion.toolchains.host.search.first_bad import FirstBad
 from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
@@ -48,7 +48,7 @@ class SearchOutcome:
     is_met: bool
     ended_by: str
     float_latency_ms: float | None
-    first_bad: FirstBad | None = None
+    first_bad: FirstBadLayer | None = None
     shortfall: Shortfall | None = None
     margin_db: float = 0.0
 
@@ -125,7 +125,7 @@ class SearchOutcome:
         return "out_of_reach", best
 
 
-def _to_json(explanation: FirstBad | Shortfall | None) -> dict[str, Any] | None:
+def _to_json(explanation: FirstBadLayer | Shortfall | None) -> dict[str, Any] | None:
     """Returns the fields, their numbers rounded to two digits and their tuples as lists."""
 
     def plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from app.conversion.goals import Goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.base import SNR_DB_MIN, Progress
 from app.conversion.toolchains.budget import LAST_RESORT_S, SEARCH_SHARE, Budget
+from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
 from app.conversion.toolchains.host.search.acceptance import (
@@ -28,7 +29,7 @@ from app.conversion.toolchains.host.search.acceptance import (
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
-from app.conversion.toolchains.host.search.first_bad import FirstBad, MissedGoal, first_bad
+from app.conversion.toolchains.host.search.first_bad import MissedGoal, first_bad
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.recipe import choice_of, rewrites_of
@@ -219,7 +220,7 @@ class QuantizationSearch:
             self._tell(f"what stands in the way of the goal cannot be measured: {error.message}")
             return None
 
-    def _find_first_bad(self) -> FirstBad | None:
+    def _find_first_bad(self) -> FirstBadLayer | None:
         narrow = [one for one in self.trials.narrow if self._can_be_explained(one)]
         if not narrow or any(one.is_good for one in narrow):
             return None
