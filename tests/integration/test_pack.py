@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +149,12 @@ def test_a_chips_pack_runs_by_the_vendors_package(tmp_path: Path) -> None:
         "limits": {"max_images": 10, "unpacked_bytes": 1 << 24},
     }
     made = contents.build(request, lambda *_: None)
-    (folder / "pack.json").write_text(json.dumps({"toolchain": "kneron", **made}))
     node = {"chip": "KL720", "layout": "4W4C8B", "radix": 6, "scale": 1.0, "v2": False}
     with zipfile.ZipFile(folder / "out.nef", "w") as nef:
         nef.write(onnx, "model.onnx")
         nef.writestr("node.json", json.dumps(node))
+    digest = sha256((folder / "out.nef").read_bytes()).hexdigest()
+    (folder / "pack.json").write_text(json.dumps({"toolchain": "kneron", "nef_sha256": digest, **made}))
     boot = "import kp; from kp.values import DeviceDescriptor; kp.core.connected.append(DeviceDescriptor(7, 0x720))"
     (folder / "sitecustomize.py").write_text(f"try:\n    {boot}\nexcept ImportError:\n    pass\n")
     done = smoke(folder, path=os.pathsep.join([str(folder), str(REPOSITORY / "tests" / "standins")]))

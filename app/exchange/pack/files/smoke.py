@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -30,21 +31,35 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--report", action="store_true", help="also report the result to the page of the job")
     options = parser.parse_args()
+    problem, times = check_nef(), [0.0]
+    if not problem:
+        problem, times = run_tests()
+    print(f"FAIL {problem}" if problem else f"PASS {len(PACK['tests'])} tests, {np.median(times):.2f} ms each")
+    if options.report:
+        report(problem, float(np.median(times)))
+    return 1 if problem else 0
+
+
+def check_nef() -> str:
+    """What is wrong with the file of the model; empty if it is the one that was packed."""
+    digest = sha256((HERE / "out.nef").read_bytes()).hexdigest()
+    return "" if digest == PACK["nef_sha256"] else f"out.nef is not the file that was packed: its SHA-256 is {digest}"
+
+
+def run_tests() -> tuple[str, list[float]]:
+    """What differs first, and how long each run took in ms."""
     try:
         model = open_kneron() if PACK["toolchain"] == "kneron" else open_host()
     except ImportError as error:
         needed = "the vendor's package kp" if error.name == "kp" else f"python -m pip install {error.name}"
         sys.exit(f"{error.name} is missing: {needed}")
-    problem, times = "", []
+    times: list[float] = []
     for test in PACK["tests"]:
         problem, took_ms = check(model, test)
         times += took_ms
         if problem:
-            break
-    print(f"FAIL {problem}" if problem else f"PASS {len(PACK['tests'])} tests, {np.median(times):.2f} ms each")
-    if options.report:
-        report(problem, float(np.median(times)))
-    return 1 if problem else 0
+            return problem, times
+    return "", times
 
 
 def check(model: Model, test: dict[str, Any]) -> tuple[str, list[float]]:

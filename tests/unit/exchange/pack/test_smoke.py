@@ -7,12 +7,14 @@ import json
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from tests.harness.paths import REPOSITORY
 
+NEF = b"nef of the test"
 FILES = REPOSITORY / "app" / "exchange" / "pack" / "files"
 
 
@@ -22,7 +24,9 @@ def pack(tmp_path: Path) -> Path:
         shutil.copy(FILES / name, tmp_path)
     (tmp_path / "preprocess.json").write_text("{}")
     report = {"url": "http://127.0.0.1:1/jobs/1/smoke", "token": "t"}
-    (tmp_path / "pack.json").write_text(json.dumps({"toolchain": "host", "tests": [], "report": report}))
+    (tmp_path / "out.nef").write_bytes(NEF)
+    manifest = {"toolchain": "host", "nef_sha256": sha256(NEF).hexdigest(), "tests": [], "report": report}
+    (tmp_path / "pack.json").write_text(json.dumps(manifest))
     return tmp_path
 
 
@@ -39,6 +43,13 @@ def test_a_flag_that_it_does_not_have_is_refused(pack: Path) -> None:
     ended = run(pack, "smoke.py", "--post")
     assert ended.returncode == 2
     assert "unrecognized arguments: --post" in ended.stderr
+
+
+def test_a_model_that_was_changed_since_it_was_packed_is_named_before_it_runs(pack: Path) -> None:
+    (pack / "out.nef").write_bytes(b"damaged on its way")
+    ended = run(pack, "smoke.py")
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.startswith("FAIL out.nef is not the file that was packed: its SHA-256 is ")
 
 
 def test_a_service_that_does_not_answer_is_no_traceback(
