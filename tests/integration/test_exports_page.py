@@ -39,6 +39,17 @@ def test_a_job_that_a_restart_has_forgotten_is_packed_and_pushed_from_the_archiv
         assert f'href="/ui/archive/{record.job_id}"' in page.text
 
 
+def test_the_page_of_a_job_and_that_of_the_archive_say_where_the_model_was_fetched_from(
+    settings: Settings, container: Container
+) -> None:
+    record = reported_job(container, "local", origin="hf://org/<b>")
+    container.archive.descriptions.write(record)
+    with within(settings) as web:
+        for page in (f"/ui/jobs/{record.job_id}", f"/ui/archive/{record.job_id}"):
+            text = web.get(page, headers=HTML).text
+            assert "Fetched from" in text and "<code>hf://org/&lt;b&gt;</code>" in text, page
+
+
 def test_a_push_is_followed_and_what_is_refused_keeps_what_was_typed(settings: Settings, container: Container) -> None:
     record = reported_job(container, "local")
     place = f"/ui/jobs/{record.job_id}/exports"

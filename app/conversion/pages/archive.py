@@ -100,6 +100,7 @@ def archived_job(request: Request) -> Response:
         files=view_models.files(job.record.artifacts),
         parameters=view_models.parameters(job.record.options),
         took=view_models.took_s(job.record),
+        **view_models.describe_origin(job.record),
         days=settings_of(request).archive_days,
     )
 

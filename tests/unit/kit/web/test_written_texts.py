@@ -25,6 +25,8 @@ PROGRAMS = [
     ("video/service/jobs.py", {"add_event", "enter", "VideoJob"}),
     ("video/service/planner.py", {"DecisionRecord"}),
     ("joint_inference/service/changes.py", {"Condition"}),
+    *((f"notifications/senders/{name}.py", {"Outcome"}) for name in ("__init__", "post", "email")),
+    ("notifications/service/outbox.py", {"Outcome"}),
 ]
 """Where texts are written, and what they are handed to there."""
 
@@ -41,6 +43,13 @@ def test_a_text_is_known_by_its_form_and_a_name_stays_a_name() -> None:
     assert shown("Its node <b> is heard again.") == "節點 &lt;b&gt; 恢復回應。"
     assert shown(SILENT).startswith("節點 edge 沒有回應。"), "edge is a role elsewhere"
     assert shown("The edge worker 'a' starts on 'edge'.") == "邊緣工作程序 &#39;a&#39; 正在 &#39;edge&#39; 上啟動。"
+
+
+def test_why_a_message_was_not_delivered_is_said_in_the_readers_language() -> None:
+    assert shown("it answered 500") == "對方回應 500"
+    assert shown("more than 500 messages waited for it") == "等待送出的訊息超過 500 則"
+    assert shown("its host cannot be resolved: [Errno -2] Name or service not known").startswith("無法解析主機名稱：")
+    assert shown("10.0.0.1 is an address of this machine or of its private network.").startswith("10.0.0.1 是")
 
 
 def test_facts_that_are_texts_are_translated_and_lists_of_them() -> None:
