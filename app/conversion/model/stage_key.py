@@ -10,7 +10,7 @@ from typing import Any, Final
 from app.conversion.model.record import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
 
-STAGE_CODE = 6
+STAGE_CODE = 7
 """Version of our own part in the stages: increment it when a stage produces different output from the same inputs."""
 CALIBRATION: Final = "calibration_sha256"
 """Key of the digest of the reference samples, by names and contents, in a record's intake."""

@@ -116,7 +116,12 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
         for output in outputs
         if output.get("faint_samples")
     ]
-    if not verdict["passed"] and not verdict["nothing_quantized"]:
+    if verdict["snr_db"] is None:
+        warnings.append(
+            "no output has an SNR, since all are zero in these pictures, or have another shape in 8 bits: the "
+            "preprocessing may be wrong, or the pictures do not show what the model looks for"
+        )
+    elif not verdict["passed"] and not verdict["nothing_quantized"]:
         advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
         warnings.append(f"the worst output has an SNR of {_describe_miss(verdict)}: {advice}")
     return [*warnings, *_describe_shortfall(report.get("search", {}).get("shortfall"))]
@@ -178,7 +183,7 @@ def _describe_shortfall(measured: Mapping[str, Any] | None) -> list[str]:
 
 def _describe_miss(verdict: Mapping[str, Any]) -> str:
     snr_db = verdict["snr_db"]
-    if "judged_on" not in verdict or snr_db is None:
+    if "judged_on" not in verdict:
         return f"{snr_db} dB, below {SNR_DB_MIN:g} dB"
     if snr_db < SNR_DB_MIN:
         return f"{snr_db} dB on pictures that were not used to choose ranges, below {SNR_DB_MIN:g} dB"

@@ -40,14 +40,14 @@ def compute_silent_powers(powers: Mapping[str, Sequence[float]]) -> dict[str, fl
 
 
 def is_silent_in_both(expected: float, actual: float, silent_power: float) -> bool:
-    """Returns whether a sample is left out.
+    """Returns whether a sample is left out: both are nearly silent, or all zero where no sample has a signal.
 
     Args:
         expected: power of the float model's output.
         actual: power of the other model's output.
         silent_power: See `compute_silent_powers`; 0 if there is none.
     """
-    return expected < silent_power and actual < silent_power
+    return (expected < silent_power and actual < silent_power) or expected == actual == 0.0
 
 
 def compute_snr_beside_zero(actual: float, silent_power: float) -> float | None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.host.search.candidates import TriedCandidate
-from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.report import FLOOR_DB
 
-SPREAD_DB_MAX = 2.0
-"""The assured value is at most this much below the mean, in dB: beyond that, a wide interval only shows that its
-pictures differ."""
 MARGIN_DB = 1.0
 """The chosen candidate has to exceed the goal by this much, since it was the best of several on the pictures that
 chose."""
@@ -28,7 +24,7 @@ def holds(goal: Goal, score: Score, margin_db: float = 0.0) -> bool:
             the usual margin.
     """
     if goal.kind == "snr" and goal.threshold is not None:
-        is_sure = compute_assured_db(score) >= goal.threshold + margin_db
+        is_sure = score.assured_db >= goal.threshold + margin_db
         return is_sure and score.min_db >= FLOOR_DB
     if goal.kind == "drop" and goal.threshold is not None:
         return score.drop_percent is not None and score.drop_percent <= loss_most(goal.threshold, margin_db)
@@ -40,14 +36,15 @@ def loss_most(threshold: float, margin_db: float) -> float:
     return threshold * float(10.0 ** (-max(0.0, margin_db - MARGIN_DB) / 10.0))
 
 
-def compute_assured_db(score: Score) -> float:
-    """Returns the lower end of the mean's confidence interval, within a limit below the mean; for one picture its
-    value."""
-    low, _ = interval_of(score.values)
-    return score.mean_db if low is None else max(low, score.mean_db - SPREAD_DB_MAX)
+def lower_of(goal: Goal, one: Score, other: Score) -> Score:
+    """Returns the score that is farther from the goal: that loses more of the task, where that is the goal and known of
+    both, and otherwise that assures the lower SNR."""
+    if goal.kind == "drop" and one.drop_percent is not None and other.drop_percent is not None:
+        return max(one, other, key=lambda score: score.drop_percent or 0.0)
+    return min(one, other, key=lambda score: score.assured_db)
 
 
 def level_db(one: TriedCandidate) -> float:
     """Returns the highest goal that the candidate reaches, ignoring its lowest picture."""
-    given = compute_assured_db(one.score) - MARGIN_DB
+    given = one.score.assured_db - MARGIN_DB
     return given if one.altered_db is None else min(given, one.altered_db + ALTERED_SLACK_DB)

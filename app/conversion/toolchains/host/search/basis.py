@@ -46,10 +46,8 @@ class Basis:
             parts: the parts whose pictures set the ranges.
         """
         ranges = self.ranges(choice, parts)
-        if choice.is_wide_float:
-            return Precision(ranges, exact=choice.wide_tensors)
         headroom = HEADROOM if choice.has_headroom else 1.0
-        return Precision(ranges, choice.wide, choice.wide_weights, choice.tail, headroom=headroom)
+        return Precision(ranges, choice.wide, choice.wide_weights, choice.tail | choice.exact, headroom=headroom)
 
     def ranges(self, choice: Choice, parts: Sequence[int]) -> dict[str, Range]:
         """Returns ranges by activation. Those in 16 bits include the extremes, since they have levels to spare."""

@@ -37,7 +37,7 @@ class Choice:
         methods: By activation.
         wide: Activations in 16 bits.
         wide_weights: Weights in 16 bits.
-        is_wide_float: What would be in 16 bits stays in float.
+        exact: Activations and weights that stay in float.
         has_headroom: Ranges in 16 bits are wider than what was seen.
         rewrites: How the float model was rewritten before, in this order; it computes the same.
         tail: Activations and weights of the last layers, which stay in float like the post-processing after them.
@@ -55,18 +55,18 @@ class Choice:
     is_rounded: bool = False
     is_corrected: bool = False
     is_float: bool = False
-    is_wide_float: bool = False
+    exact: frozenset[str] = frozenset()
     has_headroom: bool = True
 
     @property
     def wide_tensors(self) -> frozenset[str]:
         """Activations and weights that are not in 8 bits."""
-        return self.wide | self.wide_weights | self.tail
+        return self.wide | self.wide_weights | self.tail | self.exact
 
     @property
     def tensors_16(self) -> int:
         """Number of tensors that are not in 8 bits."""
-        return len(self.wide) + len(self.wide_weights) + len(self.tail)
+        return len(self.wide) + len(self.wide_weights) + len(self.tail) + len(self.exact)
 
     @property
     def slack_db(self) -> float:
@@ -82,7 +82,7 @@ class Choice:
     @property
     def in_8_bits(self) -> Choice:
         none = frozenset[str]()
-        return replace(self, wide=none, wide_weights=none, tail=none, is_wide_float=False, has_headroom=True)
+        return replace(self, wide=none, wide_weights=none, tail=none, exact=none, has_headroom=True)
 
     @property
     def name(self) -> str:
@@ -98,13 +98,11 @@ class Choice:
             text += f", {_format_count(len(self.tail), 'tensor')} of the last layers in float"
         if self.wide or self.wide_weights:
             parts = [_format_count(len(self.wide), "activation"), _format_count(len(self.wide_weights), "weight")]
-            text += f", {' and '.join(filter(None, parts))} in {self.wide_kind}"
+            text += f", {' and '.join(filter(None, parts))} in int16"
             text += ", without headroom" * (not self.has_headroom)
+        if self.exact:
+            text += f", {_format_count(len(self.exact), 'tensor')} in float"
         return text
-
-    @property
-    def wide_kind(self) -> str:
-        return "float" if self.is_wide_float else "int16"
 
     def steps(self) -> list[dict[str, Any]]:
         """Returns the choice as steps, which `recipe.choice_of` reads."""
@@ -120,7 +118,9 @@ class Choice:
             made.append({"kind": "boundary", "method": "", "tensors": sorted(self.tail)})
         if self.wide or self.wide_weights:
             method = "" if self.has_headroom else WIDE_METHOD
-            made.append({"kind": self.wide_kind, "method": method, "tensors": sorted(self.wide | self.wide_weights)})
+            made.append({"kind": "int16", "method": method, "tensors": sorted(self.wide | self.wide_weights)})
+        if self.exact:
+            made.append({"kind": "float", "method": "", "tensors": sorted(self.exact)})
         return made
 
 
@@ -157,7 +157,7 @@ class TriedCandidate:
         cuts = self.choice.method != "minmax" or bool(self.choice.methods)
         slack_db = CUT_DB * cuts + REWRITTEN_DB * bool(self.choice.rewrites)
         slack_db = max(slack_db * (self.score.mean_db >= SNR_DB_MIN), self.choice.slack_db)
-        return self.choice.tensors_16, slack_db - self.score.mean_db
+        return self.choice.tensors_16, slack_db - self.score.assured_db
 
     @property
     def summary(self) -> str:
@@ -179,8 +179,8 @@ class TriedCandidate:
             "id": self.id,
             "name": self.choice.name,
             "steps": self.choice.steps(),
-            "snr_db": round(self.score.mean_db, 2),
-            "snr_min_db": round(self.score.min_db, 2),
+            "snr_db": round(self.score.mean_db, 2) if self.score.values else None,
+            "snr_min_db": round(self.score.min_db, 2) if self.score.values else None,
             "int8_share": self.int8_share,
             "altered_db": None if self.altered_db is None else round(self.altered_db, 2),
             "expected_db": None if self.expected_db is None else round(self.expected_db, 2),

@@ -65,9 +65,7 @@ def first_bad(missed: MissedGoal) -> FirstBadLayer | None:
     activations = {one.name for one in basis.template.activations}
 
     def judged(count: int) -> Score:
-        rest = frozenset(names[count:])
-        wide, weights = rest & activations, rest - activations
-        build = builder.of_part(replace(choice, wide=wide, wide_weights=weights, is_wide_float=bool(rest)))
+        build = builder.of_part(replace(choice, exact=frozenset(names[count:])))
         return missed.judge.judge(build, [part], is_given_up=(lambda _: True) if drop_most is None else None).score
 
     def is_enough(score: Score) -> bool:

@@ -17,6 +17,7 @@ from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
+from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.silent_outputs import (
     compute_power,
@@ -36,6 +37,9 @@ NOT_FINITE_DB = -100.0
 """SNR of an output with a NaN or an infinity, or with another shape than the float model's."""
 ALTERED = 8
 """Number of pictures for each alteration, spread over those that choose; fewer would not show their spread."""
+SPREAD_DB_MAX = 2.0
+"""The assured SNR is at most this much below the mean, in dB: beyond that, a wide interval only shows that its
+pictures differ."""
 RACE = 4
 """Number of pictures after which a candidate may be given up. They run one after the other, so they are also timed."""
 LATENCY_RUNS, TURNS = 3, 7
@@ -91,6 +95,13 @@ class Score:
     def mean_db(self) -> float:
         """Mean SNR of the worst output, in dB; minus infinity if nothing could be compared."""
         return statistics.fmean(self.values) if self.values else -np.inf
+
+    @property
+    def assured_db(self) -> float:
+        """Lower end of the mean's confidence interval, in dB, within a limit below the mean; for one picture its
+        SNR."""
+        low, _ = interval_of(self.values)
+        return self.mean_db if low is None else max(low, self.mean_db - SPREAD_DB_MAX)
 
     @property
     def min_db(self) -> float:

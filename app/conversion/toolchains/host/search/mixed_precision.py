@@ -32,9 +32,11 @@ def widen(base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False, 
         is_float: they stay in float.
         has_headroom: ranges in 16 bits are wider than what was seen.
     """
+    if is_float:
+        return replace(base, exact=frozenset(row.tensor for row in rows))
     wide = frozenset(row.tensor for row in rows if not row.is_weight)
     weights = frozenset(row.tensor for row in rows if row.is_weight)
-    return replace(base, wide=wide, wide_weights=weights, is_wide_float=is_float, has_headroom=has_headroom)
+    return replace(base, wide=wide, wide_weights=weights, has_headroom=has_headroom)
 
 
 def not_measured(template: Template, rows: Sequence[Sensitivity]) -> list[Sensitivity]:

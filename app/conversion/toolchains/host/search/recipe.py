@@ -30,13 +30,16 @@ def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], w
         StageFailed: A step names a tensor that the model does not have.
     """
     kinds = {step.kind for step in steps}
-    wide = {tensor for step in steps if step.kind in ("int16", "float") for tensor in step.tensors}
-    tail = {tensor for step in steps if step.kind == "boundary" for tensor in step.tensors}
-    if "float" in kinds and not wide:
+    wide, exact, tail = (
+        {tensor for step in steps if step.kind == kind for tensor in step.tensors}
+        for kind in ("int16", "float", "boundary")
+    )
+    if "float" in kinds and not exact:
         return IN_FLOAT
     ranges = [step for step in steps if step.kind == "range"]
     methods = tuple((tensor, step.method) for step in ranges for tensor in step.tensors)
-    unknown = sorted(((wide | tail) - {*activations, *weights}) | ({tensor for tensor, _ in methods} - {*activations}))
+    ranged = {tensor for tensor, _ in methods}
+    unknown = sorted(((wide | exact | tail) - {*activations, *weights}) | (ranged - {*activations}))
     if unknown:
         raise StageFailed(
             f"the steps name tensors that this model does not have: {', '.join(unknown[:NAMED])}",
@@ -52,6 +55,6 @@ def choice_of(steps: Sequence[QuantizationStep], activations: Collection[str], w
         tail=frozenset(tail),
         is_rounded="weight_rounding" in kinds,
         is_corrected="bias_correction" in kinds,
-        is_wide_float="float" in kinds,
+        exact=frozenset(exact),
         has_headroom=not any(step.kind == "int16" and step.method == WIDE_METHOD for step in steps),
     )

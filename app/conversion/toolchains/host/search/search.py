@@ -136,10 +136,9 @@ class QuantizationSearch:
         return bool(reported.values) and (shows_nothing or holds(self.goal, reported))
 
     def _report_score(self, taken: TriedCandidate) -> Score:
-        """Returns the score on the pictures that report."""
-        if self.split.report is None:
-            return taken.score
-        return self.judge.judge(self.builder.of_part(taken.choice), [self.split.report]).score
+        """Returns the score on the pictures that report, each with a model whose ranges do not know it."""
+        parts = self.split.choose if self.split.report is None else [self.split.report]
+        return self.judge.judge(self.builder.of_part(taken.choice), parts).score
 
     def _attempt_all(self, choices: Iterable[Choice]) -> None:
         """Until one is enough, or the time is up."""
@@ -157,8 +156,11 @@ class QuantizationSearch:
                 break
 
     def _has_enough(self) -> bool:
-        """Does one hold the goal, and is none in 8 bits worth looking for that does so better?"""
+        """Does one hold the goal, and is none in 8 bits worth looking for that does so better? Or shows no picture
+        anything of an SNR that is the goal, so that all candidates are alike?"""
         best = self.trail.best
+        if self.goal.kind == "snr" and not best.score.values:
+            return True
         if self.goal.threshold is None or not best.is_good:
             return False
         is_better_free = self.goal.kind == "snr" and best.choice.tensors_16 == 0 and best.score.mean_db < ENOUGH_DB
@@ -205,9 +207,10 @@ class QuantizationSearch:
         return self.goal.threshold if self.goal.kind == "drop" else None
 
     def _can_be_explained(self, candidate: TriedCandidate) -> bool:
-        """Whether SNR is the goal, or a task that is known."""
-        is_task = self.goal.kind == "drop" and candidate.score.drop_percent is not None
-        return not candidate.choice.is_float and (self.goal.kind == "snr" or is_task)
+        """Whether SNR is the goal, or a task, and known of it."""
+        score = candidate.score
+        is_known = {"snr": bool(score.values), "drop": score.drop_percent is not None}
+        return not candidate.choice.is_float and is_known.get(self.goal.kind, False)
 
     def _measure_shortfall(self, taken: TriedCandidate) -> Shortfall | None:
         """None where it cannot be measured: what was chosen stands without it."""

@@ -79,6 +79,8 @@ def measure(
     has_time: Callable[[], bool],
     only: Collection[str] | None = None,
     silent_powers: Mapping[str, float] | None = None,
+    kind: Any = np.uint8,
+    headroom: float = 1.0,
 ) -> list[Sensitivity]:
     """Each activation with its best range, and each weight.
 
@@ -87,6 +89,8 @@ def measure(
         has_time: Tensors that were not reached when it has no more are omitted.
         only: Activations and weights that are measured; None: all.
         silent_powers: By target, the power below which it is nearly silent: noise is held against no less.
+        kind: Type of the integers of activations.
+        headroom: By which their ranges are wider.
 
     Raises:
         UnsupportedOperator, StageFailed: The runtime cannot run a part of the model.
@@ -110,9 +114,9 @@ def measure(
             name = by_tensor[tensor]
             if tensor != name:
                 continue
-            rows.append(
-                _find_best_range(probe, name, layers.get(name, ""), {m: ranges[m][name] for m in ranges}, goal_db)
-            )
+            inputs = {m: feeds(name, ranges[m][name], kind, headroom) for m in ranges}
+            limits = {m: ranges[m][name] for m in ranges}
+            rows.append(_find_best_range(probe, name, layers.get(name, ""), limits, inputs, goal_db))
         for name in suffix.weights:
             if not any(row.tensor == name for row in rows):
                 noise = probe.noise({name: template.dequantized(weights[name]).astype(np.float32)}, goal_db)
@@ -135,10 +139,16 @@ def join_sensitivities(rows: Sequence[Sensitivity], others: Sequence[Sensitivity
 
 
 def _find_best_range(
-    probe: _Probe, tensor: str, layer: str, ranges: Mapping[str, Range], goal_db: float
+    probe: _Probe,
+    tensor: str,
+    layer: str,
+    ranges: Mapping[str, Range],
+    inputs: Mapping[str, Mapping[str, Array]],
+    goal_db: float,
 ) -> Sensitivity:
+    """ranges and inputs (that round the tensor): by method, the usual one first."""
     usual, *others = ranges
-    noise = probe.noise(feeds(tensor, ranges[usual], np.uint8), goal_db)
+    noise = probe.noise(inputs[usual], goal_db)
     best = Sensitivity(tensor, layer, False, usual, noise, noise)
     if _find_worst(noise) < 10.0 ** (-(goal_db + HEARD_DB) / 10.0):
         return best
@@ -147,7 +157,7 @@ def _find_best_range(
         if any(are_near(ranges[method], before) for before in tried):
             continue
         tried.append(ranges[method])
-        other = probe.noise_below(feeds(tensor, ranges[method], np.uint8), BETTER * best.noise.max(axis=1, initial=0.0))
+        other = probe.noise_below(inputs[method], BETTER * best.noise.max(axis=1, initial=0.0))
         if other is not None:
             best = replace(best, method=method, noise=other)
     return best

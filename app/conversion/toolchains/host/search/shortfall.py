@@ -206,7 +206,7 @@ def _widen_all(basis: Basis, choice: Choice) -> Choice:
     template = basis.template
     activations = frozenset(one.name for one in template.activations)
     weights = frozenset(one.name for one in template.weights)
-    return replace(choice, wide=activations, wide_weights=weights, is_wide_float=False)
+    return replace(choice, wide=activations, wide_weights=weights, exact=frozenset())
 
 
 def _to_db(values: Array) -> float:

@@ -56,9 +56,9 @@ class Suffix:
         return open_session(data, 1)
 
 
-def feeds(tensor: str, limits: Range, kind: Any) -> dict[str, Array]:
-    """Returns the four numbers that round a tensor to the integers of `kind`."""
-    scale, zero = activation_parameters(limits, kind)
+def feeds(tensor: str, limits: Range, kind: Any, headroom: float = 1.0) -> dict[str, Array]:
+    """Returns the four numbers that round a tensor to the integers of `kind`, of limits that are so much wider."""
+    scale, zero = activation_parameters(limits, kind, headroom=headroom)
     levels = np.iinfo(kind)
     return _build_feeds(tensor, 1.0 / scale, int(levels.min) - zero, int(levels.max) - zero, scale)
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from app.conversion.toolchains.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
@@ -15,6 +17,7 @@ from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, level_db
 from app.conversion.toolchains.host.search.boundary import boundaries
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, Rewrites, TriedCandidate
+from app.conversion.toolchains.host.search.integers import HEADROOM
 from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
@@ -111,6 +114,8 @@ class TensorSearch:
             self._widen(base, is_last=True, has_headroom=False)
         if not self._trials.trail.best.is_good:  # a mask of −1e9 beside numbers of about one needs more than 16 bits
             self._widen(base, is_last=True, is_float=True)
+        if not self._trials.trail.best.is_good:
+            self._release()
 
     def _try_boundary(self, base: TriedCandidate) -> tuple[TriedCandidate, bool]:
         """Try how many of the last layers to leave in float, as long as more of them gain.
@@ -189,6 +194,36 @@ class TensorSearch:
         mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt)
         return hardest[0] if hardest else None
 
+    def _release(self) -> None:
+        """Try 16 bits for all tensors but a few activations that stay in float: the fewest for which 16 bits are too
+        coarse, in the order of what each costs alone."""
+        wide = [one for one in self._trials.trail.candidates if one.choice.tensors_16 == one.tensors]
+        base = max(wide, key=level_db, default=None)
+        if base is None:
+            return
+        choice, activations = base.choice, [one.name for one in self.template(base.choice).activations]
+        headroom = HEADROOM if choice.has_headroom else 1.0
+        ranges, part = {choice.method: self._ranges(choice)}, self._split.choose[0]
+        pictures = self._judge.probes(part, SENSITIVITY_PICTURES, base.score.lowest_picture)
+        rows = self._measure_sensitivities(choice, ranges, pictures, activations, np.uint16, headroom)
+        order = mixed_precision.order_greedily(rows, with_own_ranges=False)[: int(FLOAT_SHARE * len(activations))]
+        if not order:
+            return
+
+        def attempt(count: int) -> tuple[bool, float] | None:
+            if not self._budget.allows(SEARCH_SHARE):
+                return None
+            exact = frozenset(row.tensor for row in order[:count])
+            try:
+                tried = self._trials.attempt(replace(choice, wide=choice.wide - exact, exact=choice.exact | exact))
+            except StageFailed as error:
+                print(f"{count} tensors cannot be in float: {error.message}")
+                return None
+            return tried.is_good, level_db(tried)
+
+        expected = mixed_precision.predict_db(order, with_own_ranges=False)
+        mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt)
+
     def _measure(self, base: Choice) -> None:
         """Each tensor alone in 8 bits, with the range that suits it best."""
         methods = (base.method, *(method for method in METHODS if method != base.method))
@@ -219,8 +254,10 @@ class TensorSearch:
         ranges: Mapping[str, Mapping[str, Range]],
         pictures: Sequence[JudgedPicture],
         only: Collection[str] | None = None,
+        kind: Any = np.uint8,
+        headroom: float = 1.0,
     ) -> list[Sensitivity]:
-        """Returns nothing if it cannot be measured."""
+        """Returns nothing if it cannot be measured. kind: type of the integers. headroom: of the ranges."""
         template = self.template(base)
         count = len(template.activations if only is None else only)
         self._tell(f"measuring what each of {count} activations costs alone")
@@ -238,6 +275,8 @@ class TensorSearch:
                 has_time=lambda: self._budget.allows(SENSITIVITY_SHARE),
                 only=only,
                 silent_powers=self._judge.silent_powers,
+                kind=kind,
+                headroom=headroom,
             )
             return [row.to_json() for row in rows]
 

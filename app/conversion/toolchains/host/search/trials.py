@@ -10,7 +10,7 @@ from typing import Any
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.base import SNR_DB_MIN
-from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, compute_assured_db, holds
+from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, MARGIN_DB, holds, lower_of
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import most_of
@@ -44,7 +44,7 @@ class Trials:
     ) -> None:
         self._builder, self._judge, self._goal, self._tell = builder, judge, goal, tell
         self._journal = journal
-        self._parts, self._first_parts = split.choose, split.calibrating(split.choose[0])
+        self._parts, self._first_parts, self._final = split.choose, split.calibrating(split.choose[0]), split.final
         self.trail = Trail(is_by_task=goal.kind == "drop")
         self.margin_db = MARGIN_DB
         """By how much a candidate has to exceed the goal."""
@@ -93,7 +93,7 @@ class Trials:
             row["size_bytes"],
             row["latency_ms"],
             altered_db,
-            min(compute_assured_db(score), inf if altered_db is None else altered_db),
+            min(score.assured_db, inf if altered_db is None else altered_db),
             expected_db,
         )
         self.trail.add(candidate)
@@ -101,20 +101,32 @@ class Trials:
         return candidate
 
     def _judge_once(self, choice: Choice) -> dict[str, Any]:
-        """Returns the results as JSON."""
+        """Returns the results as JSON.
+
+        The score is the lower one of two: of the model whose ranges do not know the pictures, and of the model as it
+        would be delivered. Their ranges differ, since the pictures that choose are unlike those that only calibrate.
+        """
         build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
         judged = self._judge.judge(
             build, self._parts, is_given_up=self._is_given_up if is_narrow else None, needs_task=self._needs_task
         )
-        template = self._builder.basis(choice, self._first_parts).template
-        needs_altered = self._is_near(judged.score) or (is_narrow and self._may_be_best(judged.score))
+        template, score = self._builder.basis(choice, self._first_parts).template, judged.score
+        is_promising = self._is_near(score) or (is_narrow and self._may_be_best(score))
+        altered_db = self._estimate_altered_db(build) if is_promising else None
+        if is_promising or not is_narrow:
+            score = lower_of(self._goal, score, self._judge_as_delivered(choice))
         return {
-            "score": judged.score.to_json(self._judge.pictures),
-            "altered_db": self._estimate_altered_db(build) if needs_altered else None,
+            "score": score.to_json(self._judge.pictures),
+            "altered_db": altered_db,
             "tensors": len(template.activations) + len(template.weights),
             "size_bytes": judged.size_bytes,
             "latency_ms": judged.latency_ms,
         }
+
+    def _judge_as_delivered(self, choice: Choice) -> Score:
+        """Returns the score of the model that would be delivered."""
+        model = self._builder.built(choice, self._final)
+        return self._judge.judge(lambda _: model, self._parts, needs_task=self._needs_task).score
 
     def raise_margin(self, missed: TriedCandidate, margin_db: float) -> None:
         """Has all candidates exceed the goal by more.
@@ -137,7 +149,7 @@ class Trials:
 
     def _may_be_best(self, score: Score) -> bool:
         """Among those in 8 bits: what is sure of altered pictures, too, is no more than what is sure of these."""
-        return score.is_whole and (not self.narrow or compute_assured_db(score) > self.best_narrow.sure_db)
+        return score.is_whole and (not self.narrow or score.assured_db > self.best_narrow.sure_db)
 
     def _is_given_up(self, score: Score) -> bool:
         """Is it surely below the best in 8 bits? Its first pictures are held against the best's on the same ones."""
@@ -159,4 +171,4 @@ class Trials:
         if self._goal.kind != "snr" or self._goal.threshold is None:
             return None
         scores = self._judge.judge_altered(build, self._parts)
-        return min((compute_assured_db(score) for score in scores), default=None)
+        return min((score.assured_db for score in scores), default=None)

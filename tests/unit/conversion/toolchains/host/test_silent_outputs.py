@@ -29,7 +29,7 @@ from app.inference.runtimes.sessions import open_session
 from tests.harness.models import small
 from tests.harness.models.host import arrays, run_all, work_folder
 from tests.unit.conversion.toolchains.host.search.test_search import Picture
-from tests.unit.conversion.toolchains.host.test_faint_outputs import SAMPLES, SHAPE, detector
+from tests.unit.conversion.toolchains.host.test_faint_outputs import SAMPLES, SHAPE, detector, model_of
 
 BRIGHT, OFFSET = 20.0, -12.0
 """Bright samples have a mask; one that is not has e⁻¹² everywhere."""
@@ -118,6 +118,24 @@ def test_values_where_float_has_exact_zeros_are_said() -> None:
 
 def test_an_output_that_is_zero_on_every_sample_has_no_snr() -> None:
     assert compute_snr_beside_zero(1.0, 0.0) is None
+
+
+@pytest.mark.parametrize("goal", ["none", "snr>=20"])
+def test_a_model_whose_only_output_is_always_zero_has_no_snr_and_the_search_ends_at_once(
+    goal: str, tmp_path: Path
+) -> None:
+    weights = {"w": np.ones((1, 3, 1, 1), np.float32), "b": np.array([-1000.0], np.float32)}
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"), helper.make_node("Relu", ["c"], ["y"], "relu")]
+    model = model_of(nodes, {"x": SHAPE}, {"y": [1, 1, *SHAPE[2:]]}, weights)
+    folder = work_folder(tmp_path, model, arrays(SAMPLES, *SHAPE))
+    report = run_all(folder, Options.model_validate({"quantization": {"goal": goal}}))[Stage.BIE].report
+    (output,) = report["quality"]["outputs"]
+    assert (output["snr_db"]["n"], output["uncounted_samples"]) == (0, SAMPLES) and "silent_samples" not in output
+    assert (report["verdict"]["snr_db"], report["verdict"]["passed"]) == (None, False)
+    assert any("no output has an SNR" in warning for warning in report["warnings"])
+    if goal != "none":
+        assert len(report["search"]["candidates"]) == 1 and not report["goal"]["is_reached"]
+        assert report["search"]["first_bad"] is report["search"]["shortfall"] is None
 
 
 def test_samples_with_a_signal_tell_what_is_silent_beside_them() -> None:

@@ -64,7 +64,8 @@ def test_the_bie_report_has_quality_size_latency_and_a_verdict(converted: tuple[
     assert report["verdict"]["passed"] and report["verdict"]["snr_db"] > 20
     assert report["size"]["float_bytes"] > 0 and report["latency_ms"]["int8"] > 0
     assert len(report["quality"]["worst_samples"]) == 6
-    assert report["calibration"] == {"method": "minmax", "samples": 6, "skipped": []}
+    (taken,) = (one for one in report["search"]["candidates"] if one["is_taken"])
+    assert report["calibration"] == {"method": taken["steps"][0]["method"], "samples": 6, "skipped": []}
     assert report["goal"]["is_reached"] and report["search"]["ended_by"] == "reached"
     kinds = {one["tensors_16"] for one in report["search"]["candidates"]}
     assert kinds == {0}, "what 8 bits hold gets no more"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from app.conversion.goals import parse_goal
-from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, SPREAD_DB_MAX, compute_assured_db, holds
-from app.conversion.toolchains.host.search.judge import Score
+from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, holds
+from app.conversion.toolchains.host.search.judge import SPREAD_DB_MAX, Score
 
 UNEVEN = Score({"y": [12.0, 30.0, 38.0], "z": [40.0, 40.0, 40.0]})
 
 
 def test_pictures_that_differ_are_not_sure_of_their_mean() -> None:
-    assert compute_assured_db(UNEVEN) == pytest.approx(80 / 3 - SPREAD_DB_MAX), "three so far apart say little"
-    assert 21.0 < compute_assured_db(Score({"y": [21.9, 22.0, 22.1]})) < 22.0
-    assert compute_assured_db(Score({"y": [21.0]})) == 21.0
+    assert UNEVEN.assured_db == pytest.approx(80 / 3 - SPREAD_DB_MAX), "three so far apart say little"
+    assert 21.0 < Score({"y": [21.9, 22.0, 22.1]}).assured_db < 22.0
+    assert Score({"y": [21.0]}).assured_db == 21.0
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.quantization_plan import plan
+from app.conversion.toolchains.host.search import tensor_search
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import QuantizationSearch
 from tests.harness.models import small
@@ -96,8 +97,24 @@ def test_where_16_bits_for_all_are_too_coarse_ranges_without_headroom_are_tried_
 
 @pytest.mark.parametrize("goal", ["snr>=25", "snr>=60"])
 def test_fewer_tensors_are_tried_without_headroom_only_where_it_may_hold_the_goal(goal: str) -> None:
-    without = [one["tensors_16"] for one in searched(goal).search["candidates"] if WITHOUT in one["name"]]
+    without = [one["tensors_16"] for one in searched(goal).search["candidates"] if one["name"].endswith(WITHOUT)]
     assert without == ([] if goal == "snr>=25" else [7]), "all of four activations and three weights, if any"
+
+
+def test_where_16_bits_for_all_miss_the_goal_the_layers_that_are_too_coarse_stay_in_float(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tensor_search, "FLOAT_SHARE", 0.0)
+    result = searched("snr>=60")
+    taken, candidates = taken_of(result), result.search["candidates"]
+    (of_all,) = (one for one in candidates if one["name"].endswith(WITHOUT))
+    assert result.goal["is_reached"] and taken["snr_db"] > 60 > of_all["snr_db"]
+    kinds = {step["kind"]: step["tensors"] for step in taken["steps"]}
+    assert {"a", "w2"} <= {*kinds["float"]} and kinds["int16"], "what lies far from zero, and what takes it away"
+
+    again = searched("", steps=taken["steps"])
+    assert again.model.SerializeToString() == result.model.SerializeToString()
+    assert taken_of(again)["name"] == taken["name"]
 
 
 def test_where_only_pictures_that_report_miss_the_goal_ranges_keep_their_headroom() -> None:

@@ -113,7 +113,7 @@ def test_a_missed_goal_of_a_task_is_measured_likewise() -> None:
 def test_the_report_warns_in_words(changes: dict[str, Any], fragments: list[str]) -> None:
     known = {"pictures": ["a", "b"], "snr_db": 8.2, "signal_db": -6.0, "noise_db": 18.0, "wide_db": 56.0}
     known |= {"layers": [["gemm", 4.5]], "layers_db": 17.3, "code": "layers", **changes}
-    verdict = {"passed": True, "nothing_quantized": False}
+    verdict = {"passed": True, "nothing_quantized": False, "snr_db": 24.0}
     lines = quality_warnings({"verdict": verdict, "quality": {"outputs": []}, "search": {"shortfall": known}})
     assert all(fragment in "\n".join(lines) for fragment in fragments)
 
