@@ -79,18 +79,16 @@ def measure(
     has_time: Callable[[], bool],
     only: Collection[str] | None = None,
     silent_powers: Mapping[str, float] | None = None,
-    kind: Any = np.uint8,
-    headroom: float = 1.0,
+    headroom: float | None = None,
 ) -> list[Sensitivity]:
-    """Each activation with its best range, and each weight.
+    """Each activation with its best range, and each weight, in 8 bits or in 16.
 
     Args:
         ranges: By method, then by the activation's name; the first method stays where no other is better.
         has_time: Tensors that were not reached when it has no more are omitted.
         only: Activations and weights that are measured; None: all.
         silent_powers: By target, the power below which it is nearly silent: noise is held against no less.
-        kind: Type of the integers of activations.
-        headroom: By which their ranges are wider.
+        headroom: By which the ranges are wider that are measured in 16 bits; None: in 8 bits.
 
     Raises:
         UnsupportedOperator, StageFailed: The runtime cannot run a part of the model.
@@ -114,12 +112,14 @@ def measure(
             name = by_tensor[tensor]
             if tensor != name:
                 continue
-            inputs = {m: feeds(name, ranges[m][name], kind, headroom) for m in ranges}
+            kind, times = (np.uint8, 1.0) if headroom is None else (np.uint16, headroom)
+            inputs = {m: feeds(name, ranges[m][name], kind, times) for m in ranges}
             limits = {m: ranges[m][name] for m in ranges}
             rows.append(_find_best_range(probe, name, layers.get(name, ""), limits, inputs, goal_db))
         for name in suffix.weights:
             if not any(row.tensor == name for row in rows):
-                noise = probe.noise({name: template.dequantized(weights[name]).astype(np.float32)}, goal_db)
+                values = template.dequantized(weights[name], is_wide=headroom is not None)
+                noise = probe.noise({name: values.astype(np.float32)}, goal_db)
                 rows.append(Sensitivity(name, weights[name].layer, True, "", noise, noise))
     return rows
 
@@ -146,7 +146,16 @@ def _find_best_range(
     inputs: Mapping[str, Mapping[str, Array]],
     goal_db: float,
 ) -> Sensitivity:
-    """ranges and inputs (that round the tensor): by method, the usual one first."""
+    """Returns what a tensor costs with the range that suits it best.
+
+    Args:
+        probe: the section of the graph that makes it.
+        tensor: its name.
+        layer: the node that makes it.
+        ranges: by method, the usual one first.
+        inputs: of the graph, that round it to each of them, by method.
+        goal_db: far above it, any range is good enough.
+    """
     usual, *others = ranges
     noise = probe.noise(inputs[usual], goal_db)
     best = Sensitivity(tensor, layer, False, usual, noise, noise)

@@ -175,10 +175,13 @@ class Template:
         values: Array = self._array(self._constants[weight.scale])
         return values
 
-    def dequantized(self, weight: Weight) -> Array:
-        """Returns the weight after rounding to the template's integers."""
-        values = self._array(self._constants[weight.quantized]).astype(np.float32)
-        return _scale(values, self.weight_scale(weight), weight.axis)
+    def dequantized(self, weight: Weight, *, is_wide: bool = False) -> Array:
+        """Returns the weight after rounding to the template's integers, or to 16 bits."""
+        integers, scale = self._array(self._constants[weight.quantized]), self.weight_scale(weight)
+        if is_wide:
+            axis = weight.axis if scale.ndim else None
+            integers, scale = quantize_weight(self.float_value(weight.name), axis, INT16)
+        return _scale(integers.astype(np.float32), scale, weight.axis)
 
     def build(self, precision: Precision) -> Any:
         """Builds a separate model (onnx.ModelProto)."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from app.conversion.toolchains.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
@@ -195,18 +193,17 @@ class TensorSearch:
         return hardest[0] if hardest else None
 
     def _release(self) -> None:
-        """Try 16 bits for all tensors but a few activations that stay in float: the fewest for which 16 bits are too
-        coarse, in the order of what each costs alone."""
+        """Try 16 bits for all tensors but the fewest for which they are too coarse, which stay in float, in the order
+        of what each costs alone."""
         wide = [one for one in self._trials.trail.candidates if one.choice.tensors_16 == one.tensors]
         base = max(wide, key=level_db, default=None)
         if base is None:
             return
-        choice, activations = base.choice, [one.name for one in self.template(base.choice).activations]
-        headroom = HEADROOM if choice.has_headroom else 1.0
+        choice = base.choice
         ranges, part = {choice.method: self._ranges(choice)}, self._split.choose[0]
         pictures = self._judge.probes(part, SENSITIVITY_PICTURES, base.score.lowest_picture)
-        rows = self._measure_sensitivities(choice, ranges, pictures, activations, np.uint16, headroom)
-        order = mixed_precision.order_greedily(rows, with_own_ranges=False)[: int(FLOAT_SHARE * len(activations))]
+        rows = self._measure_sensitivities(choice, ranges, pictures, choice.wide | choice.wide_weights, is_wide=True)
+        order = mixed_precision.order_greedily(rows, with_own_ranges=False)[: int(FLOAT_SHARE * base.tensors)]
         if not order:
             return
 
@@ -215,7 +212,10 @@ class TensorSearch:
                 return None
             exact = frozenset(row.tensor for row in order[:count])
             try:
-                tried = self._trials.attempt(replace(choice, wide=choice.wide - exact, exact=choice.exact | exact))
+                wide, weights = choice.wide - exact, choice.wide_weights - exact
+                tried = self._trials.attempt(
+                    replace(choice, wide=wide, wide_weights=weights, exact=choice.exact | exact)
+                )
             except StageFailed as error:
                 print(f"{count} tensors cannot be in float: {error.message}")
                 return None
@@ -254,14 +254,26 @@ class TensorSearch:
         ranges: Mapping[str, Mapping[str, Range]],
         pictures: Sequence[JudgedPicture],
         only: Collection[str] | None = None,
-        kind: Any = np.uint8,
-        headroom: float = 1.0,
+        *,
+        is_wide: bool = False,
     ) -> list[Sensitivity]:
-        """Returns nothing if it cannot be measured. kind: type of the integers. headroom: of the ranges."""
+        """Returns what each of these tensors costs alone.
+
+        Args:
+            base: of whose model they are.
+            ranges: by method, then by activation.
+            pictures: on which it is measured.
+            only: which tensors; None: all.
+            is_wide: in 16 bits, as the base has them.
+
+        Returns:
+            Nothing if it cannot be measured.
+        """
         template = self.template(base)
         count = len(template.activations if only is None else only)
         self._tell(f"measuring what each of {count} activations costs alone")
         self._measurements += 1
+        headroom = HEADROOM if base.has_headroom else 1.0
         name = f"tensors {self._measurements} {json.dumps(base.steps())}"
 
         def measured() -> list[dict[str, Any]]:
@@ -272,11 +284,10 @@ class TensorSearch:
                 self._judge.targets,
                 self._trials.goal_db,
                 threads=self._threads,
-                has_time=lambda: self._budget.allows(SENSITIVITY_SHARE),
+                has_time=lambda: self._budget.allows(SEARCH_SHARE if is_wide else SENSITIVITY_SHARE),
                 only=only,
                 silent_powers=self._judge.silent_powers,
-                kind=kind,
-                headroom=headroom,
+                headroom=headroom if is_wide else None,
             )
             return [row.to_json() for row in rows]
 

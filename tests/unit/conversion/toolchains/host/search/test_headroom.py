@@ -13,9 +13,13 @@ from onnx import helper, numpy_helper
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.quantization_plan import plan
-from app.conversion.toolchains.host.search import tensor_search
+from app.conversion.toolchains.host.search import mixed_precision
+from app.conversion.toolchains.host.search.candidates import Choice
+from app.conversion.toolchains.host.search.mixed_precision import widen
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import QuantizationSearch
+from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.kit.sandbox.errors import StageFailed
 from tests.harness.models import small
 from tests.unit.conversion.toolchains.host.search.test_search import CHANNELS, LEVELS, SIDE, Picture
 
@@ -101,16 +105,23 @@ def test_fewer_tensors_are_tried_without_headroom_only_where_it_may_hold_the_goa
     assert without == ([] if goal == "snr>=25" else [7]), "all of four activations and three weights, if any"
 
 
-def test_where_16_bits_for_all_miss_the_goal_the_layers_that_are_too_coarse_stay_in_float(
+def test_where_16_bits_for_all_miss_the_goal_what_they_are_too_coarse_for_stays_in_float(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tensor_search, "FLOAT_SHARE", 0.0)
+    def refuse(
+        base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False, has_headroom: bool = True
+    ) -> Choice:
+        if is_float:
+            raise StageFailed("nothing is in float beside 8 bits")
+        return widen(base, rows, has_headroom=has_headroom)
+
+    monkeypatch.setattr(mixed_precision, "widen", refuse)
     result = searched("snr>=60")
     taken, candidates = taken_of(result), result.search["candidates"]
     (of_all,) = (one for one in candidates if one["name"].endswith(WITHOUT))
     assert result.goal["is_reached"] and taken["snr_db"] > 60 > of_all["snr_db"]
     kinds = {step["kind"]: step["tensors"] for step in taken["steps"]}
-    assert {"a", "w2"} <= {*kinds["float"]} and kinds["int16"], "what lies far from zero, and what takes it away"
+    assert {"a", "w2"} == {*kinds["float"]} and len(kinds["int16"]) == 5, "what lies far from zero, and its reader"
 
     again = searched("", steps=taken["steps"])
     assert again.model.SerializeToString() == result.model.SerializeToString()
