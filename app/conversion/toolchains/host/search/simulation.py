@@ -57,7 +57,14 @@ class Suffix:
 
 
 def feeds(tensor: str, limits: Range, kind: Any, headroom: float = 1.0) -> dict[str, Array]:
-    """Returns the four numbers that round a tensor to the integers of `kind`, of limits that are so much wider."""
+    """Returns the four numbers that round a tensor to integers.
+
+    Args:
+        tensor: its name.
+        limits: its lowest and highest value.
+        kind: the type of the integers.
+        headroom: by which the limits are multiplied first.
+    """
     scale, zero = activation_parameters(limits, kind, headroom=headroom)
     levels = np.iinfo(kind)
     return _build_feeds(tensor, 1.0 / scale, int(levels.min) - zero, int(levels.max) - zero, scale)
