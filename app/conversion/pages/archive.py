@@ -100,7 +100,8 @@ def archived_job(request: Request) -> Response:
         files=view_models.files(job.record.artifacts),
         parameters=view_models.parameters(job.record.options),
         took=view_models.took_s(job.record),
-        **view_models.describe_origin(job.record),
+        trained_by=view_models.find_training_task(job.record),
+        fetched_from=view_models.find_source_uri(job.record),
         days=settings_of(request).archive_days,
     )
 

@@ -109,11 +109,6 @@ def _place(name: str) -> int:
     return next((at for at, step in enumerate(steps) if step in name.split(".")), len(steps))
 
 
-def describe_origin(record: JobRecord) -> dict[str, str]:
-    """Returns where the model came from, as templates name it; empty texts for what it did not come from."""
-    return {"trained_by": find_training_task(record), "fetched_from": find_source_uri(record)}
-
-
 def find_training_task(record: JobRecord) -> str:
     """Returns the id of the training task that made the model; empty if none did."""
     kind, _, task_id = record.origin.partition(":")
