@@ -168,15 +168,9 @@ class TensorSearch:
         forecast, hardest = mixed_precision.Forecast(expected, base.score.mean_db), list[JudgedPicture]()
 
         def attempt(count: int) -> tuple[bool, float] | None:
-            if not self._budget.allows(SEARCH_SHARE):
-                return None
-            try:
-                tried = self._trials.attempt(
-                    mixed_precision.widen(base.choice, order[:count], is_float=is_float, has_headroom=has_headroom),
-                    forecast.snr_db(count),
-                )
-            except StageFailed as error:
-                print(f"{count} tensors cannot be in 16 bits: {error.message}")
+            choice = mixed_precision.widen(base.choice, order[:count], is_float=is_float, has_headroom=has_headroom)
+            tried = self._attempt_in_time(choice, forecast.snr_db(count))
+            if tried is None:
                 return None
             forecast.learn(count, tried.score.mean_db)
             picture = tried.score.lowest_picture
@@ -207,22 +201,30 @@ class TensorSearch:
         if not order:
             return
 
+        expected = mixed_precision.predict_db(order, with_own_ranges=False)
+        forecast = mixed_precision.Forecast(expected, base.score.mean_db)
+
         def attempt(count: int) -> tuple[bool, float] | None:
-            if not self._budget.allows(SEARCH_SHARE):
-                return None
             exact = frozenset(row.tensor for row in order[:count])
-            try:
-                wide, weights = choice.wide - exact, choice.wide_weights - exact
-                tried = self._trials.attempt(
-                    replace(choice, wide=wide, wide_weights=weights, exact=choice.exact | exact)
-                )
-            except StageFailed as error:
-                print(f"{count} tensors cannot be in float: {error.message}")
+            wide, weights = choice.wide - exact, choice.wide_weights - exact
+            released = replace(choice, wide=wide, wide_weights=weights, exact=choice.exact | exact)
+            tried = self._attempt_in_time(released, forecast.snr_db(count))
+            if tried is None:
                 return None
+            forecast.learn(count, tried.score.mean_db)
             return tried.is_good, level_db(tried)
 
-        expected = mixed_precision.predict_db(order, with_own_ranges=False)
         mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt)
+
+    def _attempt_in_time(self, choice: Choice, expected_db: float) -> TriedCandidate | None:
+        """Returns the candidate that was tried; None without time, or where it cannot be made."""
+        if not self._budget.allows(SEARCH_SHARE):
+            return None
+        try:
+            return self._trials.attempt(choice, expected_db)
+        except StageFailed as error:
+            print(f"{choice.name} cannot be made: {error.message}")
+            return None
 
     def _measure(self, base: Choice) -> None:
         """Each tensor alone in 8 bits, with the range that suits it best."""

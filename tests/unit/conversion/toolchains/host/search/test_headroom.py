@@ -13,12 +13,10 @@ from onnx import helper, numpy_helper
 from app.conversion.goals import AS_GIVEN, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.host.quantization_plan import plan
-from app.conversion.toolchains.host.search import mixed_precision
-from app.conversion.toolchains.host.search.candidates import Choice
-from app.conversion.toolchains.host.search.mixed_precision import widen
+from app.conversion.toolchains.host.search.candidates import Choice, TriedCandidate
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import QuantizationSearch
-from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.host.search.trials import Trials
 from app.kit.sandbox.errors import StageFailed
 from tests.harness.models import small
 from tests.unit.conversion.toolchains.host.search.test_search import CHANNELS, LEVELS, SIDE, Picture
@@ -108,14 +106,14 @@ def test_fewer_tensors_are_tried_without_headroom_only_where_it_may_hold_the_goa
 def test_where_16_bits_for_all_miss_the_goal_what_they_are_too_coarse_for_stays_in_float(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(
-        base: Choice, rows: Sequence[Sensitivity], *, is_float: bool = False, has_headroom: bool = True
-    ) -> Choice:
-        if is_float:
-            raise StageFailed("nothing is in float beside 8 bits")
-        return widen(base, rows, has_headroom=has_headroom)
+    attempt = Trials.attempt
 
-    monkeypatch.setattr(mixed_precision, "widen", refuse)
+    def refuse(trials: Trials, choice: Choice, expected_db: float | None = None) -> TriedCandidate:
+        if choice.exact and not choice.wide:
+            raise StageFailed("nothing is in float beside 8 bits")
+        return attempt(trials, choice, expected_db)
+
+    monkeypatch.setattr(Trials, "attempt", refuse)
     result = searched("snr>=60")
     taken, candidates = taken_of(result), result.search["candidates"]
     (of_all,) = (one for one in candidates if one["name"].endswith(WITHOUT))
