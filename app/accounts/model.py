@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from app.kit.clock import to_text
+from app.kit.text.json_values import JsonObject
 
 NAME = re.compile(r"[a-z][a-z0-9._-]{0,30}[a-z0-9]")
 """A user's name is also the name of a folder and of an SFTP account."""
@@ -87,7 +87,7 @@ class AuditEntry:
     action: str
     subject: str
     """The subject, as `kind:name`."""
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)
     entry_id: int = 0
 
 

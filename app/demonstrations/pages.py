@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +16,7 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import fragment, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.state import features_of
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 PAGE = "/ui/demonstrations"
 
@@ -55,7 +53,7 @@ def _name(request: Request) -> DemoName:
         raise DemonstrationUnknown("There is no such demonstration.", hint=names) from None
 
 
-def _build_context(request: Request) -> dict[str, Any]:
+def _build_context(request: Request) -> TemplateContext:
     demonstrations = demonstrations_of(request)
     views = demonstrations.views()
     return {"views": views, "seen": version_of(views, "training" in features_of(request))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.exchange.client import ExchangeClient
@@ -93,7 +94,7 @@ def exchange_client(context: typer.Context, url: str | None) -> ExchangeClient:
     return ExchangeClient(url_of(context, url), token=token())
 
 
-def follow_transfer(client: ExchangeClient, transfer: dict[str, Any], *, is_quiet: bool = False) -> dict[str, Any]:
+def follow_transfer(client: ExchangeClient, transfer: JsonObject, *, is_quiet: bool = False) -> JsonObject:
     """To its end, a line on standard error at each change."""
     last_line = ""
     for seen in client.follow(transfer):
@@ -105,7 +106,7 @@ def follow_transfer(client: ExchangeClient, transfer: dict[str, Any], *, is_quie
     return transfer
 
 
-def _format_transfer(transfer: dict[str, Any]) -> str:
+def _format_transfer(transfer: JsonObject) -> str:
     state = transfer["message"] or transfer["state"].lower()
     if not transfer["done_bytes"]:
         return f"{transfer['place']}: {state}"
@@ -113,7 +114,7 @@ def _format_transfer(transfer: dict[str, Any]) -> str:
     return f"{transfer['place']}: {state}, {transfer['done_bytes'] / 1e6:.1f}{total} MB"
 
 
-def _make_failure(transfer: dict[str, Any]) -> CommandFailed:
+def _make_failure(transfer: JsonObject) -> CommandFailed:
     error = transfer["error"]
     typer.echo(f"modelmill: {error['message']}" + (f"\n{error['hint']}" if error["hint"] else ""), err=True)
     return CommandFailed(Exit.FAILED)

@@ -5,26 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from app.kit.cli.api_client import ApiClient
+from app.kit.text.json_values import JsonObject
 
 POLL_S = 0.5
-Record = dict[str, Any]
 
 
 class ExchangeClient(ApiClient):
-    def fetch(self, source: str) -> Record:
+    def fetch(self, source: str) -> JsonObject:
         return self._json("POST", "/transfers", json={"source": source})
 
-    def push(self, job_id: str, target: str, *, registered_model: str = "") -> Record:
+    def push(self, job_id: str, target: str, *, registered_model: str = "") -> JsonObject:
         body = {"target": target, "registered_model": registered_model}
         return self._json("POST", f"/jobs/{job_id}/exports", json=body)
 
-    def transfer(self, transfer_id: str) -> Record:
+    def transfer(self, transfer_id: str) -> JsonObject:
         return self._json("GET", f"/transfers/{transfer_id}")
 
-    def follow(self, transfer: Record) -> Iterator[Record]:
+    def follow(self, transfer: JsonObject) -> Iterator[JsonObject]:
         """The transfer at once and again and again, until it is over."""
         while True:
             yield transfer

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 from urllib.parse import urlsplit
 
 from app.exchange.errors import BadSource
 from app.kit.text.json_form import JsonForm
+from app.kit.text.json_values import JsonObject
 
 FORMS = (
     "hf://org/model, hf://org/model:file.onnx, mlflow://run/RUN_ID/path, models:/name/version, s3://bucket/key or "
@@ -161,7 +161,7 @@ class Transfer:
     """Name of the fetched file."""
     url: str = ""
     """Page of the pushed results."""
-    error: dict[str, Any] | None = None
+    error: JsonObject | None = None
 
     @property
     def is_over(self) -> bool:

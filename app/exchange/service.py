@@ -40,8 +40,9 @@ from app.exchange.transfer.protocol import Access, chunks_of
 from app.exchange.transfer_process import run_transfer
 from app.kit.clock import to_text
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 
-_OneFormat = EntryPoint[ConvertRequest, dict[str, Any]]
+_OneFormat = EntryPoint[ConvertRequest, JsonObject]
 CONVERTERS = {
     ".pt2": _OneFormat("app.exchange.converters.exported_program:convert"),
     ".tflite": _OneFormat("app.exchange.converters.tflite:convert"),
@@ -163,7 +164,7 @@ class Exchange:
         self._store.put(transfer)
         return transfer
 
-    def _fail(self, transfer: Transfer, error: dict[str, Any]) -> None:
+    def _fail(self, transfer: Transfer, error: JsonObject) -> None:
         current = self._store.get(transfer.transfer_id)
         self._put(replace(current, state=TransferState.FAILED, error=error, message=""))
 
@@ -205,10 +206,10 @@ class Exchange:
             result = self._run(transfer, request)
         return replace(self._store.get(transfer.transfer_id), url=result["url"])
 
-    def _run(self, transfer: Transfer, request: dict[str, Any]) -> dict[str, Any]:
+    def _run(self, transfer: Transfer, request: JsonObject) -> JsonObject:
         told_at = 0.0
 
-        def note(progress: dict[str, Any]) -> None:
+        def note(progress: JsonObject) -> None:
             nonlocal told_at
             if time.monotonic() - told_at >= TOLD_EVERY_S or progress["done_bytes"] == progress["total_bytes"]:
                 told_at = time.monotonic()
@@ -218,7 +219,7 @@ class Exchange:
         return run_transfer(whole, note, time_s=self._time_s)
 
 
-def facts_of(record: JobRecord, files: Mapping[str, str]) -> dict[str, Any]:
+def facts_of(record: JobRecord, files: Mapping[str, str]) -> JsonObject:
     """Returns the facts of a finished job for a model card or a registry."""
     bie = record.stages["bie"]
     options = record.options.model_dump(mode="json")

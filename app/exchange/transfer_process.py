@@ -13,15 +13,16 @@ from typing import Any
 from app.exchange.errors import TransferFailed
 from app.kit.errors import ModelmillError
 from app.kit.process.spawn import python_module, spawn
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 COMMAND = python_module("app.exchange.transfer")
 SECRETS = "MODELMILL_"
 """Prefix of our environment variables, which are not passed on: the request has everything that a transfer may know."""
-OnProgress = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[JsonObject], None]
 
 
-def run_transfer(request: dict[str, Any], on_progress: OnProgress, *, time_s: float) -> dict[str, Any]:
+def run_transfer(request: JsonObject, on_progress: OnProgress, *, time_s: float) -> JsonObject:
     """Returns the result of a transfer.
 
     Args:
@@ -49,15 +50,15 @@ def run_transfer(request: dict[str, Any], on_progress: OnProgress, *, time_s: fl
             timer.cancel()
         is_late = timer.finished.is_set() and not last and process.wait() < 0 and not errors.text
     if "result" in last:
-        result: dict[str, Any] = last["result"]
+        result: JsonObject = last["result"]
         return result
     if "error" in last:
         raise ModelmillError.from_dict(last["error"])
     raise TransferFailed(f"it did not end within {time_s:g} s" if is_late else errors.text or "its process was killed")
 
 
-def _await_last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dict[str, Any]:
-    last: dict[str, Any] = {}
+def _await_last(lines: Iterator[JsonObject], on_progress: OnProgress) -> JsonObject:
+    last: JsonObject = {}
     for line in lines:
         if "progress" in line:
             on_progress(line["progress"])
@@ -66,7 +67,7 @@ def _await_last(lines: Iterator[dict[str, Any]], on_progress: OnProgress) -> dic
     return last
 
 
-def _iterate_messages(output: Any) -> Iterator[dict[str, Any]]:
+def _iterate_messages(output: Any) -> Iterator[JsonObject]:
     """Yields our messages; other lines were printed by libraries."""
     for line in output:
         with contextlib.suppress(UnreadableJson):

@@ -6,7 +6,9 @@ crosses a process boundary (sandbox child → worker → web → client). It dep
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from app.kit.text.json_values import JsonObject
 
 
 class ModelmillError(Exception):
@@ -23,7 +25,7 @@ class ModelmillError(Exception):
     can_retry: ClassVar[bool] = False
     _by_code: ClassVar[dict[str, type[ModelmillError]]] = {}
 
-    def __init__(self, message: str, *, hint: str = "", detail: dict[str, Any] | None = None) -> None:
+    def __init__(self, message: str, *, hint: str = "", detail: JsonObject | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -33,7 +35,7 @@ class ModelmillError(Exception):
         if "code" in cls.__dict__:
             ModelmillError._by_code[cls.code] = cls
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The JSON body of an error without the envelope: the value of "error" in {"error": {code, message, hint,
         detail, can_retry}}."""
         return {
@@ -45,7 +47,7 @@ class ModelmillError(Exception):
         }
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> ModelmillError:
+    def from_dict(data: JsonObject) -> ModelmillError:
         """Rebuilds an error reported by another process.
 
         Args:

@@ -5,8 +5,6 @@ Names stand in the query, for those that point into a job hold a slash.
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +16,7 @@ from app.kit.objects.blobs import blob_key
 from app.kit.web.auth import user_of
 from app.kit.web.http import answer_of, json_answer, json_body, stream_bytes
 from app.kit.web.multipart import plain_name
-from app.kit.web.operations import Operations
+from app.kit.web.operations import OpenApiSchema, Operations
 from app.model_registry import schemas
 from app.model_registry.access import models_of
 from app.model_registry.schemas import ACCESS, FILE, MODELS, NAMED, SHARED, TAGS, VERSIONS
@@ -39,7 +37,7 @@ _FIELDS = {
     },
     "note": {"type": "string"},
 }
-_BODY: dict[str, Any] = {
+_BODY: OpenApiSchema = {
     "required": True,
     "content": {
         "multipart/form-data": {  # first, for generators of clients take the first one

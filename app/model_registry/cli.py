@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ from app.kit.cli.document_files import read_text
 from app.kit.cli.service_options import Allowed, AsJson, Everybody, Limit, Url, token, url_of
 from app.kit.cli.tables import print_record, print_table, table_of
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from app.model_registry.client import ModelsClient
 
 ARTIFACTS = ("nef", "bie", "onnx")
-Json = dict[str, Any]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model.")]
 OneName = Annotated[
     str,
@@ -194,13 +194,13 @@ def remove(context: typer.Context, name: OneName, as_json: AsJson = False, url: 
     print_record({"removed": name}, f"{name} is removed.", as_json=as_json)
 
 
-def kind_of(model: Json) -> str:
+def kind_of(model: JsonObject) -> str:
     """host NEF, kneron NEF, BIE, ONNX"""
     form = str(model["format"]).upper()
     return f"{model['toolchain']} {form}" if form == "NEF" else form
 
 
-def model_lines(model: Json) -> Iterator[str]:
+def model_lines(model: JsonObject) -> Iterator[str]:
     yield f"model     {model['name']}"
     yield f"version   {model['version']}{': ' + model['note'] if model['note'] else ''}"
     yield f"is        {kind_of(model)}, {model['size_bytes']} bytes, {model['sha256']}"
@@ -224,7 +224,7 @@ def _open_client(context: typer.Context, url: str | None) -> ModelsClient:
     return ModelsClient(url_of(context, url), token=token())
 
 
-def _bring(bring: Callable[[str, Path], Json], name: str, file: Path) -> Json:
+def _bring(bring: Callable[[str, Path], JsonObject], name: str, file: Path) -> JsonObject:
     """With the files beside it that its weights lie in."""
     from app.conversion.cli.conversion import bundled, require_file
 
@@ -233,7 +233,7 @@ def _bring(bring: Callable[[str, Path], Json], name: str, file: Path) -> Json:
         return bring(name, whole)
 
 
-def _build_models_table(models: list[Json]) -> Table:
+def _build_models_table(models: list[JsonObject]) -> Table:
     from rich.markup import escape
 
     from app.kit.clock import age
@@ -251,7 +251,7 @@ def _build_models_table(models: list[Json]) -> Table:
     return table
 
 
-def _build_shared_table(models: list[Json]) -> Table:
+def _build_shared_table(models: list[JsonObject]) -> Table:
     from rich.markup import escape
 
     from app.kit.clock import age
@@ -263,7 +263,7 @@ def _build_shared_table(models: list[Json]) -> Table:
     return table
 
 
-def _build_versions_table(versions: list[Json]) -> Table:
+def _build_versions_table(versions: list[JsonObject]) -> Table:
     from rich.markup import escape
 
     from app.kit.clock import age
@@ -283,7 +283,7 @@ def _build_versions_table(versions: list[Json]) -> Table:
     return table
 
 
-def _format_measured(model: Json) -> str:
+def _format_measured(model: JsonObject) -> str:
     """29.5 dB, OK"""
     metrics = model["metrics"]
     snr = f"{metrics['snr_db']:.1f} dB" if isinstance(metrics.get("snr_db"), int | float) else ""

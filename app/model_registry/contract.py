@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 
 from app.kit.access import Member
+from app.kit.text.json_values import JsonObject
 from app.model_registry.model import ModelUse, Usage
 
 UsersOf = Callable[[ModelUse], Sequence[Usage]]
@@ -17,5 +17,5 @@ OnChange = Callable[[str, str], None]
 may or may no longer use it."""
 MemberOf = Callable[[str], Member]
 """Returns the user with this name as a member for access rules."""
-Note = Callable[[Connection, str, str, str, dict[str, Any]], None]
+Note = Callable[[Connection, str, str, str, JsonObject], None]
 """Writes an entry of the audit log: by whom, what, to what, details."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_lines, print_record
+from app.kit.text.json_values import JsonObject
 from app.notifications.model import Kind
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def add(
     url: Url = None,
 ) -> None:
     """Add a target: a webhook, an e-mail address or a chat. The secret of a webhook is shown only once."""
-    fields: dict[str, Any] = {"events": event or [], "label": label, "subject": f"job:{job}" if job else ""}
+    fields: JsonObject = {"events": event or [], "label": label, "subject": f"job:{job}" if job else ""}
     with _open_client(context, url) as client:
         target = client.add(kind, address, **fields)
     if as_json:
@@ -106,14 +107,14 @@ def redeliver(
     print_record(delivery, f"{message} is sent again.", as_json=as_json)
 
 
-def _format_target(target: dict[str, Any]) -> str:
+def _format_target(target: JsonObject) -> str:
     kinds = " ".join(target["events"]) or "everything"
     state = "" if target["is_enabled"] else f"  OFF {target['problem']}".rstrip()
     about = f"  {target['subject']}" if target["subject"] else ""
     return f"{target['target_id']}  {target['kind']:7}  {target['address']}{about}  {kinds}{state}"
 
 
-def _delivery_line(one: dict[str, Any]) -> str:
+def _delivery_line(one: JsonObject) -> str:
     problem = f"  {one['problem']}" if one["problem"] else ""
     again = f"; again {one['due_at']}" if problem and one["state"] == "PENDING" else ""
     words = (one["delivery_id"], one["created_at"], one["target_id"], f"{one['event_kind']:15}", one["state"])

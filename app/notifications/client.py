@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from app.kit.cli.api_client import ApiClient
+from app.kit.text.json_values import JsonObject
 
 TARGETS, DELIVERIES = "/notifications/targets", "/notifications/deliveries"
-Record = dict[str, Any]
 
 
 class NotificationsClient(ApiClient):
-    def targets(self) -> list[Record]:
+    def targets(self) -> list[JsonObject]:
         return list(self._json("GET", TARGETS)["targets"])
 
-    def add(self, kind: str, address: str, **fields: Any) -> Record:
+    def add(self, kind: str, address: str, **fields: Any) -> JsonObject:
         """Adds a target.
 
         Args:
@@ -28,13 +28,13 @@ class NotificationsClient(ApiClient):
     def remove(self, target_id: str) -> None:
         self._delete(f"{TARGETS}/{target_id}")
 
-    def test(self, target_id: str) -> Record:
+    def test(self, target_id: str) -> JsonObject:
         return self._json("POST", f"{TARGETS}/{target_id}/test")
 
-    def deliveries(self, *, target_id: str = "", limit: int = 20) -> list[Record]:
+    def deliveries(self, *, target_id: str = "", limit: int = 20) -> list[JsonObject]:
         """Returns the last messages, the newest first."""
         params = {"limit": limit, **({"target_id": target_id} if target_id else {})}
         return list(self._json("GET", DELIVERIES, params=params)["deliveries"])
 
-    def redeliver(self, delivery_id: str) -> Record:
+    def redeliver(self, delivery_id: str) -> JsonObject:
         return self._json("POST", f"{DELIVERIES}/{delivery_id}/redeliver")

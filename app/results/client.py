@@ -7,15 +7,14 @@ from typing import Any
 from urllib.parse import quote
 
 from app.kit.cli.api_client import ApiClient
-
-Record = dict[str, Any]
+from app.kit.text.json_values import JsonObject
 
 
 class ResultsClient(ApiClient):
     """Rows, rules and sinks of a producer. The argument `place` is the path of a video job or a service in the API,
     without a slash at its end."""
 
-    def rows(self, place: str, **criteria: Any) -> Record:
+    def rows(self, place: str, **criteria: Any) -> JsonObject:
         """Returns a page of rows.
 
         Args:
@@ -33,15 +32,15 @@ class ResultsClient(ApiClient):
         with self._answer("GET", f"{place}/rows.{form}", params=_list_given(criteria)) as answer:
             yield from answer.iter_bytes()
 
-    def rules(self, place: str) -> Record:
+    def rules(self, place: str) -> JsonObject:
         """{zones, rules, problem}"""
         return self._json("GET", f"{place}/rules")
 
-    def put_rules(self, place: str, rules: Record) -> Record:
+    def put_rules(self, place: str, rules: JsonObject) -> JsonObject:
         """rules: {zones, rules}, replacing all that it has."""
         return self._json("PUT", f"{place}/rules", json=rules)
 
-    def rule_events(self, place: str, **criteria: Any) -> Record:
+    def rule_events(self, place: str, **criteria: Any) -> JsonObject:
         """{events, next_cursor}.
 
         Args:
@@ -49,11 +48,11 @@ class ResultsClient(ApiClient):
         """
         return self._json("GET", f"{place}/rule-events", params=_list_given(criteria))
 
-    def sinks(self, place: str) -> list[Record]:
+    def sinks(self, place: str) -> list[JsonObject]:
         """Returns the sinks, the oldest first."""
         return list(self._json("GET", f"{place}/sinks")["sinks"])
 
-    def add_sink(self, place: str, kind: str, address: str, content: str) -> Record:
+    def add_sink(self, place: str, kind: str, address: str, content: str) -> JsonObject:
         """Adds a destination for rows or events.
 
         Args:
@@ -65,7 +64,7 @@ class ResultsClient(ApiClient):
         """
         return self._json("POST", f"{place}/sinks", json={"kind": kind, "address": address, "content": content})
 
-    def test_sink(self, place: str, sink_id: str) -> Record:
+    def test_sink(self, place: str, sink_id: str) -> JsonObject:
         """Sends a test message.
 
         Returns:
@@ -77,5 +76,5 @@ class ResultsClient(ApiClient):
         self._delete(f"{place}/sinks/{quote(sink_id, safe='')}")
 
 
-def _list_given(criteria: dict[str, Any]) -> dict[str, Any]:
+def _list_given(criteria: JsonObject) -> JsonObject:
     return {name: value for name, value in criteria.items() if value not in ("", None)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from app.kit.clock import now
 from app.kit.text.attachment import attachment
 from app.kit.web.http import json_answer, json_body, query
-from app.kit.web.operations import Operations
+from app.kit.web.operations import OpenApiSchema, Operations
 from app.results import schemas
 from app.results.access import ProducerOf, results_of
 from app.results.exports import FORMS, ExportForm
@@ -71,7 +70,7 @@ def remove_sink(request: Request, producer: Producer) -> Response:
     return Response(status_code=204)
 
 
-def operations(kind: str, one: str, parameters: Mapping[str, dict[str, Any]], producer_of: ProducerOf) -> Operations:
+def operations(kind: str, one: str, parameters: Mapping[str, OpenApiSchema], producer_of: ProducerOf) -> Operations:
     """The table of the routes of a kind of producers.
 
     Args:

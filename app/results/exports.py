@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from app.kit.errors import ExtraMissing
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import csv_text
 from app.results.model.frame_result import FrameRecord, is_number
 
@@ -95,7 +96,7 @@ def parquet_pieces(records: Iterable[FrameRecord]) -> Iterator[bytes]:
     yield sink.taken()
 
 
-def _iterate_objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
+def _iterate_objects(record: FrameRecord) -> Iterator[JsonObject]:
     row = record.row
     facts = {
         "frame": record.n_loop,
@@ -119,7 +120,7 @@ def _iterate_objects(record: FrameRecord) -> Iterator[dict[str, Any]]:
         yield facts
 
 
-def _describe_origin(row: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_origin(row: Mapping[str, Any]) -> JsonObject:
     return {name: _as(kind, row.get(name)) for name, kind in ORIGIN.items()}
 
 

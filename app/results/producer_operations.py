@@ -10,10 +10,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.web.operations import Operations
+from app.kit.web.operations import OpenApiSchema, Operations
 from app.results.access import ProducerOf
 
-PARAMETERS: dict[str, dict[str, Any]] = {
+PARAMETERS: dict[str, OpenApiSchema] = {
     "sink_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
     "event_id": {"type": "string", "pattern": "^[1-9][0-9]{0,9}$"},
 }
@@ -29,7 +29,7 @@ class ProducerOperations(Operations):
         producer_of: finds it for the user who asks.
     """
 
-    def __init__(self, kind: str, one: str, parameters: Mapping[str, dict[str, Any]], producer_of: ProducerOf) -> None:
+    def __init__(self, kind: str, one: str, parameters: Mapping[str, OpenApiSchema], producer_of: ProducerOf) -> None:
         super().__init__({**parameters, **PARAMETERS})
         self.kind = kind
         self.one = one

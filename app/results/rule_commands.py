@@ -11,6 +11,7 @@ import typer
 
 from app.kit.cli.document_files import read_json
 from app.kit.cli.service_options import AsJson, Url
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.results.client import ResultsClient
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 EVERY_S = 2.0
 """Between two requests."""
 AT_ONCE = 200
-Record = dict[str, Any]
 ClientOf = Callable[[typer.Context, "str | None"], Any]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="The uid of a video job, or [NAMESPACE/]NAME of a service.")]
 WHY = {"no_boxes": "its rows have no boxes", "no_size": "the size of the source is not known"}
@@ -69,7 +69,7 @@ def add_rule_commands(commands: typer.Typer, place_of: Callable[[str], str], cli
                     _print(events, as_json=as_json)
 
 
-def follow_events(client: ResultsClient, place: str, *, rule: str = "", cursor: int = 0) -> Iterator[list[Record]]:
+def follow_events(client: ResultsClient, place: str, *, rule: str = "", cursor: int = 0) -> Iterator[list[JsonObject]]:
     """Without an end.
 
     Args:
@@ -89,7 +89,7 @@ def follow_events(client: ResultsClient, place: str, *, rule: str = "", cursor: 
         yield events
 
 
-def _print(events: list[Record], *, as_json: bool) -> None:
+def _print(events: list[JsonObject], *, as_json: bool) -> None:
     for event in events:
         line = f"{event['at']}  {event['rule']}  {event['text']}  (frame {event['n_loop']})"
         typer.echo(json.dumps(event) if as_json else line)

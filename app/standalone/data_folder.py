@@ -10,9 +10,9 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.kit.cli.command import CannotStart
+from app.kit.text.json_values import JsonObject
 
 MIN_FREE_BYTES = 200 * 1024 * 1024
 KEPT_LOGS = 3
@@ -114,7 +114,7 @@ class Lock:
     def pid(self) -> int:
         return os.getpid()
 
-    def write(self, facts: dict[str, Any]) -> None:
+    def write(self, facts: JsonObject) -> None:
         """Writes what others may know about the owner: {"pid", "url"}."""
         data = json.dumps(facts).encode()
         os.pwrite(self._descriptor, data, 0)

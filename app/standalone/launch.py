@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.kit.cli.command import CannotStart
 from app.kit.network.addresses import reachable_host, reachable_url
+from app.kit.text.json_values import JsonObject
 from app.standalone.data_folder import DataFolder, Lock
 from app.standalone.local_ray import LocalRay
 from app.standalone.process import Call, Parent, Part, tail
@@ -67,7 +67,7 @@ class Launch:
 
     @staticmethod
     def from_json(text: str) -> Launch:
-        data: dict[str, Any] = json.loads(text)
+        data: JsonObject = json.loads(text)
         return Launch(
             **data
             | {
@@ -182,7 +182,7 @@ def run(
         lock.release()
 
 
-def _make_part(data: dict[str, Any]) -> Part:
+def _make_part(data: JsonObject) -> Part:
     call = Call(**data["call"]) if data["call"] else None
     return Part(**data | {"command": tuple(data["command"]), "call": call})
 

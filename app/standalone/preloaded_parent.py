@@ -6,8 +6,8 @@ It imports these modules once, calls `rehearse` of those that have one, and free
 shares their memory until it writes to it, and starts in milliseconds. It has no secrets: each part reads its own from a
 separate file. It runs no part's code, has one thread, and ends when the supervisor has closed its end of the socket.
 
-A request is {target: "module:function", arguments: {…}, name: str} with the lifeline, the log, the part's environment
-(JSON) and the pipe for the exit code from its leash. The answer is {pid} with a pidfd of the leash.
+A ForkRequest comes with the lifeline, the log, the part's environment (JSON) and the pipe for the exit code from its
+leash. The answer is {pid} with a pidfd of the leash.
 """
 
 from __future__ import annotations
@@ -22,15 +22,23 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypedDict
 
 from app.kit.process import own_process
 from app.kit.process.own_process import set_title
+from app.kit.text.json_values import JsonObject
 from app.standalone import leash
 
 UNUSED = ("opentelemetry.sdk.metrics", "watchdog")
 """Optional dependencies of redis-py and Dramatiq, which are only needed for tracing and development."""
 MAX_REQUEST_BYTES = 1 << 16
+
+
+class ForkRequest(TypedDict):
+    name: str
+    target: str
+    """`module:function`, called with the arguments."""
+    arguments: JsonObject
 
 
 def main() -> NoReturn:
@@ -78,7 +86,7 @@ def serve(control: socket.socket) -> NoReturn:
             os.close(descriptor)
 
 
-def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, status: int) -> NoReturn:
+def _hold(request: ForkRequest, lifeline: int, log: int, environment: int, status: int) -> NoReturn:
     """Runs in the leash."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
@@ -91,7 +99,7 @@ def _hold(request: dict[str, Any], lifeline: int, log: int, environment: int, st
     os._exit(code)
 
 
-def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -> NoReturn:
+def _run(request: ForkRequest, environment: int, of_leash: tuple[int, ...]) -> NoReturn:
     """Runs in the part."""
     for descriptor in of_leash:
         os.close(descriptor)
@@ -99,7 +107,7 @@ def _run(request: dict[str, Any], environment: int, of_leash: tuple[int, ...]) -
     run_to_end(lambda: _call(request, environment))
 
 
-def _call(request: dict[str, Any], environment: int) -> None:
+def _call(request: ForkRequest, environment: int) -> None:
     with os.fdopen(environment, encoding="utf-8") as pipe:
         variables = json.load(pipe)
     os.environ.clear()

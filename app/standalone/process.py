@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from app.kit.process.spawn import python_module, signal_group, spawn
 from app.standalone import leash
+from app.standalone.preloaded_parent import ForkRequest
 
 LEASH = Path(leash.__file__)
 TAIL_BYTES = 4096
@@ -166,11 +167,13 @@ class Parent:
         Raises:
             OSError: No process can be created.
         """
-        request = json.dumps({"name": part.name, "target": call.target, "arguments": dict(call.arguments)}).encode()
+        request: ForkRequest = {"name": part.name, "target": call.target, "arguments": dict(call.arguments)}
         status, status_end = os.pipe2(os.O_CLOEXEC)
         try:
             with log.open("ab") as output, _text(json.dumps(dict(environment))) as environment_file:
-                pid, pidfd = self._ask(request, [lifeline, output.fileno(), environment_file, status_end])
+                pid, pidfd = self._ask(
+                    json.dumps(request).encode(), [lifeline, output.fileno(), environment_file, status_end]
+                )
         except BaseException:
             os.close(status)
             raise

@@ -12,6 +12,7 @@ from app.kit.cli.document_files import read_text
 from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.sweeps.client import SweepsClient
@@ -79,12 +80,12 @@ def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url:
     print_record(view, f"{sweep} is cancelled.", as_json=as_json)
 
 
-def _format_sweep(sweep: dict[str, Any]) -> str:
+def _format_sweep(sweep: JsonObject) -> str:
     counts = "  ".join(f"{number} {state.lower()}" for state, number in sorted(sweep["counts"].items()))
     return f"{sweep['sweep_id']}  {sweep['created_at']}  {sweep['name']}  {counts}"
 
 
-def _format_row(row: dict[str, Any]) -> str:
+def _format_row(row: JsonObject) -> str:
     mark = "*" if row["is_best"] else " "
     snr = "-" if row["snr_db"] is None else f"{row['snr_db']:.1f} dB"
     size = "-" if row["size_bytes"] is None else f"{row['size_bytes']} bytes"
@@ -93,7 +94,7 @@ def _format_row(row: dict[str, Any]) -> str:
     return f"{mark} {row['model_name']}  {row['variant']}  {figures}".rstrip()
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _document(file: Path) -> JsonObject:
     import yaml
 
     text = read_text(str(file))
@@ -121,7 +122,7 @@ def _are_options(given: Any) -> bool:
     return isinstance(given, dict) and all(value is None or isinstance(value, dict) for value in given.values())
 
 
-def _upload(context: typer.Context, url: str | None, folder: Path, each: dict[str, Any]) -> dict[str, Any]:
+def _upload(context: typer.Context, url: str | None, folder: Path, each: JsonObject) -> JsonObject:
     from app.conversion.cli.conversion import bundled, packed, require_file
     from app.conversion.cli.service import client_of
 

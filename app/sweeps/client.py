@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from app.kit.cli.api_client import ApiClient
+from app.kit.text.json_values import JsonObject
 
 SWEEPS = "/sweeps"
-Record = dict[str, Any]
 
 
 class SweepsClient(ApiClient):
     def create(
         self,
-        models: Sequence[Record],
-        options: Sequence[Record],
+        models: Sequence[JsonObject],
+        options: Sequence[JsonObject],
         *,
         name: str = "",
         tags: Sequence[str] = (),
         no_cache: bool = False,
-    ) -> Record:
+    ) -> JsonObject:
         """Starts a sweep of every model with every set of options.
 
         Args:
@@ -28,16 +27,16 @@ class SweepsClient(ApiClient):
             options: name, options.
             no_cache: carry out every stage, even if the same work was done before.
         """
-        body: Record = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
+        body: JsonObject = {"name": name, "tags": list(tags), "models": list(models), "options": list(options)}
         if no_cache:  # services of older versions do not know this field
             body["no_cache"] = True
         return self._json("POST", SWEEPS, json=body)
 
-    def sweeps(self, *, limit: int = 50) -> list[Record]:
+    def sweeps(self, *, limit: int = 50) -> list[JsonObject]:
         """Returns sweeps, the newest first."""
         return list(self._json("GET", SWEEPS, params={"limit": limit})["sweeps"])
 
-    def sweep(self, sweep_id: str) -> Record:
+    def sweep(self, sweep_id: str) -> JsonObject:
         return self._json("GET", f"{SWEEPS}/{sweep_id}")
 
     def table(self, sweep_id: str) -> str:
@@ -45,5 +44,5 @@ class SweepsClient(ApiClient):
         with self._answer("GET", f"{SWEEPS}/{sweep_id}/table.csv") as answer:
             return answer.read().decode()
 
-    def cancel(self, sweep_id: str) -> Record:
+    def cancel(self, sweep_id: str) -> JsonObject:
         return self._json("POST", f"{SWEEPS}/{sweep_id}/cancel")

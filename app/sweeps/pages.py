@@ -29,7 +29,7 @@ from app.kit.web.http import FilterForm, query
 from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_form
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.sweeps.access import sweeps_of
 from app.sweeps.job_table import differences, rows_of
 from app.sweeps.model import RowAnswer
@@ -76,7 +76,7 @@ def job_table(request: Request) -> Response:
     """Renders the jobs that the URL names side by side, from any sweep or none."""
     jobs = conversion_of(request).jobs.several(_read_job_ids(request), user_of(request))
     rows = rows_of(jobs)
-    context: dict[str, Any] = {"rows": rows, "pareto": _plot_pareto(rows), "rule_db": SNR_DB_MIN}
+    context: TemplateContext = {"rows": rows, "pareto": _plot_pareto(rows), "rule_db": SNR_DB_MIN}
     context |= {"differences": differences(jobs)}
     ids = urlencode({"job": [job.job_id for job in jobs]}, doseq=True)
     return render(request, "sweeps/jobs.html", area="jobs", ids=ids, **context)
@@ -98,7 +98,7 @@ def create(request: Request, fields: SweepForm) -> Response:
 
 def sweep(request: Request) -> Response:
     view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
-    context: dict[str, Any] = {"view": view, "pareto": _plot_pareto(view.rows), "rule_db": SNR_DB_MIN}
+    context: TemplateContext = {"view": view, "pareto": _plot_pareto(view.rows), "rule_db": SNR_DB_MIN}
     return render(request, "sweeps/sweep.html", area="sweeps", **context)
 
 

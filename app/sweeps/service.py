@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from app.conversion.service.submissions import Submission
 from app.kit.clock import from_text, now, to_text
 from app.kit.errors import BadInput, ModelmillError, NotFound
 from app.kit.sql import Database
+from app.kit.text.json_values import JsonObject
 from app.sweeps import store
 from app.sweeps.errors import SweepNotFound, SweepTooLarge, TooManySweeps
 from app.sweeps.model import BEFORE_VARIANT, ORIGIN, Entry, EntryState, RowAnswer, Sweep, best_of, merge_values
@@ -253,7 +253,7 @@ class Sweeps:
             return sweep, store.entries_of(conn, sweep_id)
 
 
-def result_of(record: JobRecord) -> dict[str, Any]:
+def result_of(record: JobRecord) -> JsonObject:
     """Returns what the table shows of a job."""
     took_s = None
     if record.finished_at:

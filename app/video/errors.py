@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.kit.errors import BadRequest, Conflict, NotFound, Unavailable
+from app.kit.text.json_values import JsonObject
 
 
 class BadDag(BadRequest):
@@ -76,7 +77,7 @@ class NoPicture(Unavailable):
     code = "NO_PICTURE"
 
 
-def as_refusal(error: Mapping[str, Any]) -> dict[str, Any]:
+def as_refusal(error: Mapping[str, Any]) -> JsonObject:
     """An error in the format of the requirement's endpoints: on the web server, a node's agent and its stage host."""
     further = {name: error[name] for name in ("hint", "detail") if error.get(name)}
     return {"status": 1, "error": error["message"], "code": error["code"], **further}

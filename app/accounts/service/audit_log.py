@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import Connection
 
 from app.accounts import store
 from app.accounts.model import AuditEntry
 from app.kit.clock import now, to_text
 from app.kit.sql import Database
+from app.kit.text.json_values import JsonObject
 
 
-def note(conn: Connection, by: str, action: str, subject: str, detail: dict[str, Any] | None = None) -> None:
+def note(conn: Connection, by: str, action: str, subject: str, detail: JsonObject | None = None) -> None:
     """Adds an entry in the transaction of the change, so that both happen or neither.
 
     Args:
@@ -39,7 +38,7 @@ class AuditLog:
         with self.database.read() as conn:
             return store.entries(conn, limit=limit, before=before, subject=subject, actor=actor)
 
-    def note(self, by: str, action: str, subject: str, detail: dict[str, Any] | None = None) -> None:
+    def note(self, by: str, action: str, subject: str, detail: JsonObject | None = None) -> None:
         """Adds an entry for other capabilities, in its own transaction. Arguments as of `note`."""
         with self.database.write() as conn:
             note(conn, by, action, subject, detail)

@@ -23,9 +23,10 @@ from app.conversion.service.intake_sandbox import aborts_refused
 from app.exchange.errors import NothingToExport
 from app.exchange.pack.requests import PackRequest
 from app.kit.objects.signed_urls import sign, verify
+from app.kit.text.json_values import JsonObject
 from app.settings import Settings
 
-BUILD = EntryPoint[PackRequest, dict[str, Any]]("app.exchange.pack.contents:build")
+BUILD = EntryPoint[PackRequest, JsonObject]("app.exchange.pack.contents:build")
 METHOD = "PACK"
 """Purpose for which tokens are signed, so that they give access to nothing else."""
 KEPT = 100
@@ -121,7 +122,7 @@ class Packs:
         texts: Any = self._redis.lrange(_build_key(job_id), 0, -1)
         return [DeviceResult(**json.loads(text)) for text in texts]
 
-    def _make_contents(self, record: JobRecord, folder: Path, contents: Path) -> dict[str, Any]:
+    def _make_contents(self, record: JobRecord, folder: Path, contents: Path) -> JsonObject:
         """Creates everything else in the sandbox, and returns its entries of the manifest."""
         get = self._conversion.jobs.objects.get_file
         get(record.artifacts["out.nef"].key, contents / "out.nef")
@@ -140,7 +141,7 @@ class Packs:
         with aborts_refused("The pack could not be made", hint="Download the NEF by itself."):
             return intake.run(BUILD, request, folder)
 
-    def _manifest(self, record: JobRecord, url: str) -> dict[str, Any]:
+    def _manifest(self, record: JobRecord, url: str) -> JsonObject:
         expires = int(time.time()) + self._settings.record_ttl_s
         report = {
             "url": f"{url.rstrip('/')}/device-results/{record.job_id}",

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from app.kit.text.json_values import JsonObject
+
 CARD = """\
 ---
 {metadata}---
@@ -69,8 +71,8 @@ def model_card(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _build_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"library_name": "onnx", "tags": ["quantized", "npu", "modelmill"]}
+def _build_metadata(facts: Mapping[str, Any]) -> JsonObject:
+    metadata: JsonObject = {"library_name": "onnx", "tags": ["quantized", "npu", "modelmill"]}
     if facts["task"] in PIPELINE_TAGS:
         metadata["pipeline_tag"] = PIPELINE_TAGS[facts["task"]]
     scheme, _, place = str(facts["source"]).partition("://")

@@ -28,6 +28,7 @@ from app.kit.process.child_protocol import Message, receive, send
 from app.kit.process.spawn import python_module, signal_group, spawn
 from app.kit.sandbox.runner import child_environment
 from app.kit.text.json_form import FormError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import printable
 
 PROGRAM = "app.inference.enclosed_program"
@@ -122,7 +123,7 @@ class _DecoderProcess:
         with self._lock:
             return self._start()
 
-    def ask(self, header: dict[str, Any], blobs: Sequence[bytes]) -> Message:
+    def ask(self, header: JsonObject, blobs: Sequence[bytes]) -> Message:
         with self._lock:
             if self._process is None:
                 self._start()
@@ -152,7 +153,7 @@ class _DecoderProcess:
             )
         return declared
 
-    def _exchange(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> Message:
+    def _exchange(self, header: JsonObject, blobs: Sequence[bytes], limit_s: float) -> Message:
         assert self._end is not None
         late = threading.Event()
 

@@ -15,6 +15,7 @@ from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason, conditions_after
 from app.kit.errors import BadInput
 from app.kit.sql import new_secret
+from app.kit.text.json_values import JsonObject
 
 
 def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Service:
@@ -94,7 +95,7 @@ def make_conflict(service: Service) -> ServiceChanged:
     )
 
 
-def of_this_name(fit: dict[str, Any], name: str) -> dict[str, Any]:
+def of_this_name(fit: JsonObject, name: str) -> JsonObject:
     if fit["metadata"]["name"] != name:
         raise BadInput(
             f"The name in the path is {name!r}, the one in the resource {fit['metadata']['name']!r}.",
@@ -104,7 +105,7 @@ def of_this_name(fit: dict[str, Any], name: str) -> dict[str, Any]:
     return fit
 
 
-def terminating(service: Service, at: str) -> dict[str, Any]:
+def terminating(service: Service, at: str) -> JsonObject:
     ending = Condition(ConditionType.PENDING, Reason.TERMINATING, "Its workers are being ended.")
     conditions = conditions_after(service.status.get("conditions", ()), ending, None, at)
     return {"deleted_at": at, "status": {**service.status, "conditions": conditions}}

@@ -18,6 +18,7 @@ from modelmill_client.inputs import OnBytes
 from app.kit.cli.command import Unreachable
 from app.kit.cli.service_options import DEFAULT_URL
 from app.kit.errors import BadRequest, ModelmillError
+from app.kit.text.json_values import JsonObject
 
 __all__ = ["ApiClient", "ApiError", "OnBytes", "WaitedEnough", "command_errors"]
 
@@ -71,7 +72,7 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+    def _json(self, method: str, path: str, **arguments: Any) -> JsonObject:
         with command_errors():
             return self._client.transport.json(method, path, **arguments)
 
@@ -86,7 +87,7 @@ class ApiClient:
 
     def _pages(
         self, path: str, field: str, *, limit: int, filters: Mapping[str, str | float | None]
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[JsonObject]:
         """Yields the entries of a paged list, at most `limit`."""
         with command_errors():
             yield from self._client.pages(path, field, limit=limit, filters=filters)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from app.kit.errors import BadRequest, NotFound
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 STDIN = "-"
@@ -37,7 +37,7 @@ def read_text(file: str) -> str:
         raise BadRequest(f"{file} cannot be read: {error}", hint="It is to be a text in UTF-8.") from error
 
 
-def read_json(file: str) -> dict[str, Any]:
+def read_json(file: str) -> JsonObject:
     """Returns the JSON object in a file. Raises as `read_text` does, and BadRequest for anything but an object."""
     try:
         return read_object(read_text(file))

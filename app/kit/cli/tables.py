@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from app.kit.text.json_values import JsonObject
+
 if TYPE_CHECKING:  # slow to import, and not every command prints a table
     from rich.console import Console
     from rich.table import Table
@@ -62,7 +64,7 @@ def print_table(records: Any, table: Callable[[Any], Table], nothing: str, *, as
 
 
 def print_lines(
-    records: Sequence[dict[str, Any]], line: Callable[[dict[str, Any]], str], nothing: str, *, as_json: bool
+    records: Sequence[JsonObject], line: Callable[[JsonObject], str], nothing: str, *, as_json: bool
 ) -> None:
     """Prints records, one line each.
 

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import read_object
 
 LENGTH = struct.Struct("!I")
@@ -20,7 +21,7 @@ MOST_HEADER, MOST_BLOBS = 64 << 20, 1 << 30
 """Bytes of a message."""
 BLOBS = "blobs"
 """In the header: lengths of what follows it."""
-Message = tuple[dict[str, Any], list[bytes | memoryview]]
+Message = tuple[JsonObject, list[bytes | memoryview]]
 
 
 def begin_of(header: Mapping[str, Any], blobs: Sequence[bytes | memoryview], *, allow_nan: bool = True) -> bytes:
@@ -90,7 +91,7 @@ def _header_length(data: bytearray) -> int:
     return length
 
 
-def _header(data: bytearray) -> tuple[dict[str, Any], list[int]]:
+def _header(data: bytearray) -> tuple[JsonObject, list[int]]:
     header = read_object(data)
     lengths = header.pop(BLOBS, None)
     if not isinstance(lengths, list) or not all(isinstance(length, int) and length >= 0 for length in lengths):

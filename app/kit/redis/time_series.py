@@ -9,6 +9,7 @@ from typing import Any
 import redis
 
 from app.kit.clock import from_text
+from app.kit.text.json_values import JsonObject
 
 TTL_S = 86400
 
@@ -41,7 +42,7 @@ class TimeSeries:
         except redis.RedisError:
             return
 
-    def all(self, uid: str) -> list[dict[str, Any]]:
+    def all(self, uid: str) -> list[JsonObject]:
         """Returns the oldest first."""
         try:
             return [json.loads(text) for text in self._client.lrange(self._build_key(uid), 0, -1)]

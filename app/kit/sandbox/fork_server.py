@@ -35,6 +35,7 @@ import traceback
 from typing import Any, NoReturn
 
 from app.kit.sandbox import disk_usage, kernel, landlock, namespaces, process_tree, seccomp
+from app.kit.sandbox.messages import Outcome, RunRequest
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
 
 TEMPORARY = ".tmp"
@@ -65,7 +66,7 @@ def main() -> None:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
         if not message:
             os._exit(0)  # the worker is gone
-        request = json.loads(message)
+        request: RunRequest = json.loads(message)
         try:
             child = _fork(request, given)
         except OSError:  # no process can be created: the worker gets no result
@@ -92,18 +93,18 @@ def _refuse(control: socket.socket, reason: str) -> NoReturn:
             os.close(descriptor)
 
 
-def _fork(request: dict[str, Any], given: int) -> int:
+def _fork(request: RunRequest, given: int) -> int:
     writes = [request["work_dir"], *request["writes"]]
     return namespaces.fork(given, writes, memory_bytes=request["limits"]["memory_bytes"])
 
 
-def _build_paths(request: dict[str, Any], given: int, python: SandboxPaths) -> SandboxPaths:
+def _build_paths(request: RunRequest, given: int, python: SandboxPaths) -> SandboxPaths:
     """What the child may reach. Shared memory only if it is not that of all processes."""
     shared = (SHARED_MEMORY,) if given & namespaces.MOUNTS else ()
     return python + SandboxPaths(tuple(request["reads"]), (), (request["work_dir"], *request["writes"], *shared))
 
 
-def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_fd: int, report_fd: int) -> NoReturn:
+def _supervise(request: RunRequest, places: SandboxPaths, job_fd: int, log_fd: int, report_fd: int) -> NoReturn:
     started = time.monotonic()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     kernel.adopt_orphans()
@@ -119,7 +120,7 @@ def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_f
         _stop_group(child, grace_s=TERM_GRACE_S if why in {"cancelled", "timeout"} else 0)
     status = _reap_all(child)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    outcome = {
+    outcome: Outcome = {
         "why": why,
         "status": os.waitstatus_to_exitcode(status),
         "peak_bytes": max(peak, usage.ru_maxrss * 1024),
@@ -131,7 +132,7 @@ def _supervise(request: dict[str, Any], places: SandboxPaths, job_fd: int, log_f
     os._exit(0)
 
 
-def _watch(child: int, job: socket.socket, request: dict[str, Any], started: float) -> tuple[str, int]:
+def _watch(child: int, job: socket.socket, request: RunRequest, started: float) -> tuple[str, int]:
     """Waits until the child ends or must end. Returns why, and the peak memory (bytes, whole process tree)."""
     pidfd = os.pidfd_open(child)
     limits = request["limits"]
@@ -167,7 +168,7 @@ def _is_word(job: socket.socket) -> bool:
         return False
 
 
-def _run(request: dict[str, Any], places: SandboxPaths, log_fd: int, report_fd: int) -> NoReturn:
+def _run(request: RunRequest, places: SandboxPaths, log_fd: int, report_fd: int) -> NoReturn:
     """In the child: becomes the leader of a group, sets the limits, calls the target, reports once."""
     os.setsid()
     os.dup2(log_fd, 1)
@@ -203,7 +204,7 @@ def _confine(work_dir: str, places: SandboxPaths) -> None:
     seccomp.restrict()
 
 
-def _call(request: dict[str, Any], report: Any) -> int:
+def _call(request: RunRequest, report: Any) -> int:
     from app.kit.errors import ModelmillError
 
     def tell(**message: Any) -> None:

@@ -10,7 +10,6 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from app.kit.errors import ModelmillError
 from app.kit.sandbox.errors import (
@@ -21,7 +20,9 @@ from app.kit.sandbox.errors import (
     StageOutOfMemory,
     StageTimedOut,
 )
+from app.kit.sandbox.messages import Outcome
 from app.kit.text.json_form import FormError, JsonForm
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 POLL_S = 0.25
@@ -63,7 +64,7 @@ class Hooks:
 class Finished:
     """The outcome of a run."""
 
-    result: dict[str, Any]
+    result: JsonObject
     """What the function returned."""
     cpu_s: float
     """Seconds, of the child and its descendants."""
@@ -80,7 +81,7 @@ class ReportedError:
     code: str
     message: str
     hint: str = ""
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class ChildReport:
     progress: float | None = None
     """0 to 1."""
     message: str = ""
-    result: dict[str, Any] | None = None
+    result: JsonObject | None = None
     error: ReportedError | None = None
     out_of_memory: str | None = None
     out_of_disk: str | None = None
@@ -189,7 +190,7 @@ def judge(run: Run) -> Finished:
             "the sandbox process was killed",
             hint="Submit the job again. If that does not help, the log of the worker has the reason.",
         )
-    outcome = json.loads(run.outcome)
+    outcome: Outcome = json.loads(run.outcome)
     if outcome["why"] == "unprepared":
         raise StageCrashed(
             f"the sandbox could not load its libraries: {outcome['reason']}",
@@ -212,7 +213,7 @@ def judge(run: Run) -> Finished:
     raise _make_failure(run.last, outcome["status"])
 
 
-def _out_of_memory(run: Run, outcome: dict[str, Any]) -> StageOutOfMemory:
+def _out_of_memory(run: Run, outcome: Outcome) -> StageOutOfMemory:
     return StageOutOfMemory(
         f"out of memory: it needs more than the {run.limits.memory_bytes / 2**30:.1f} GiB a stage may use",
         hint=LESS_MEMORY,

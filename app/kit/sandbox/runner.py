@@ -15,17 +15,18 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from app.kit.errors import Unavailable
 from app.kit.process.spawn import python_module, spawn
 from app.kit.sandbox import disk_usage
 from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.leftovers import keep_plain_files
+from app.kit.sandbox.messages import RunRequest
 from app.kit.sandbox.paths import SandboxPaths
 from app.kit.sandbox.run import Finished, Hooks, Limits, Run, end, follow, judge
+from app.kit.text.json_values import JsonObject
 
 __all__ = ["AS_ROOT", "NOWHERE", "Finished", "Hooks", "Limits", "Sandbox", "SandboxBusy"]
 
@@ -134,7 +135,7 @@ class Sandbox:
     def run(
         self,
         target: str,
-        request: dict[str, Any],
+        request: JsonObject,
         *,
         work_dir: Path,
         limits: Limits,
@@ -162,11 +163,22 @@ class Sandbox:
             inputs_bytes = disk_usage.measure_stored(str(work_dir))
             added_bytes = limits.disk_bytes or disk_usage.allowance(work_dir, inputs_bytes)
             limits = replace(limits, disk_bytes=added_bytes)
-            bounds = {**asdict(limits), "disk_bytes": inputs_bytes + added_bytes}
-            message = {"target": target, "request": request, "work_dir": str(work_dir), "limits": bounds}
             also = places.beside(self._keep_out)
+            message: RunRequest = {
+                "target": target,
+                "request": request,
+                "work_dir": str(work_dir),
+                "limits": {
+                    "memory_bytes": limits.memory_bytes,
+                    "time_s": limits.time_s,
+                    "threads": limits.threads,
+                    "disk_bytes": inputs_bytes + added_bytes,
+                },
+                "reads": also.reads,
+                "writes": also.writes,
+            }
             with self._busy():
-                return self._run({**message, "reads": also.reads, "writes": also.writes}, limits, hooks or Hooks())
+                return self._run(message, limits, hooks or Hooks())
         finally:
             keep_plain_files(work_dir)
             self._room.release()
@@ -181,7 +193,7 @@ class Sandbox:
         finally:
             self._waiting.release()
 
-    def _run(self, message: dict[str, Any], limits: Limits, hooks: Hooks) -> Finished:
+    def _run(self, message: RunRequest, limits: Limits, hooks: Hooks) -> Finished:
         ours, theirs = socket.socketpair()
         log_read, log_write = os.pipe()
         report_read, report_write = os.pipe()

@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
+
 
 class UnreadableJson(ValueError):
     """The text is not JSON, or contains what must not be passed on. The message says where and why."""
@@ -40,7 +42,7 @@ def read_json(text: str | bytes | bytearray, *, is_strict: bool = False, pairs: 
     return value
 
 
-def read_object(text: str | bytes | bytearray, *, is_strict: bool = False) -> dict[str, Any]:
+def read_object(text: str | bytes | bytearray, *, is_strict: bool = False) -> JsonObject:
     """Returns the object that a text contains; see read_json.
 
     Raises:

@@ -13,10 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.kit.web.auth import user_of
+from app.kit.web.operations import OpenApiSchema
 from app.kit.web.state import AppState
 from app.kit.web.templates import render
 
-document_of = AppState[Callable[[], dict[str, Any]]]("openapi")
+document_of = AppState[Callable[[], OpenApiSchema]]("openapi")
 """Set by the application."""
 VERBS = ("get", "post", "put", "patch", "delete", "head", "options")
 PHRASES = {str(status.value): status.phrase for status in HTTPStatus}

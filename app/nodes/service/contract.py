@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from sqlalchemy import Connection
 
 from app.kit.access import Member
+from app.kit.text.json_values import JsonObject
 from app.nodes.model import Node, WorkKey
 
 
@@ -22,7 +23,7 @@ Notify = Callable[[str], None]
 OnKeys = Callable[[str, Collection[WorkKey]], None]
 """Called with a node's name and the keys of its orders, outside of any transaction: it has a new token, perhaps for
 another machine, its access rules have changed, or its labels have."""
-Note = Callable[[Connection, str, str, str, dict[str, Any]], None]
+Note = Callable[[Connection, str, str, str, JsonObject], None]
 OnChange = Callable[[Node, Collection[WorkKey]], None]
 """Called outside of any transaction: a node came or went, or these workers or its offers have changed."""
 

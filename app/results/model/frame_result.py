@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
 from app.kit.clock import to_text
+from app.kit.text.json_values import JsonObject
 
 FACTS = frozenset(
     {
@@ -62,7 +63,7 @@ class DetectedObject:
     track_id: int | None = None
     """Id of its track, the same as long as it is followed; None: it is not."""
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> JsonObject:
         """Returns id, keypoints and mask as JSON, each only if it has one."""
         details = {"keypoints": self.keypoints, "mask": self.mask}
         stated = {name: [list(row) for row in rows] for name, rows in details.items() if rows}
@@ -171,7 +172,7 @@ def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:
             yield DetectedObject(box, name, score if is_number(score) else None, keypoints, mask, known)
 
 
-def with_track_ids(row: Mapping[str, Any], track_ids: Sequence[int]) -> dict[str, Any]:
+def with_track_ids(row: Mapping[str, Any], track_ids: Sequence[int]) -> JsonObject:
     """Returns a row with the ids of its objects, as many as are given, instead of those that it has."""
     remaining = iter(track_ids)
     ids = [next(remaining, None) if _is_box(box) else None for box in _read_boxes(row)]

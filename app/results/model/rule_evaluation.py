@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from app.kit.clock import from_text
+from app.kit.text.json_values import JsonObject
 from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord, is_number, with_track_ids
 from app.results.model.rule import Direction, Rule, RuleSet, Zone
@@ -56,7 +57,7 @@ class EvaluationState:
     problem: str = ""
     """NO_BOXES, NO_SIZE: why no rule can hold; for the last row."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         rules = {name: vars(state) for name, state in self.rules.items()}
         return {**self.tracking.to_json(), "rules": rules, "problem": self.problem}
 

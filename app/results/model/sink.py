@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from app.kit.backoff import GrowingPause
+from app.kit.text.json_values import JsonObject
 from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord
 from app.results.model.producer import Producer
@@ -180,7 +181,7 @@ def test_delivery(producer: Producer, id_: str, at: str) -> Delivery:
     return Delivery(0, _build_envelope(producer, "test", f"test/{id_}", at, data), is_test=True)
 
 
-def _build_envelope(producer: Producer, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def _build_envelope(producer: Producer, kind: str, id_: str, at: str, data: Mapping[str, Any]) -> JsonObject:
     """Returns a CloudEvent (1.0). Its source and id together are unique for the row or event, however often it is
     delivered."""
     return {

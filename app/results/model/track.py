@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.results.model.frame_result import objects_in
 from app.results.model.rule import Point
 
@@ -102,7 +103,7 @@ class TrackingState:
     next_id: int = 1
     """Of the next new object."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {"at": self.at, "tracks": [track.to_json() for track in self.tracks], "next_track": self.next_id}
 
     @staticmethod

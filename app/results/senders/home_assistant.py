@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.results.model.sink import Delivery, Sink, SinkContent
 from app.results.senders.mqtt import MqttMessage
 
 PREFIX = "homeassistant"
 """Topic prefix at which Home Assistant discovers devices by default."""
-Json = dict[str, Any]
 
 
 def home_assistant_messages(sink: Sink, topic: str, deliveries: Sequence[Delivery]) -> list[MqttMessage]:
@@ -32,7 +32,7 @@ def home_assistant_messages(sink: Sink, topic: str, deliveries: Sequence[Deliver
     return [*([_describe_device(sink, data, sensors)] if sensors else []), *states]
 
 
-def row_state(envelope: Mapping[str, Any]) -> Json:
+def row_state(envelope: Mapping[str, Any]) -> JsonObject:
     """Returns {time, frame, objects: number, labels: number of each, counts}."""
     data = envelope["data"]
     labels = Counter(one["label"] for one in data["objects"] if one["label"])
@@ -40,12 +40,12 @@ def row_state(envelope: Mapping[str, Any]) -> Json:
     return {"time": envelope["time"], "frame": data["frame"], **facts}
 
 
-def event_state(envelope: Mapping[str, Any]) -> Json:
+def event_state(envelope: Mapping[str, Any]) -> JsonObject:
     """Returns {time, frame, rule, zone, text}."""
     return {"time": envelope["time"], **{name: envelope["data"][name] for name in ("frame", "rule", "zone", "text")}}
 
 
-def _describe_device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, Json]) -> MqttMessage:
+def _describe_device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, JsonObject]) -> MqttMessage:
     """Describes the whole device in one topic; an empty message there removes it."""
     config = {
         "device": {
@@ -62,7 +62,7 @@ def _describe_device(sink: Sink, data: Mapping[str, Any], sensors: Mapping[str, 
     return MqttMessage(f"{PREFIX}/device/modelmill_{sink.sink_id}/config", json.dumps(config), is_retained=True)
 
 
-def _describe_sensors(sink: Sink, topic: str, counts: Mapping[str, float]) -> dict[str, Json]:
+def _describe_sensors(sink: Sink, topic: str, counts: Mapping[str, float]) -> dict[str, JsonObject]:
     values = {"objects": "value_json.objects"} | {
         f"count_{name}": f"value_json.counts[{json.dumps(name)}]" for name in counts
     }
@@ -80,7 +80,7 @@ def _describe_sensors(sink: Sink, topic: str, counts: Mapping[str, float]) -> di
     }
 
 
-def _describe_event_sensors(sink: Sink, topic: str) -> dict[str, Json]:
+def _describe_event_sensors(sink: Sink, topic: str) -> dict[str, JsonObject]:
     return {
         "last_event": {
             "platform": "sensor",
