@@ -44,11 +44,12 @@ class Person:
 
     @contextmanager
     def browser(self) -> Iterator[httpx.Client]:
-        """Signed in, with the session's cookie."""
+        """Signed in, with the session's cookie; what it sends comes from our own pages."""
         page = {"Accept": "text/html"}
         with httpx.Client(base_url=self.url, timeout=60, trust_env=False, headers=page) as client:
             answer = client.post("/ui/login", data={"token": self.token}, headers=OURS)
             assert answer.status_code == 303, answer.text
+            client.headers.update(OURS)
             yield client
 
 

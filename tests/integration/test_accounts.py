@@ -21,7 +21,7 @@ from app.settings import Settings
 from tests.harness import command_line
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
-from tests.harness.users import OURS, Person, Within, person, within
+from tests.harness.users import Person, Within, person, within
 
 TOKEN = re.compile(r"mm_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 
@@ -133,7 +133,6 @@ def password_on(page: httpx.Response) -> str:
 # --- the pages ----------------------------------------------------------------------------------------
 def test_an_administrator_manages_a_user_on_the_pages(admin: Person, shared: Deployment) -> None:
     with admin.browser() as office:
-        office.headers.update(OURS)
         made = office.post("/ui/admin/users", data={"name": "frank", "role": "user"})
         first = password_on(made)
         assert "/ui/admin/users/frank?note=created" in made.text
@@ -164,7 +163,6 @@ def test_an_administrator_manages_a_user_on_the_pages(admin: Person, shared: Dep
 
 def test_a_user_issues_and_revokes_tokens_on_the_account_page(shared: Deployment) -> None:
     with person(shared, "grace").browser() as browser:
-        browser.headers.update(OURS)
         issued = browser.post("/ui/account/tokens", data={"label": "build", "scope": "read", "days": ""})
         [text] = set(TOKEN.findall(issued.text))
         page = browser.get("/ui/account").text
@@ -202,14 +200,12 @@ def test_the_account_page_offers_to_revoke_what_a_token_made(shared: Deployment)
     with ivy.api() as api:
         made = [api.http.post("/api/v2/me/tokens", json={}).json() for _ in range(2)]
     with Person("ivy", made[0]["token"], shared.url).browser() as browser:
-        browser.headers.update(OURS)
         page = browser.get("/ui/account").text
         assert "made 2 tokens that are valid" in page and 'name="with_made"' in page
         gone = browser.post(f"/ui/account/tokens/{token_id}/revoke")
         assert gone.headers["location"] == "/ui/account?note=revoked&left=2"
         assert "2 tokens that it made are still valid" in browser.get(gone.headers["location"]).text
     with person(shared, "ivy").browser() as browser:
-        browser.headers.update(OURS)
         below = Person("ivy", made[1]["token"], shared.url)
         with below.api() as api:
             api.http.post("/api/v2/me/tokens", json={})
@@ -223,7 +219,6 @@ def test_an_administrator_revokes_what_a_users_token_made(shared: Deployment, ad
     with jane.api() as api:
         api.http.post("/api/v2/me/tokens", json={})
     with admin.browser() as office:
-        office.headers.update(OURS)
         assert "made 1 token that is valid" in office.get("/ui/admin/users/jane").text
         token_id = jane.token.split("_")[1]
         gone = office.post(f"/ui/admin/users/jane/tokens/{token_id}/revoke", data={"with_made": "yes"})

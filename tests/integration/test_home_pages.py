@@ -19,7 +19,7 @@ from app.kit.sql import Database
 from tests.harness.api import keys, png, pngs, small_model, store_of, zipped
 from tests.harness.deployment import Deployment
 from tests.harness.page_text import text_of
-from tests.harness.users import OURS, Person, make_users, person
+from tests.harness.users import Person, make_users, person
 
 QUOTA = 4 << 20
 
@@ -41,7 +41,6 @@ def alice_here(deployment: Deployment) -> Person:
 @pytest.fixture
 def web(alice_here: Person) -> Iterator[httpx.Client]:
     with alice_here.browser() as client:
-        client.headers.update(OURS)
         yield client
 
 

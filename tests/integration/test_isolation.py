@@ -681,7 +681,6 @@ def nobodys() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def spy(mallory: Person) -> Iterator[httpx.Client]:
     with mallory.browser() as client:
-        client.headers.update(OURS)
         yield client
 
 

@@ -14,7 +14,7 @@ from app.conversion.options import Chip, Options, ToolchainName
 from tests.harness.api import small_model, vector_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
-from tests.harness.users import OURS, make_users, person
+from tests.harness.users import make_users, person
 
 LIST, NEW, NAMED, DELETE = "/ui/models", "/ui/models/new", "/ui/models/named", "/ui/models/delete"
 API = "/api/v2/models"
@@ -39,7 +39,6 @@ def job(deployment: Deployment) -> Iterator[Job]:
 @pytest.fixture(scope="module")
 def signed_in(deployment: Deployment) -> Iterator[httpx.Client]:
     with person(deployment, "alice").browser() as client:
-        client.headers.update(OURS)
         yield client
 
 
@@ -54,7 +53,6 @@ def web(signed_in: httpx.Client) -> httpx.Client:
 @pytest.fixture
 def other(deployment: Deployment) -> Iterator[httpx.Client]:
     with person(deployment, "bob").browser() as client:
-        client.headers.update(OURS)
         yield client
 
 

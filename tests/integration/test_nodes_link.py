@@ -36,7 +36,7 @@ from tests.harness.api import code_of
 from tests.harness.deployment import Deployment
 from tests.harness.ports import free_port
 from tests.harness.until import until
-from tests.harness.users import OURS, Person
+from tests.harness.users import Person
 from tests.harness.valkey import Valkey
 from tests.harness.web import served
 
@@ -534,10 +534,10 @@ def test_a_file_is_for_the_node_whose_order_names_it(register: Register, nodes: 
 def test_an_administrator_adds_a_node_on_a_page_renews_its_token_and_removes_it(root: Person, nodes: Nodes) -> None:
     with root.browser() as page:
         assert "modelmill nodes add" in page.get("/ui/nodes").text or nodes.all()
-        taken = page.post("/ui/nodes/new", data={"name": "Bad Name", "side": "edge"}, headers=OURS)
+        taken = page.post("/ui/nodes/new", data={"name": "Bad Name", "side": "edge"})
         assert taken.status_code == 422
         assert 'value="Bad Name"' in taken.text
-        made = page.post("/ui/nodes/new", data={"name": "page0", "side": "host"}, headers=OURS)
+        made = page.post("/ui/nodes/new", data={"name": "page0", "side": "host"})
         assert "mn_page0_" in made.text
         assert "modelmill node --name page0 --side host --cloud ws://" in made.text
         assert nodes.get("page0").side is Side.HOST
@@ -554,13 +554,13 @@ def test_an_administrator_adds_a_node_on_a_page_renews_its_token_and_removes_it(
         assert all(word in text for word in ("Refused reports", "2,345", "NOT_FOUND: &lt;no job&gt;"))
         assert httpx.get(f"{root.url}/neptune/nodes/page0", headers=root.bearer).json()["refused_reports"] == 2345
         assert page.get("/ui/nodes/page0/token").status_code == 200
-        assert "mn_page0_" in page.post("/ui/nodes/page0/token", headers=OURS).text
+        assert "mn_page0_" in page.post("/ui/nodes/page0/token").text
         tell(nodes, Machine("http://x", "page0", ""))
-        refused = page.post("/ui/nodes/page0/remove", headers=OURS)
+        refused = page.post("/ui/nodes/page0/remove")
         assert refused.status_code == 409
         with nodes.database.write() as conn:
             nodes.withdraw(conn, KEY.kind, KEY.uid)
-        removed = page.post("/ui/nodes/page0/remove", headers=OURS)
+        removed = page.post("/ui/nodes/page0/remove")
         assert removed.headers["Location"] == "/ui/nodes?note=removed"
         assert nodes.find("page0") is None
 
@@ -595,7 +595,7 @@ def test_a_user_finds_the_figures_of_a_node_on_its_pages_and_no_way_to_change_it
             assert "<html" not in page.get(path, headers={"HX-Request": "true"}).text
         for path in ("new", "page1/token", "page1/remove"):
             assert page.get(f"/ui/nodes/{path}").status_code == 403
-            assert page.post(f"/ui/nodes/{path}", data={"name": "x"}, headers=OURS).status_code == 403
+            assert page.post(f"/ui/nodes/{path}", data={"name": "x"}).status_code == 403
         assert page.get("/ui/nodes/nobody").status_code == 404
 
 

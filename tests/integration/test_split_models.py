@@ -24,12 +24,6 @@ PLACE = "model.onnx.data"
 
 
 @pytest.fixture
-def api(service: Deployment) -> Iterator[Api]:
-    with Api(service.url) as api:
-        yield api
-
-
-@pytest.fixture
 def split(tmp_path: Path) -> Split:
     return small.split(tmp_path, host_models.convolutional())
 

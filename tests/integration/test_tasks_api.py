@@ -26,7 +26,7 @@ from tests.harness.api import code_of, pngs, small_model, zipped
 from tests.harness.deployment import Deployment
 from tests.harness.described import MODES, assert_answers_as_described
 from tests.harness.training.scheduler import AT, RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
-from tests.harness.users import OURS, Person, make_users, person, within
+from tests.harness.users import Person, make_users, person, within
 
 ID = re.compile(r"mvp2-alice-(ppo|grpo|sft|script)-\d{8}-\d{6}-[0-9a-f]{4}")
 RL = """\
@@ -586,9 +586,9 @@ def test_the_page_of_all_tasks_orders_and_cancels_them(web: httpx.Client, other:
         seen = browser.get(page, params={"user": "alice", "state": "unended"}).text
         assert f"{page}/{task_id}/cancel" in seen
         for action, data in (("priority", {"priority": "high"}), ("cancel", {})):
-            assert browser.post(f"{page}/{task_id}/{action}", data=data, headers=OURS).status_code == 303
-        assert browser.post(f"{page}/{task_id}/cancel", headers=OURS).status_code == 303, "it is cancelled already"
-        refused = browser.post(f"{page}/{task_id}/priority", data={"priority": "low"}, headers=OURS)
+            assert browser.post(f"{page}/{task_id}/{action}", data=data).status_code == 303
+        assert browser.post(f"{page}/{task_id}/cancel").status_code == 303, "it is cancelled already"
+        refused = browser.post(f"{page}/{task_id}/priority", data={"priority": "low"})
         assert refused.status_code == 409 and "does not wait any more" in refused.text
     task = web.get(f"{TASKS}/{task_id}").json()
     assert (task["state"], task["priority"]) == ("CANCELED", "high")

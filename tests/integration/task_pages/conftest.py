@@ -11,7 +11,7 @@ import pytest
 from tests.harness.deployment import Deployment
 from tests.harness.training import tasks as task_scenes
 from tests.harness.training.tasks import empty_line, every_state, show_cluster
-from tests.harness.users import OURS, Person, person
+from tests.harness.users import Person, person
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,6 @@ def ids(deployment: Deployment, erin: Person) -> dict[str, str]:
 @pytest.fixture
 def web(erin: Person) -> Iterator[httpx.Client]:
     with erin.browser() as client:
-        client.headers.update(OURS)
         yield client
 
 
@@ -44,7 +43,6 @@ def web(erin: Person) -> Iterator[httpx.Client]:
 def finn(deployment: Deployment) -> Iterator[httpx.Client]:
     """Somebody who has no task but those that a test gives him."""
     with person(deployment, "finn").browser() as client:
-        client.headers.update(OURS)
         yield client
 
 
