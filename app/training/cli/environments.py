@@ -10,7 +10,7 @@ from app.kit.cli.command import EPILOG
 from app.kit.cli.document_files import read_file
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record, print_table
-from app.training.cli.tasks import client_of
+from app.training.cli.service import client_of
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment.")]
 commands = typer.Typer(help="Environments of training tasks.", no_args_is_help=True, epilog=EPILOG)

@@ -12,7 +12,7 @@ from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
-from app.training.cli.tasks import TaskId, client_of, task_of
+from app.training.cli.service import TaskId, client_of, task_of
 
 Artifact = Annotated[
     str,

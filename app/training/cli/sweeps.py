@@ -13,7 +13,7 @@ from app.kit.cli.document_files import read_file
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
 from app.kit.text.json_values import JsonObject
-from app.training.cli.tasks import Changes, change_of, client_of, tell_changes
+from app.training.cli.service import Changes, change_of, client_of, tell_changes
 
 SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `start` prints it.")]
 commands = typer.Typer(

@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 import uuid
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.document_files import read_file
-from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
+from app.kit.cli.service_options import AsJson, Limit, Url
 from app.kit.cli.tables import print_record, print_table
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
+from app.training.cli.service import Changes, TaskId, change_of, client_of, task_id_of, task_of, tell_changes
 from app.training.model import Workload
 
 if TYPE_CHECKING:
     from app.training.client import TrainingClient
 
-SEARCHED_AT_MOST = 1000
-FULL_ID = re.compile(r".+-[0-9]{8}-[0-9]{6}-[0-9a-z]{4,}")
 GOES_ON = "Ctrl-C while following leaves the task as it is; `modelmill train cancel` ends it. "
 
-TaskId = Annotated[
-    str, typer.Argument(metavar="TASK", help="Id of the task, or a part of the id that no other task has.")
-]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Another value of a field; an empty value removes it. Can be repeated."
-    ),
-]
 commands = typer.Typer(
     help="Train on the Ray cluster: submit, list, show, follow, cancel.", no_args_is_help=True, epilog=GOES_ON + EPILOG
 )
@@ -107,26 +96,6 @@ def again(
         return
     tell_changes(record)
     typer.echo(record["task_id"])
-
-
-def tell_changes(record: JsonObject) -> None:
-    """What is not as in the task or sweep that it was made of."""
-    for one in record["changes"]:
-        typer.echo(f"{one['field']}: {_format_value(one['before'])} → {_format_value(one['after'])}", err=True)
-
-
-def change_of(text: str) -> tuple[str, Any]:
-    """A value is read as YAML is."""
-    from app.training.spec.document import read_yaml
-
-    field, sign, value = text.partition("=")
-    if not sign or not field:
-        raise BadRequest(f"{text} is no change", hint="Write it like total_epochs=3.")
-    return field, read_yaml(value)
-
-
-def _format_value(value: Any) -> str:
-    return "–" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @commands.command("list")
@@ -242,7 +211,7 @@ def plot(
 def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
     """Cancel a task. Administrators can cancel tasks of others by their full id."""
     with client_of(context, url) as client:
-        record = client.cancel(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
+        record = client.cancel(task_id_of(client, task))
     if as_json:
         typer.echo(json.dumps(record, indent=2))
     elif record["state"] == "CANCELED":
@@ -263,7 +232,7 @@ def priority(
 ) -> None:
     """Change the priority of a waiting task. Administrators can change tasks of others by their full id."""
     with client_of(context, url) as client:
-        task_id = task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"]
+        task_id = task_id_of(client, task)
         record = client.set_priority(task_id, level)
     print_record(record, f"Task {record['task_id']} has priority {record['priority']}.", as_json=as_json)
 
@@ -276,7 +245,7 @@ def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: 
     id.
     """
     with client_of(context, url) as client:
-        record = client.release(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
+        record = client.release(task_id_of(client, task))
     print_record(record, f"Task {record['task_id']}: {record['error_summary']}", as_json=as_json)
 
 
@@ -284,7 +253,7 @@ def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: 
 def stacks(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
     """Show the call stacks of the processes of a running task. Administrators see tasks of others by their full id."""
     with client_of(context, url) as client:
-        processes = client.stacks(task if FULL_ID.fullmatch(task) else task_of(client, task)["task_id"])
+        processes = client.stacks(task_id_of(client, task))
     if as_json:
         typer.echo(json.dumps(processes, indent=2))
         return
@@ -316,33 +285,6 @@ def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) ->
 def _select_series(answers: dict[str, JsonObject], name: str) -> JsonObject:
     """By task, of those that tell it."""
     return {task: one for task, answer in answers.items() for one in answer["series"] if one["name"] == name}
-
-
-def client_of(context: typer.Context, url: str | None) -> TrainingClient:
-    from app.training.client import TrainingClient
-
-    return TrainingClient(url_of(context, url), token=token())
-
-
-def task_of(client: TrainingClient, part: str) -> JsonObject:
-    """The record of the task whose id this is, or is a part of.
-
-    Raises:
-        NotFound: There is none.
-        BadRequest: There are several.
-    """
-    if FULL_ID.fullmatch(part):
-        return client.task(part)
-    task_ids = [
-        record["task_id"] for record in client.tasks(limit=SEARCHED_AT_MOST, q=part) if part in record["task_id"]
-    ]
-    if not task_ids:
-        raise NotFound(f"there is no task {part}", hint="`modelmill train list` shows those there are.")
-    if len(task_ids) > 1:
-        raise BadRequest(
-            f"{part} is part of {len(task_ids)} ids: {', '.join(task_ids[:5])}", hint="Give more of the id."
-        )
-    return client.task(task_ids[0])
 
 
 def _submit(client: TrainingClient, spec: bytes) -> JsonObject:

@@ -1,25 +1,27 @@
 """The model of training: tasks, attempts, events; demands and the cluster that satisfies them. Pure."""
 
 from app.training.model.capacity import Claim, Demand, Held, Node
-from app.training.model.task import (
+from app.training.model.state import (
     ACTIVE,
-    RELEASE_AFTER,
     TERMINAL,
     TRANSITIONS,
     WAITING,
+    Event,
+    FailureKind,
+    State,
+    WaitingCode,
+    WaitingReason,
+)
+from app.training.model.task import (
+    RELEASE_AFTER,
     Algorithm,
     Attempt,
     Conversion,
-    Event,
-    FailureKind,
     NewTask,
     Priority,
     Rollout,
-    State,
     Task,
     TaskEvent,
-    WaitingCode,
-    WaitingReason,
     Workload,
     submission_id,
 )

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from app.training.model.log_excerpt import LogExcerpt, read
-from app.training.model.task import FailureKind
+from app.training.model.state import FailureKind
 
 SUMMARY_CHARS = 300
 QUICK_FAILURES = 5

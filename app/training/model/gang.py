@@ -39,7 +39,8 @@ from app.training.model.headroom import Line
 from app.training.model.lack_of_room import reason_of
 from app.training.model.preemption import Preemptible, giving_way
 from app.training.model.reservation import Reservation, reserve
-from app.training.model.task import Priority, WaitingCode, WaitingReason
+from app.training.model.state import WaitingCode, WaitingReason
+from app.training.model.task import Priority
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.training.model.capacity import Capacity, Demand, Need, grains, plain
-from app.training.model.task import WaitingCode, WaitingReason
+from app.training.model.state import WaitingCode, WaitingReason
 
 
 def reason_of(demand: Demand, room: Capacity, empty: Capacity) -> WaitingReason:
