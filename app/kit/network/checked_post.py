@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import secrets
+import ssl
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -53,6 +55,19 @@ async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks:
         async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=None) as client:  # noqa: S113  # the whole try has one
             answer = await client.send(request, stream=True)
             await answer.aclose()
+    except httpx.ConnectError as error:
+        raise NotSent(_explain_failure(error)) from error
     except (httpx.HTTPError, ValueError) as error:
         raise NotSent(str(error) or type(error).__name__) from error
     return answer
+
+
+def _explain_failure(error: BaseException) -> str:
+    """Returns the system's reason why a connection failed, instead of `All connection attempts failed`. Errors of TLS
+    have words of their own."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):
+            return f"its host cannot be reached: {os.strerror(cause.errno)}"
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__

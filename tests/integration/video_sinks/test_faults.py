@@ -21,8 +21,9 @@ from app.kit.network.addresses import read_networks
 from app.kit.network.answer_limit import MOST_BYTES, TOO_LONG
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.results.model.sink import Delivery, Sink, SinkContent, SinkKind
-from app.results.senders import HttpSender, KafkaSender, MqttSender, RedisSender
+from app.results.senders import HttpSender, MqttSender, RedisSender
 from app.results.service import sinks as sink_service
+from app.results.service.sinks import SinkSender
 from app.results.store.tables import rule_events
 from app.video.model.job import VideoJob
 from tests.harness.faults.failing_deployment import small_disk
@@ -33,6 +34,11 @@ from tests.harness.video.sinks import Receiver, add, deliver, state, take
 
 HERE = read_networks("127.0.0.0/8")
 SECRET = "whsec_" + "A" * 44
+SENDERS = {
+    SinkKind.HTTP: HttpSender,
+    SinkKind.MQTT: MqttSender,
+    SinkKind.REDIS: RedisSender,
+}
 DELIVERY = Delivery(1, {"id": "row/1"})
 
 
@@ -80,15 +86,22 @@ def test_a_wrong_password_is_said(shared_valkey: Valkey, receiver: Receiver) -> 
     assert HttpSender(HERE, try_s=20).send(sink_at(SinkKind.HTTP, receiver.url), [DELIVERY]) == "it answered 401"
 
 
-@pytest.mark.parametrize("kind", [SinkKind.HTTP, SinkKind.MQTT])
-def test_a_receiver_that_does_not_answer_is_given_up(kind: SinkKind) -> None:
+@pytest.mark.parametrize(
+    ("kind", "silent_problem", "gone_problem"),
+    [
+        (SinkKind.HTTP, "no answer within 0.3 s", "its host cannot be reached: Connection refused"),
+        (SinkKind.MQTT, "the broker has not answered", "refused"),
+        (SinkKind.REDIS, "Timeout reading from", "Connection refused"),
+    ],
+)
+def test_a_receiver_that_does_not_answer_is_given_up_and_one_that_is_gone_is_said_to_be(
+    kind: SinkKind, silent_problem: str, gone_problem: str
+) -> None:
+    sender: SinkSender = SENDERS[kind](HERE, try_s=0.3)
     with silent() as port:
-        if kind is SinkKind.HTTP:
-            problem = HttpSender(HERE, try_s=0.3).send(sink_at(kind, f"http://127.0.0.1:{port}/"), [DELIVERY])
-            assert problem == "no answer within 0.3 s"
-        else:
-            problem = MqttSender(HERE, try_s=0.3).send(sink_at(kind, f"mqtt://127.0.0.1:{port}/a"), [DELIVERY])
-            assert problem == "the broker has not answered"
+        sink = sink_at(kind, f"{kind.value}://127.0.0.1:{port}/0/a")
+        assert silent_problem in sender.send(sink, [DELIVERY])
+    assert gone_problem in sender.send(sink, [DELIVERY])
 
 
 def test_an_hour_without_a_receiver_costs_few_tries_and_no_row(
@@ -182,7 +195,6 @@ SENDERS = {
     SinkKind.HTTP: HttpSender,
     SinkKind.MQTT: MqttSender,
     SinkKind.REDIS: RedisSender,
-    SinkKind.KAFKA: KafkaSender,
 }
 
 
