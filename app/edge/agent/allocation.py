@@ -15,13 +15,14 @@ from app.edge.agent.driver import Allocation, NodeTls, ProcessSpec, WorkloadDriv
 from app.edge.agent.store import AgentStore
 from app.inference.prediction import ExecutionProvider
 from app.inference.sources.hardware_decoder import VARIABLE as DECODING
+from app.inference.sources.video import AUTHORITIES
 from app.kit.files import make_private
 from app.nodes.model import Order, WorkKey
 
 LOGS = "MODELMILL_LOG_"
 PASSED = re.compile(
     rf"PATH|HOME|USER|LOGNAME|SHELL|TZ|TMPDIR|LANG|LANGUAGE|LC_\w+|VIRTUAL_ENV|PYTHON\w+|LD_LIBRARY_PATH|XDG_RUNTIME_DIR"
-    rf"|SSL_CERT_(FILE|DIR)|(CUDA|NVIDIA|LIBVA|OMP|OPENBLAS|MKL)_\w+|{LOGS}\w+|{DECODING}"
+    rf"|SSL_CERT_(FILE|DIR)|(CUDA|NVIDIA|LIBVA|OMP|OPENBLAS|MKL)_\w+|{LOGS}\w+|{DECODING}|{AUTHORITIES}"
 )
 """Variables of the agent that programs need to run, to find libraries and devices, and to log."""
 DEFAULTS = {f"{LOGS}FORMAT": "console", "OPENBLAS_NUM_THREADS": "1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,6 +34,10 @@ OF_STREAM = {
 }
 """Options for streams: FFmpeg follows what a stream names, but never to a file. UDP is used only for a camera that
 refuses TCP."""
+AUTHORITIES = "MODELMILL_CAMERA_AUTHORITIES"
+"""The environment variable that names a PEM file: certificates of cameras by https are checked against its authorities.
+FFmpeg passes such options on to no other protocol."""
+UNTRUSTED = f"its host is not known, has ended the connection, or has a certificate that {AUTHORITIES} does not prove"
 TRANSPORTS = {"rtspt": "tcp", "rtspu": "udp"}
 """GStreamer's schemes of RTSP that name the transport; rtsp itself leaves it to the camera."""
 CAMERA, OF_DEVICE = "v4l2", dict[str, str]()
@@ -179,6 +184,8 @@ class Video:
             return _describe_silence()
         if self._is_device:
             return OF_CAMERAS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__) or _why(error)
+        if self._live and getattr(error, "errno", 0) == errno.EIO and "tls_verify" in stream_options(self._place)[1]:
+            return UNTRUSTED
         if self._live and (reason := OF_STREAMS.get(getattr(error, "errno", 0))):
             return reason
         return REFUSALS.get(type(error).__name__) or self._describe_error(error)
@@ -216,6 +223,9 @@ def stream_options(url: str) -> tuple[str, dict[str, str]]:
     """The URL of a stream as FFmpeg takes it, and its options."""
     scheme, _, rest = url.partition("://")
     transport = TRANSPORTS.get(scheme.lower())
+    authorities = os.environ.get(AUTHORITIES, "")
+    if authorities and scheme.lower() == "https":
+        return url, {**OF_STREAM, "tls_verify": "1", "ca_file": authorities}
     if transport is None:
         return url, OF_STREAM
     return f"rtsp://{rest}", {"protocol_whitelist": OF_STREAM["protocol_whitelist"], "rtsp_transport": transport}

@@ -31,6 +31,7 @@ def test_every_variable_named_in_a_document_exists() -> None:
         "MODELMILL_SECRETS_DIR",
         "MODELMILL_PYTHON",
         "MODELMILL_RECEIPT_KEY",
+        "MODELMILL_CAMERA_AUTHORITIES",
         "MODELMILL_HARDWARE_DECODING",
         "MODELMILL_NODE_MEDIA_SERVER",
         "MODELMILL_NODE_TOKEN",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Generator
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,8 @@ from app.inference.errors import DecoderMissing, SourceUnusable
 from app.inference.picture_codec import encode
 from app.inference.sources import Source, open_source
 from app.inference.sources.frames import LazyFrame, Pace
+from app.inference.sources.video import AUTHORITIES
+from app.kit.signatures.certificates import CertificateAuthority, new_request
 from tests.harness.camera import camera
 from tests.harness.models.vision import plain
 from tests.harness.pictures import pixels
@@ -329,6 +334,36 @@ def test_a_stream_is_read_from_its_address(tmp_path: Path) -> None:
         with pytest.raises(SourceUnusable, match=r"http://127\.0\.0\.1:\d+/b\.mp4 cannot be opened") as caught:
             next(source)
         assert "secret" not in str(caught.value)
+        server.shutdown()
+
+
+def test_the_certificate_of_a_camera_is_checked_where_authorities_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the name that is asked for. Without authorities it is not checked, since most cameras sign their own."""
+    film(tmp_path / "a.mp4")
+    authority, at, request = CertificateAuthority("theirs"), datetime.now(UTC), new_request()
+    day = timedelta(days=1)
+    pem = authority.issue(request.request, "localhost", serial=1, now=at - day, until=at + day)
+    own, other = tmp_path / "own.pem", tmp_path / "other.pem"
+    own.write_text(authority.certificate)
+    other.write_text(CertificateAuthority("others").certificate)
+    (tmp_path / "certificate.pem").write_text(pem)
+    (tmp_path / "key.pem").write_text(request.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+
+    def read(host: str, authorities: Path | None) -> int:
+        monkeypatch.setenv(AUTHORITIES, str(authorities or ""))
+        return len(list(opened(f"https://{host}:{server.server_port}/a.mp4")))
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path))) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert read("localhost", None) == read("localhost", own) == 24
+        for host, authorities in (("localhost", other), ("127.0.0.1", own)):
+            with pytest.raises(SourceUnusable, match="has a certificate that MODELMILL_CAMERA_AUTHORITIES does not"):
+                read(host, authorities)
         server.shutdown()
 
 
