@@ -19,7 +19,8 @@ from app.kit.web.multipart import plain_name
 from app.kit.web.operations import OpenApiSchema, Operations
 from app.model_registry import schemas
 from app.model_registry.access import models_of
-from app.model_registry.schemas import ACCESS, FILE, MODELS, NAMED, SHARED, TAGS, VERSIONS
+from app.model_registry.model import Model
+from app.model_registry.schemas import ACCESS, DECODER, FILE, MODELS, NAMED, SHARED, TAGS, VERSIONS
 from app.model_registry.uploads import receive_model
 
 MEDIA_TYPE = "application/octet-stream"
@@ -83,8 +84,21 @@ async def add_model(request: Request) -> Response:
             labels=body.labels,
             versioning=body.versioning,
         )
-    location = schemas.address(NAMED, model.name if model.version == 1 else model.pin)
-    return json_answer(schemas.model_answer(model), 201, {"Location": location})
+    return _answer_added(model)
+
+
+@OPERATIONS.add(
+    "POST",
+    DECODER,
+    "Add a version of a model with a decoder of its own in its file",
+    {201: schemas.ModelAnswer},
+    more_errors=(404, 409, 507),
+    query=schemas.NamedQuery,
+    body=schemas.OwnDecoder,
+)
+def set_decoder(request: Request, body: schemas.OwnDecoder, params: schemas.NamedQuery) -> Response:
+    models, user = models_of(request), user_of(request)
+    return _answer_added(models.set_decoder(user, params.name, body.source, now=now(), note=body.note))
 
 
 @OPERATIONS.add("GET", NAMED, "Get a model", {200: schemas.ModelAnswer}, more_errors=(404,), query=schemas.NamedQuery)
@@ -182,6 +196,11 @@ def put_model_access(request: Request, body: schemas.AllowedUsers, params: schem
     rule = read_allowed(body.allowed)
     models_of(request).access.permit(user_of(request), params.name, rule)
     return json_answer(schemas.AllowedUsers(allowed=rule.to_json()))
+
+
+def _answer_added(model: Model) -> Response:
+    location = schemas.address(NAMED, model.name if model.version == 1 else model.pin)
+    return json_answer(schemas.model_answer(model), 201, {"Location": location})
 
 
 def _answer_versions(request: Request, name: str) -> Response:

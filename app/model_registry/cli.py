@@ -101,16 +101,33 @@ def add(
 
 @commands.command("set-decoder")
 def set_decoder(
-    model: Annotated[Path, typer.Argument(metavar="ONNX", help="The model's file, which is changed.")],
+    context: typer.Context,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="An ONNX file, which is changed, or a registered model: NAME, NAME@3 or NAME@TAG.",
+        ),
+    ],
     decoder: Annotated[Path, typer.Argument(metavar="PYTHON", help="A file with a function decode.")],
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A note on the new version of a registered model.")] = "",
+    as_json: AsJson = False,
+    url: Url = None,
 ) -> None:
-    """Write a decoder of your own into an ONNX file, before it is added. Nothing of it is run here."""
+    """Store a decoder of your own in an ONNX file, or in a new version of a registered model. It is not run here."""
+    source = read_text(str(decoder))
+    if not (Path(model).is_file() or model.endswith(".onnx")):
+        with _open_client(context, url) as client:
+            added = client.set_decoder(model, source, note)
+        print_record(added, f"Version {added['version']} of {added['name']} is read by {decoder}.", as_json=as_json)
+        return
     from app.conversion.cli.conversion import require_file
     from app.model_registry.own_decoder import store_decoder
 
-    require_file(model, "model")
-    store_decoder(model, read_text(str(decoder)))
-    typer.echo(f"{model} is read by {decoder} now. Add it with: modelmill models add NAME --file {model}")
+    require_file(Path(model), "model")
+    store_decoder(Path(model), source)
+    text = f"{model} is read by {decoder} now. Add it with: modelmill models add NAME --file {model}"
+    print_record({"model": model, "decoder": str(decoder)}, text, as_json=as_json)
 
 
 @commands.command()

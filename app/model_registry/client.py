@@ -51,6 +51,10 @@ class ModelsClient(ApiClient):
         with path.open("rb") as file:
             return self._json("POST", MODELS, data=fields, files={"model": (path.name, file)})
 
+    def set_decoder(self, name: str, source: str, note: str = "") -> JsonObject:
+        """Add a version with this decoder in its file. Arguments as of `service.Models.set_decoder`."""
+        return self._json("POST", f"{MODELS}/decoder", params={"name": name}, json={"source": source, "note": note})
+
     def versions(self, name: str) -> JsonObject:
         return self._json("GET", f"{MODELS}/versions", params={"name": name})
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from app.conversion.options import Preprocess
 from app.inference.installed_decoders import check_installed, list_installed_decoders
 from app.inference.model_card import Format
-from app.inference.prediction import Decoder
+from app.inference.prediction import MOST_DECODER_SOURCE, Decoder
 from app.kit.access import MOST
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.described_type import DescribedType
@@ -25,6 +25,7 @@ FILE = f"{MODELS}/file"
 VERSIONS = f"{MODELS}/versions"
 ACCESS = f"{MODELS}/access"
 SHARED = f"{MODELS}/shared"
+DECODER = f"{MODELS}/decoder"
 TAGS = f"{MODELS}/tags/{{tag}}"
 PAGE = "/ui/models/named"
 MAX_CURSOR = 300
@@ -49,6 +50,15 @@ class NamedQuery(Strict):
     name: Annotated[str, Field(min_length=1, max_length=MAX_PIN)]
     """Name of the model, with or without a version: faces, faces@3, faces@stable. It may contain slashes, as in
     faces/out.nef."""
+
+
+class OwnDecoder(Strict):
+    """A decoder for the outputs of a model, which is stored in its file and run in a sandbox beside the model."""
+
+    source: Annotated[str, Field(max_length=MOST_DECODER_SOURCE)]
+    """A Python file with a function `decode(outputs, size, floor)`."""
+    note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
+    """Note on the version."""
 
 
 class TagChange(Strict):

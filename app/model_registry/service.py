@@ -12,9 +12,12 @@ from app.conversion.service import Conversion
 from app.conversion.service.uploads import FileParts
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import Decoder
+from app.inference.preprocess_options import read_preprocess
 from app.kit.access import Member
 from app.kit.clock import to_text
+from app.kit.errors import BadInput
 from app.kit.objects import ObjectStore
+from app.kit.objects.blobs import blob_key
 from app.kit.sql import Database
 from app.model_registry.contract import MemberOf, Note, OnChange, UsersOf
 from app.model_registry.errors import ModelExists, ModelInUse
@@ -208,6 +211,37 @@ class Models:
             return self._keep(model, [imported.stored], versioning)
         finally:
             self.imports.discard(imported)
+
+    def set_decoder(self, user: str, name: str, decoder: str, *, now: datetime, note: str = "") -> Model:
+        """Registers the next version of a model: the same network with this decoder in its file.
+
+        Args:
+            name: of the model, or of one of its versions.
+            decoder: Python text with a function `decode`; nothing of it is run here.
+            note: of the version's user.
+
+        Raises:
+            ModelNotFound: The user has none of this name.
+            BadInput: It is no ONNX.
+            BadRequest: The text is no such decoder.
+        """
+        card = (model := self.get(user, name)).card
+        if card.format is not Format.ONNX:
+            raise BadInput(
+                f"The model {name!r} is no ONNX.",
+                hint="Only an ONNX holds a decoder. Register the ONNX of the conversion, and give that one a decoder.",
+            )
+        imported = self.imports.copy_with_decoder(user, blob_key(card.sha256), decoder)
+        return self.add_received(
+            user,
+            model.name,
+            imported,
+            now=now,
+            decoder=Decoder.ENCLOSED,
+            labels=card.labels,
+            preprocess=read_preprocess(card.preprocess) if card.preprocess else None,
+            versioning=NewVersion(True, note),
+        )
 
     def page(
         self, user: str, *, text: str = "", cursor: str | None = None, limit: int = 50

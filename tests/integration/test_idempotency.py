@@ -34,6 +34,7 @@ CREATING = {
     "/api/v2/task-sweeps/{task_sweep_id}/again",
     "/neptune/link/{node}/certificate",
     "/api/v2/models",
+    "/api/v2/models/decoder",
     "/api/v2/services",
     "/api/v2/video/jobs",
     "/api/v2/video/job-sets",

@@ -516,6 +516,8 @@ SENDING = {
     "POST /ui/sweeps/new",
     "POST /api/v2/models",
     "POST /ui/models/new",
+    "POST /api/v2/models/decoder",
+    "POST /ui/models/decoder",
     "GET /api/v2/models/named",
     "DELETE /api/v2/models/named",
     "GET /api/v2/models/file",
@@ -824,6 +826,10 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         },
         "PUT /api/v2/models/tags/{tag}": [{**model_of, "json": {"version": 1}}],
         "PUT /api/v2/models/access": [{**model_of, "json": {"allowed": None}}],
+        "POST /api/v2/models/decoder": [{**model_of, "json": {"source": "def decode(*_): ..."}}],
+        "POST /ui/models/decoder": [
+            {"data": {"name": whose["model"]}, "files": {"decoder": ("d.py", b"def decode(*_): ...")}}
+        ],
         "POST /ui/models/access": [{"data": {"name": whose["model"], "allowed": "*"}}],
         "POST /ui/models/tag": [{"data": {"name": whose["model"], "tag": "stable", "version": "1"}}],
         "POST /ui/models/untag": [{"data": {"name": whose["model"], "tag": "stable"}}],

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from html import unescape
 
 import httpx
+import onnx
 import pytest
 
 from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
 from app.conversion.options import Chip, Options, ToolchainName
+from app.inference.prediction import ENCLOSED_DECODER, MOST_DECODER_SOURCE
 from tests.harness.api import small_model, vector_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
@@ -18,6 +20,7 @@ from tests.harness.users import make_users, person
 
 LIST, NEW, NAMED, DELETE = "/ui/models", "/ui/models/new", "/ui/models/named", "/ui/models/delete"
 API = "/api/v2/models"
+SOURCE = "def decode(outputs, size, floor):\n    return [], [], []\n"
 Job = Callable[..., JobRecord]
 
 
@@ -115,6 +118,43 @@ def test_a_file_is_uploaded_by_the_form(web: httpx.Client) -> None:
     assert "<h1>big</h1>" in shown and "uploaded" in shown
     assert "The usual preprocessing of its decoder's family" in shown
     assert web.get(f"{API}/file", params={"name": "big"}).content == small_model()
+
+
+def test_a_decoder_is_uploaded_on_the_page_of_its_model(web: httpx.Client, job: Job) -> None:
+    """It is in the file of the next version, whose other facts are those of the version before."""
+    added = web.post(API, data={"name": "plates", "labels": "a\nb"}, files={"model": ("m.onnx", small_model())})
+    assert added.status_code == 201, added.text
+    page = web.get(NAMED, params={"name": "plates"}).text
+    action = unescape(page.split('action="/ui/models/decoder', 1)[1].split('"', 1)[0])
+    fields = {"data": {"name": "plates@1", "note": "by rows"}, "files": {"decoder": ("plates.py", SOURCE.encode())}}
+    for _ in range(2):  # a browser that sends it twice
+        sent = web.post(f"/ui/models/decoder{action}", **fields)
+        assert sent.status_code == 303 and "plates%402" in sent.headers["location"], sent.text
+    second = web.get(f"{API}/named", params={"name": "plates"}).json()
+    assert (second["version"], second["note"], second["decoder"]) == (2, "by rows", "enclosed")
+    assert second["labels"] == ["a", "b"]
+    file = onnx.load_from_string(web.get(f"{API}/file", params={"name": "plates"}).content)
+    assert {entry.key: entry.value for entry in file.metadata_props}[ENCLOSED_DECODER] == SOURCE
+    assert "In the model's file" in unescape(web.get(NAMED, params={"name": "plates"}).text)
+
+
+def test_what_is_no_decoder_makes_no_version(web: httpx.Client, job: Job) -> None:
+    web.post(API, data={"name": "plates"}, files={"model": ("m.onnx", small_model())}).raise_for_status()
+    for source, message in (
+        (b"def decode(:", "the decoder is no Python"),
+        (b"def other(): ...", "the decoder has no function decode"),
+        (b"x = 1 #" + b"x" * MOST_DECODER_SOURCE, "longer than 256 KiB"),
+    ):
+        sent = web.post("/ui/models/decoder", data={"name": "plates"}, files={"decoder": ("d.py", source)})
+        assert sent.status_code == 400 and message in unescape(sent.text), sent.text
+    unsent = web.post("/ui/models/decoder", data={"name": "plates"}, files={"model": ("d.py", b"")})
+    assert unsent.status_code == 422 and "No file was chosen." in unsent.text
+    compiled = {"name": "nef", "job_id": job("alice").job_id, "artifact": "nef"}
+    web.post(API, json=compiled).raise_for_status()
+    refused = web.post(f"{API}/decoder", params={"name": "nef"}, json={"source": SOURCE})
+    assert refused.status_code == 422 and "The model 'nef' is no ONNX." in unescape(refused.text)
+    assert "Decoder of your own" not in web.get(NAMED, params={"name": "nef"}).text
+    assert [each["version"] for each in web.get(f"{API}/versions", params={"name": "plates"}).json()["versions"]] == [1]
 
 
 def test_what_is_wrong_is_said_beside_the_form_and_what_was_typed_is_kept(web: httpx.Client, job: Job) -> None:

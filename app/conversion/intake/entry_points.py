@@ -78,6 +78,11 @@ class CheckModelRequest(ModelRequest):
     max_bytes: int
 
 
+class DecoderRequest(CheckModelRequest):
+    decoder: str
+    """A Python file, whose text is written into the model's."""
+
+
 class SubmissionRequest(PackedSamples, ModelRequest):
     options: JsonObject
     """Options as JSON."""

@@ -1,4 +1,5 @@
-"""The page of a new model, from a completed conversion job, or an uploaded ONNX file. Plain forms."""
+"""The page of a new model, from a completed conversion job, or an uploaded ONNX file; and the form for a version with a
+decoder of its own. Plain forms."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from app.conversion.service.uploads import parts_of, split_model
 from app.conversion.store import JobFilter
 from app.inference.installed_decoders import list_installed_decoders
 from app.inference.model_card import Format
-from app.inference.prediction import Decoder
+from app.inference.prediction import MOST_DECODER_SOURCE, Decoder
 from app.kit.clock import now
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
@@ -31,7 +32,7 @@ from app.kit.web.templates import render
 from app.model_registry.access import models_of
 from app.model_registry.job_models import not_completed
 from app.model_registry.model import MAX_NAME, MAX_NOTE, Model, NewVersion, labels_of
-from app.model_registry.pages.models import AREA
+from app.model_registry.pages.models import AREA, NamedForm
 from app.model_registry.schemas import MAX_LABELS_TEXT, InstalledDecoder
 from app.settings import settings_of
 
@@ -63,6 +64,10 @@ class NewForm(BaseModel):
     labels: Annotated[str, Field(max_length=MAX_LABELS_TEXT)] = ""
 
 
+class DecoderForm(NamedForm):
+    note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
+
+
 @dataclass(frozen=True)
 class ModelDraft:
     values: Mapping[str, str]
@@ -91,6 +96,23 @@ def new(request: Request) -> Response:
         values |= {"job_id": record.job_id, "name": name or record.name.replace("/", "-"), "way": FROM_JOB}
         problem = None if record.status is Status.COMPLETED else not_completed(record)
     return _render_page(request, ModelDraft(values, problem))
+
+
+async def set_decoder(request: Request) -> Response:
+    """Adds a version of a model with the decoder that was sent."""
+    limit = MOST_DECODER_SOURCE + FIELDS_BYTES
+    async with receive_form(request, settings_of(request).work, max_bytes=limit) as sent:
+        return await run_in_threadpool(_set_decoder, request, sent)
+
+
+def _set_decoder(request: Request, sent: SentForm) -> Response:
+    fields = checked(lambda: DecoderForm.model_validate({name: values[-1] for name, values in sent.fields.items()}))
+    files = sent.files.get("decoder", [])
+    if not files:
+        raise BadInput("No file was chosen.", hint="Choose a Python file with a function decode.")
+    source = b"".join(files[0].chunks()).decode("utf-8", "replace")
+    model = models_of(request).set_decoder(user_of(request), fields.name, source, now=now(), note=fields.note.strip())
+    return see_other("/ui/models/named?" + urlencode({"name": model.pin, "note": "added"}))
 
 
 async def create(request: Request) -> Response:
@@ -160,4 +182,5 @@ def _list_jobs(request: Request, chosen: str) -> list[JobRecord]:
 ROUTES = [
     Route("/ui/models/new", new),
     Route("/ui/models/new", form_once(create), methods=["POST"]),
+    Route("/ui/models/decoder", form_once(set_decoder), methods=["POST"]),
 ]

@@ -60,7 +60,6 @@ WITHOUT_JSON = {
     # the health checks of containers, whose answer is the exit code
     *("health sandbox", "health training", "health web", "health worker"),
     # it changes a file of its user
-    "models set-decoder",
     # of the installation, on its own machine; a token or a password goes to stdout alone
     *("db current", "db renew-secrets", "db upgrade"),
     *(f"users {verb}" for verb in ("create", "delete", "disable", "enable", "groups", "revoke", "sftp-reset", "token")),

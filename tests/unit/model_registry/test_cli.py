@@ -223,6 +223,25 @@ def test_a_tag_is_set_and_removed(
     assert json.loads(requests[0][2]) == {"version": 1}
 
 
+def test_a_decoder_for_a_registered_model_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    requests: list[tuple[str, str, bytes]],
+    tmp_path: Path,
+) -> None:
+    """What looks like a file and is none is a mistake, and not the name of a model."""
+    file = tmp_path / "plates.py"
+    file.write_text("def decode(*_): ...\n")
+    assert typed(monkeypatch, "set-decoder", "faces@stable", file, "--note", "rows", "--url", url) == Exit.OK
+    ((method, path, body),) = requests
+    assert (method, path) == ("POST", "/api/v2/models/decoder?name=faces%40stable")
+    assert json.loads(body) == {"source": "def decode(*_): ...\n", "note": "rows"}
+    assert capsys.readouterr().out == f"Version 1 of faces is read by {file}.\n"
+    assert typed(monkeypatch, "set-decoder", tmp_path / "missing.onnx", file, "--url", url) != Exit.OK
+    assert len(requests) == 1
+
+
 def test_who_may_use_a_model_is_set_and_shown(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
