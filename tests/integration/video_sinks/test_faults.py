@@ -21,7 +21,7 @@ from app.kit.network.addresses import read_networks
 from app.kit.network.answer_limit import MOST_BYTES, TOO_LONG
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.results.model.sink import Delivery, Sink, SinkContent, SinkKind
-from app.results.senders import HttpSender, MqttSender, RedisSender
+from app.results.senders import HttpSender, KafkaSender, MqttSender, RedisSender
 from app.results.service import sinks as sink_service
 from app.results.service.sinks import SinkSender
 from app.results.store.tables import rule_events
@@ -38,6 +38,7 @@ SENDERS = {
     SinkKind.HTTP: HttpSender,
     SinkKind.MQTT: MqttSender,
     SinkKind.REDIS: RedisSender,
+    SinkKind.KAFKA: KafkaSender,
 }
 DELIVERY = Delivery(1, {"id": "row/1"})
 
@@ -190,11 +191,6 @@ ENDLESS = {
     SinkKind.MQTT: ("mqtt://127.0.0.1:{}/a", b"\x30\xff\xff\xff\x7f"),
     SinkKind.REDIS: ("redis://127.0.0.1:{}/0/a", b"$2000000000\r\n"),
     SinkKind.KAFKA: ("kafka://127.0.0.1:{}/a", b"\x7f\xff\xff\xff"),
-}
-SENDERS = {
-    SinkKind.HTTP: HttpSender,
-    SinkKind.MQTT: MqttSender,
-    SinkKind.REDIS: RedisSender,
 }
 
 
