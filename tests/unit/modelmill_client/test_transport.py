@@ -22,26 +22,12 @@ from modelmill_client import (
 )
 
 from tests.harness.ports import free_port
+from tests.harness.scripted_server import ScriptedServer
 
-Answer = httpx.Response | Exception
 JOB = {"job_id": "1", "status": "ONNX", "name": "yolo"}
 
 
-class Server:
-    """Gives these answers in turn, the last one for ever."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self.answers = list(answers)
-        self.requests: list[httpx.Request] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        request.read()
-        self.requests.append(request)
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
+class Server(ScriptedServer):
     def client(self, **options: int) -> Modelmill:
         return Modelmill("http://mill", "mm_1_x", transport=httpx.MockTransport(self), **options)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 
@@ -36,28 +37,37 @@ async def send_file(transport: AsyncTransport, field: str, path: Path, on_bytes:
     Raises:
         ApiError, Unreachable: It could not be sent, however often it was tried.
     """
-    size, told, tries = path.stat().st_size, 0, 0
-    location = await _begun(transport, field, path.name, size)
-    offset, key = 0, ""
+    beginning, told, tries = _beginning(field, path), 0, 0
+    location, offset, key, is_cut = "", 0, "", False
     while not key:
+        stood = offset
         try:
-            offset, key = await _sent(transport, location, path, offset)
+            location = location or await _begun(transport, beginning)
+            if is_cut:
+                offset, key = await _stands(transport, location)
+                is_cut = False
+            if not key:
+                offset, key = await _sent(transport, location, path, offset)
+            tries = 0
         except (ApiError, Unreachable) as error:
-            tries += 1
+            tries = 1 if offset > stood else tries + 1
             if tries > transport.retries or not _can_go_on(error):
                 raise
+            is_cut = bool(location)
             await asyncio.sleep(waits.pause_s(tries, str(error.detail.get("retry_after_s", ""))))
-            stood = offset
-            offset, key = await _stands(transport, location)
-            tries = 0 if offset > stood else tries
         on_bytes(max(0, offset - told))
         told = max(told, offset)
     return key
 
 
-async def _begun(transport: AsyncTransport, field: str, name: str, size: int) -> str:
-    metadata = ",".join(f"{key} {base64.b64encode(text.encode()).decode()}" for key, text in _named(field, name))
-    headers = {**VERSION, "Upload-Length": str(size), "Upload-Metadata": metadata}
+def _beginning(field: str, path: Path) -> dict[str, str]:
+    """The headers that begin an upload: with their key, a second try begins no second one."""
+    metadata = ",".join(f"{key} {base64.b64encode(text.encode()).decode()}" for key, text in _named(field, path.name))
+    length = str(path.stat().st_size)
+    return {**VERSION, "Upload-Length": length, "Upload-Metadata": metadata, "Idempotency-Key": uuid4().hex}
+
+
+async def _begun(transport: AsyncTransport, headers: Mapping[str, str]) -> str:
     async with transport.answer("POST", ROOT, headers=headers) as answer:
         await answer.aread()
         return httpx.URL(answer.headers["Location"]).path

@@ -15,7 +15,7 @@ from uuid import uuid4
 import httpx
 
 from modelmill_client import waits
-from modelmill_client.errors import ApiError, BadUrl, Damaged, Unreachable, error_of
+from modelmill_client.errors import ApiError, BadUrl, Damaged, ModelmillError, Unreachable, error_of
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
@@ -75,28 +75,47 @@ class AsyncTransport:
             try:
                 return await self._once(method, path, body, arguments)
             except (ApiError, Unreachable) as error:
-                if tries > self.retries or not error.can_retry:
-                    raise
-                retry_after = str(error.detail.get("retry_after_s", ""))
-            await asyncio.sleep(waits.pause_s(tries, retry_after))
+                await self._pause(tries, error)
 
     async def save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
-        """Download into target, under another name until its SHA-256 has been checked.
+        """Download into target, under another name until its SHA-256 has been checked; from the beginning where it
+        broke off.
+
+        Args:
+            path: Below the URL.
+            target: The file to write.
+            sha256: The announced digest.
+            on_bytes: Gets the number of bytes of each piece; a negative one if they are to be fetched again.
 
         Raises:
-            Damaged: It is not the announced one.
+            ApiError: The service refused.
+            Damaged: The digest is not the announced one.
+            Unreachable: No answer, however often it was tried.
         """
-        draft, digest = target.with_name(f".{target.name}.part"), hashlib.sha256()
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await self._save(path, target, sha256, on_bytes)
+            except (ApiError, Unreachable) as error:
+                await self._pause(tries, error)
+
+    async def _save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes) -> Path:
+        draft, digest, received = target.with_name(f".{target.name}.part"), hashlib.sha256(), 0
         try:
             with draft.open("wb") as file:
                 async with self.answer("GET", path) as answer:
                     async for chunk in answer.aiter_bytes(CHUNK_BYTES):
                         digest.update(chunk)
                         file.write(chunk)
+                        received += len(chunk)
                         on_bytes(len(chunk))
             if digest.hexdigest() != sha256:
                 raise Damaged(f"{target.name} was damaged on the way", hint="Download it again.")
             return draft.replace(target)
+        except (ApiError, Unreachable):
+            on_bytes(-received)
+            raise
         finally:
             with contextlib.suppress(FileNotFoundError):
                 draft.unlink()
@@ -123,6 +142,12 @@ class AsyncTransport:
             raise self._bad_url(str(error)) from error
         except httpx.TransportError as error:
             raise Unreachable(f"the connection to {self.url} broke: {error or type(error).__name__}") from error
+
+    async def _pause(self, tries: int, error: ModelmillError) -> None:
+        """Waits before another try; raises the error if there is to be none."""
+        if tries > self.retries or not error.can_retry:
+            raise error
+        await asyncio.sleep(waits.pause_s(tries, str(error.detail.get("retry_after_s", ""))))
 
     async def _once(self, method: str, path: str, body: Body | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
         with body() if body is not None else contextlib.nullcontext({}) as sent:

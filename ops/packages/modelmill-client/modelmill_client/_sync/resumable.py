@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 
@@ -37,28 +38,37 @@ def send_file(transport: Transport, field: str, path: Path, on_bytes: OnBytes) -
     Raises:
         ApiError, Unreachable: It could not be sent, however often it was tried.
     """
-    size, told, tries = path.stat().st_size, 0, 0
-    location = _begun(transport, field, path.name, size)
-    offset, key = 0, ""
+    beginning, told, tries = _beginning(field, path), 0, 0
+    location, offset, key, is_cut = "", 0, "", False
     while not key:
+        stood = offset
         try:
-            offset, key = _sent(transport, location, path, offset)
+            location = location or _begun(transport, beginning)
+            if is_cut:
+                offset, key = _stands(transport, location)
+                is_cut = False
+            if not key:
+                offset, key = _sent(transport, location, path, offset)
+            tries = 0
         except (ApiError, Unreachable) as error:
-            tries += 1
+            tries = 1 if offset > stood else tries + 1
             if tries > transport.retries or not _can_go_on(error):
                 raise
+            is_cut = bool(location)
             time.sleep(waits.pause_s(tries, str(error.detail.get("retry_after_s", ""))))
-            stood = offset
-            offset, key = _stands(transport, location)
-            tries = 0 if offset > stood else tries
         on_bytes(max(0, offset - told))
         told = max(told, offset)
     return key
 
 
-def _begun(transport: Transport, field: str, name: str, size: int) -> str:
-    metadata = ",".join(f"{key} {base64.b64encode(text.encode()).decode()}" for key, text in _named(field, name))
-    headers = {**VERSION, "Upload-Length": str(size), "Upload-Metadata": metadata}
+def _beginning(field: str, path: Path) -> dict[str, str]:
+    """The headers that begin an upload: with their key, a second try begins no second one."""
+    metadata = ",".join(f"{key} {base64.b64encode(text.encode()).decode()}" for key, text in _named(field, path.name))
+    length = str(path.stat().st_size)
+    return {**VERSION, "Upload-Length": length, "Upload-Metadata": metadata, "Idempotency-Key": uuid4().hex}
+
+
+def _begun(transport: Transport, headers: Mapping[str, str]) -> str:
     with transport.answer("POST", ROOT, headers=headers) as answer:
         answer.read()
         return httpx.URL(answer.headers["Location"]).path
