@@ -1,7 +1,7 @@
 """Ray on this machine, for `modelmill up` beside it: a head that runs no programs, and one worker. See ops/ray-local.
 
-Each node is left behind on a leash (app.standalone.leash), which ends all of the node when it is asked to, and when the
-node ends by itself. `ray stop`, which ends every Ray of the machine, is never used.
+Each node is left behind under a subreaper (app.standalone.subreaper), which ends all of the node when it is asked to,
+and when the node ends by itself. `ray stop`, which ends every Ray of the machine, is never used.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pathlib import Path
 from app.kit.cli.command import CannotStart
 from app.kit.errors import ModelmillError
 from app.settings import load_settings
-from app.standalone import leash, ray_node
+from app.standalone import ray_node, subreaper
 from app.standalone.local_ray import RESOURCE, STORE_BYTES
 from app.standalone.ports import LOOPBACK, require_free
 from app.standalone.process import tail
-from ops.ray_run import Cluster, Leashed, RunFolder, began
+from ops.ray_run import Cluster, NodeProcess, RunFolder, began
 
 DASHBOARD_PORT, GCS_PORT = 8265, 6379
 CLIENT_PORT, CLIENT_PORTS = 10001, 100
@@ -141,14 +141,14 @@ def _start_nodes(folder: RunFolder, cluster: Cluster, chosen: argparse.Namespace
 
 
 def _launch(folder: RunFolder, cluster: Cluster, name: str, command: list[str]) -> Cluster:
-    """The leash's lifeline is a pipe of which it has both ends: it outlives us, until it is told to end."""
+    """The subreaper's lifeline is a pipe of which it has both ends: it outlives us, until it is told to end."""
     path = Path(cluster.temporary) / "lifeline"
     os.mkfifo(path, 0o600)
     lifeline = os.open(path, os.O_RDWR)
     path.unlink()
     with (folder.path / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", leash.__file__, str(lifeline), "--", *command],
+            [sys.executable, "-I", "-S", subreaper.__file__, str(lifeline), "--", *command],
             pass_fds=[lifeline],
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -158,7 +158,7 @@ def _launch(folder: RunFolder, cluster: Cluster, name: str, command: list[str]) 
             env=ray_node.environment(os.environ, cluster.token, cluster.temporary),
         )
     os.close(lifeline)
-    cluster = replace(cluster, nodes=(*cluster.nodes, Leashed(process.pid, began(process.pid))))
+    cluster = replace(cluster, nodes=(*cluster.nodes, NodeProcess(process.pid, began(process.pid))))
     folder.write(cluster)
     return cluster
 
@@ -215,7 +215,7 @@ def not_here(folder: RunFolder) -> str:
 
 
 def end(folder: RunFolder, cluster: Cluster) -> None:
-    """The worker first. The first SIGTERM asks the node; after the second its leash kills all that is left of it."""
+    """The worker first. The first SIGTERM asks the node; after the second its subreaper kills what is left of it."""
     for node in reversed(cluster.nodes):
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
             node.send(number)
@@ -225,7 +225,7 @@ def end(folder: RunFolder, cluster: Cluster) -> None:
     folder.forget()
 
 
-def _has_ended(node: Leashed) -> bool:
+def _has_ended(node: NodeProcess) -> bool:
     deadline = time.monotonic() + GRACE_S
     while node.is_alive and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -22,8 +22,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 @dataclass(frozen=True)
-class Leashed:
-    """A node: the pid of its leash, and when that started, because another process may have the pid since then."""
+class NodeProcess:
+    """A node: the pid of its subreaper, and when that started, because another process may have the pid since then."""
 
     pid: int
     began: str
@@ -33,7 +33,7 @@ class Leashed:
         return bool(self.began) and began(self.pid) == self.began
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal. SIGKILL goes to the whole group, which the leash leads."""
+        """Sends a signal. SIGKILL goes to the whole group, which the subreaper leads."""
         with contextlib.suppress(ProcessLookupError):
             if self.is_alive:
                 os.kill(-self.pid if number == signal.SIGKILL else self.pid, number)
@@ -47,7 +47,7 @@ class Cluster:
     gcs_port: int
     token: str
     temporary: str
-    nodes: tuple[Leashed, ...] = ()
+    nodes: tuple[NodeProcess, ...] = ()
 
     @property
     def address(self) -> str:
@@ -103,7 +103,7 @@ class RunFolder:
         """Reads the record. None: nothing was started, it was stopped, or the record is unreadable."""
         try:
             kept = json.loads(self._remembered.read_text())
-            return Cluster(**{**kept, "nodes": tuple(Leashed(**node) for node in kept["nodes"])})
+            return Cluster(**{**kept, "nodes": tuple(NodeProcess(**node) for node in kept["nodes"])})
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -1,7 +1,7 @@
 """The processes of demonstrations, one of each: `modelmill joint demo --at …`, `modelmill video demo --at …`, and
 the one that sets up training.
 
-Each is on a leash of the process that serves the pages: none outlives it, however that ends.
+Each is under a subreaper whose lifeline the process that serves the pages holds: none outlives it, however that ends.
 """
 
 from __future__ import annotations

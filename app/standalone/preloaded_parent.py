@@ -1,13 +1,13 @@
 """The process from which parts are forked: `python -m app.standalone.preloaded_parent FD MODULE…`
 
-    supervisor ── control socket (FD) ──▶ preloaded parent ── fork ──▶ leash ── fork ──▶ part
+    supervisor ── control socket (FD) ──▶ preloaded parent ── fork ──▶ subreaper ── fork ──▶ part
 
 It imports these modules once, calls `rehearse` of those that have one, and freezes existing objects, so each part
 shares their memory until it writes to it, and starts in milliseconds. It has no secrets: each part reads its own from a
 separate file. It runs no part's code, has one thread, and ends when the supervisor has closed its end of the socket.
 
 A ForkRequest comes with the lifeline, the log, the part's environment (JSON) and the pipe for the exit code from its
-leash. The answer is {pid} with a pidfd of the leash.
+subreaper. The answer is {pid} with a pidfd of the subreaper.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, NoReturn, TypedDict
 from app.kit.process import own_process
 from app.kit.process.own_process import set_title
 from app.kit.text.json_values import JsonObject
-from app.standalone import leash
+from app.standalone import subreaper
 
 UNUSED = ("opentelemetry.sdk.metrics", "watchdog")
 """Optional dependencies of redis-py and Dramatiq, which are only needed for tracing and development."""
@@ -71,7 +71,7 @@ def serve(control: socket.socket) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):  # only the supervisor's end stops this process
         signal.signal(number, signal.SIG_IGN)
     set_title("modelmill preloaded")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps leashes
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps subreapers
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
         if not message:
@@ -87,21 +87,21 @@ def serve(control: socket.socket) -> NoReturn:
 
 
 def _hold(request: ForkRequest, lifeline: int, log: int, environment: int, status: int) -> NoReturn:
-    """Runs in the leash."""
+    """Runs in the subreaper."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    set_title(f"modelmill {request['name']} leash")
+    set_title(f"modelmill {request['name']} subreaper")
     for number in (1, 2):
         os.dup2(log, number)
     os.close(log)
-    code = leash.hold(lifeline, lambda: _run(request, environment, (lifeline, status)), childs=[environment])
+    code = subreaper.hold(lifeline, lambda: _run(request, environment, (lifeline, status)), childs=[environment])
     os.write(status, str(code).encode())
     os._exit(code)
 
 
-def _run(request: ForkRequest, environment: int, of_leash: tuple[int, ...]) -> NoReturn:
+def _run(request: ForkRequest, environment: int, of_subreaper: tuple[int, ...]) -> NoReturn:
     """Runs in the part."""
-    for descriptor in of_leash:
+    for descriptor in of_subreaper:
         os.close(descriptor)
     set_title(f"modelmill {request['name']}")
     run_to_end(lambda: _call(request, environment))
@@ -158,7 +158,7 @@ def run_to_end(call: Callable[[], int | None]) -> NoReturn:
 
 
 def execute(command: list[str]) -> NoReturn:
-    """Runs a part that is a separate program, on a leash that is forked like the others."""
+    """Runs a part that is a separate program, under a subreaper that is forked like the others."""
     try:
         os.execvp(command[0], command)  # noqa: S606  # the command is the supervisor's
     except OSError as error:

@@ -1,4 +1,4 @@
-"""One process of the stack: its command on a leash, its log, its end."""
+"""One process of the stack: its command under a subreaper, its log, its end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.kit.process.spawn import python_module, signal_group, spawn
-from app.standalone import leash
+from app.standalone import subreaper
 from app.standalone.preloaded_parent import ForkRequest
 
-LEASH = Path(leash.__file__)
+SUBREAPER = Path(subreaper.__file__)
 TAIL_BYTES = 4096
 MAX_ANSWER_BYTES = 256
 Role = Literal["server", "worker", "sftp"]
@@ -54,7 +54,7 @@ class Part:
 class Process(ABC):
     """A running part, in a session and process group of its own, so that Ctrl-C in a terminal does not reach it.
 
-    pid, pidfd: of its leash. returncode: None while it runs.
+    pid, pidfd: of its subreaper. returncode: None while it runs.
     """
 
     pid: int
@@ -73,13 +73,13 @@ class Process(ABC):
         return False
 
     def ask_to_stop(self) -> None:
-        """Sends SIGTERM. The first one is passed on to the command; the second makes the leash kill everything."""
+        """Sends SIGTERM. The first one is passed on to the command; the second makes the subreaper kill everything."""
         if self.is_running():
             with contextlib.suppress(ProcessLookupError):  # it has ended since, and its parent has reaped it
                 signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kills it if the leash itself does not react."""
+        """Kills it if the subreaper itself does not react."""
         if self.is_running():
             self._kill_group()
             select.select([self.pidfd], [], [])
@@ -104,7 +104,7 @@ class Command(Process):
     """
 
     def __init__(self, part: Part, *, log: Path, environment: Mapping[str, str], lifeline: int, folder: Path) -> None:
-        command = [sys.executable, "-I", "-S", str(LEASH), str(lifeline), "--", *part.command]
+        command = [sys.executable, "-I", "-S", str(SUBREAPER), str(lifeline), "--", *part.command]
         self._popen = spawn(command, env=environment, log=log, folder=folder, pass_fds=[lifeline])
         self.pid = self._popen.pid
         self.pidfd = os.pidfd_open(self.pid)
@@ -117,7 +117,7 @@ class Forked(Process):
     """A part that is a call.
 
     Args:
-        status: a pipe to which the leash writes its exit code; empty if the leash was killed.
+        status: a pipe to which the subreaper writes its exit code; empty if the subreaper was killed.
     """
 
     def __init__(self, pid: int, pidfd: int, status: int) -> None:

