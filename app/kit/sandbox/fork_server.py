@@ -35,7 +35,7 @@ import traceback
 from typing import Any, NoReturn
 
 from app.kit.sandbox import disk_usage, kernel, landlock, namespaces, process_tree, seccomp
-from app.kit.sandbox.messages import Outcome, RunRequest
+from app.kit.sandbox.messages import RunOutcome, RunRequest
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
 
 TEMPORARY = ".tmp"
@@ -120,7 +120,7 @@ def _supervise(request: RunRequest, places: SandboxPaths, job_fd: int, log_fd: i
         _stop_group(child, grace_s=TERM_GRACE_S if why in {"cancelled", "timeout"} else 0)
     status = _reap_all(child)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    outcome: Outcome = {
+    outcome: RunOutcome = {
         "why": why,
         "status": os.waitstatus_to_exitcode(status),
         "peak_bytes": max(peak, usage.ru_maxrss * 1024),

@@ -27,7 +27,7 @@ class RunRequest(TypedDict):
     writes: Sequence[str]
 
 
-class Outcome(TypedDict):
+class RunOutcome(TypedDict):
     """How a run has ended. If no library could be loaded, it has only `why` and `reason`."""
 
     why: str

@@ -20,7 +20,7 @@ from app.kit.sandbox.errors import (
     StageOutOfMemory,
     StageTimedOut,
 )
-from app.kit.sandbox.messages import Outcome
+from app.kit.sandbox.messages import RunOutcome
 from app.kit.text.json_form import FormError, JsonForm
 from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
@@ -190,7 +190,7 @@ def judge(run: Run) -> Finished:
             "the sandbox process was killed",
             hint="Submit the job again. If that does not help, the log of the worker has the reason.",
         )
-    outcome: Outcome = json.loads(run.outcome)
+    outcome: RunOutcome = json.loads(run.outcome)
     if outcome["why"] == "unprepared":
         raise StageCrashed(
             f"the sandbox could not load its libraries: {outcome['reason']}",
@@ -213,7 +213,7 @@ def judge(run: Run) -> Finished:
     raise _make_failure(run.last, outcome["status"])
 
 
-def _out_of_memory(run: Run, outcome: Outcome) -> StageOutOfMemory:
+def _out_of_memory(run: Run, outcome: RunOutcome) -> StageOutOfMemory:
     return StageOutOfMemory(
         f"out of memory: it needs more than the {run.limits.memory_bytes / 2**30:.1f} GiB a stage may use",
         hint=LESS_MEMORY,
