@@ -25,7 +25,7 @@ from tests.harness.faults.invariants import assert_recovered
 from tests.harness.faults.stages import NOTES
 from tests.harness.faults.supervised_deployment import SCHEDULER, SupervisedDeployment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow]
 JOBS = [20, 200]
 UNDER_WAY = 16
 """So many jobs are in the line at once, for the faults to find some in every place."""

@@ -19,7 +19,7 @@ from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.harness.tcp_proxy import TcpProxy
 from tests.harness.until import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 MIB = 1 << 20
 OUTAGE_S, HALF_A_MINUTE_S = 20.0, 31.0
 SILENCE_S = 2

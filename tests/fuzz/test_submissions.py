@@ -146,7 +146,7 @@ def watched_memory(pids: list[int]) -> Iterator[list[int]]:
         thread.join()
 
 
-@pytest.mark.timeout(300 + MANY)
+@pytest.mark.timeout(600 + MANY)
 @pytest.mark.parametrize("is_short", [True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["short", "long"])
 def test_every_hostile_submission_gets_a_clear_answer_and_the_service_lives_on(
     service: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_short: bool

@@ -19,7 +19,7 @@ from tests.harness.hosts.network import Host
 from tests.harness.until import until
 from tests.hosts.conftest import QUEUES, Site
 
-pytestmark = [pytest.mark.s3, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.s3, pytest.mark.slow]
 SIDE = 64
 """Of the pictures of a job that is to be held: its BIE stage takes a second, and is looked for each 20 ms."""
 AT_ONCE = GrowingPause(first_s=0.02, longest_s=0.02)

@@ -15,7 +15,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.harness.paths import REPOSITORY
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]
 GENERATOR = REPOSITORY / ".venv-openapi" / "bin" / "openapi-generator-cli"
 PACKAGES: dict[str, list[str]] = {"typescript-fetch": [], "typescript-axios": ["axios", "@types/node"]}
 

@@ -11,7 +11,7 @@ from tests.harness.ray_cluster import RayCluster
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
 from tests.harness.until import until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -56,7 +56,6 @@ def right(nef: Path) -> float:
 
 
 @pytest.mark.exhaustive  # each link of it is tried
-@pytest.mark.timeout(300)
 def test_the_example_trains_and_ends_with_a_model_that_tells_digits(trains_digits: Trainer, tmp_path: Path) -> None:
     ended = submit(trains_digits.deployment, SAMPLE / "train.yaml", "--out", tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr

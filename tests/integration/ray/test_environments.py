@@ -10,7 +10,7 @@ import pytest
 from tests.harness.changing_files import contents_of, paths_below
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 ENVIRONMENTS = "/api/v2/task-environments"
 VALUE = "hf-value-that-nobody-sees"
 TELLER = """

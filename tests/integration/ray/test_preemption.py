@@ -10,7 +10,7 @@ import pytest
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 COUNTER = """
 import os, pathlib, time
 state = pathlib.Path(os.environ["MODELMILL_TRAIN_FILE"]).with_name("counted")

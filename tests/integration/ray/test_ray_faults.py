@@ -18,7 +18,7 @@ from tests.harness.ray_cluster import RayCluster, running_cluster
 from tests.harness.training.ray_jobs import EVERY_CALL, SHORT_S, ended, new_id, reaching, submitted, unreachable
 from tests.harness.until import until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 def every_call_fails(options: RayOptions) -> dict[str, str]:

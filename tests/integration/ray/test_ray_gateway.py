@@ -19,7 +19,7 @@ from tests.harness.training.ray_jobs import ON_WORKER, ended, new_id, reaching, 
 from tests.harness.until import PATIENCE_S, until
 from tests.harness.variants import exhaustive
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 PPO = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node={gpus} +standin.hold_s={hold_s}"
 
 

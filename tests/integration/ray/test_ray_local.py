@@ -28,7 +28,7 @@ from tests.harness.ray_cluster import RayCluster, is_raylet
 from tests.harness.training.ray_jobs import EVERY_CALL, ON_WORKER, reaching, unreachable
 from tests.harness.until import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow]
 
 
 class Local:

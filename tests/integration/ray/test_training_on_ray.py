@@ -19,7 +19,7 @@ from tests.harness.training.ray_jobs import ON_WORKER, new_id
 from tests.harness.until import until
 from tests.harness.users import OURS
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 READER = """
 import hashlib, os, pathlib
 print("sha256", hashlib.sha256(pathlib.Path(os.environ["MODELMILL_TRAIN_FILE"]).read_bytes()).hexdigest())

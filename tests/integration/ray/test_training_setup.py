@@ -12,7 +12,7 @@ import pytest
 from tests.harness.until import until
 from tests.integration.test_quickstart import Up
 
-pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.ray, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.ray]
 
 
 @pytest.fixture
