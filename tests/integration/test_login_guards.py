@@ -61,6 +61,7 @@ def test_attempts_are_counted_while_redis_is_away(tmp_path: Path) -> None:
 )
 def test_a_session_changes_things_only_for_our_own_pages(alice: Person, headers: dict[str, str], status: int) -> None:
     with alice.browser() as browser:
+        del browser.headers["Sec-Fetch-Site"]
         assert browser.post("/uploads/presign", json={}, headers=headers).status_code == status
 
 
