@@ -30,6 +30,22 @@ KINDS: dict[str, StageKind] = {
 }
 
 
+def video_job(**facts: Any) -> VideoJob:
+    made = VideoJob(
+        "u",
+        "local",
+        "edge0",
+        "0",
+        read_dag(dag()),
+        (),
+        Constraint(),
+        "fixed",
+        RestartPolicy.NEVER,
+        to_text(BEGAN),
+    )
+    return replace(made, **facts)
+
+
 def test_stages_that_need_each_other_are_a_list_and_others_a_graph() -> None:
     line = ("faces", "poses")
     assert dag_of(FRAMES, line, wire_inputs(FRAMES, line, KINDS, {}))["flow"] == [FRAMES, *line]
@@ -121,20 +137,7 @@ def test_that_all_stays_is_told_once_with_how_often() -> None:
 
 def test_only_what_can_be_read_at_a_glance_is_a_number_of_the_frame() -> None:
     numbers = {"n_loop": 3, "e2e": 0.1, "up": 2, "plate": "AB", "bbox": [[1, 2, 3, 4]]}
-    job = VideoJob(
-        "u",
-        "local",
-        "edge0",
-        "0",
-        read_dag(dag()),
-        (),
-        Constraint(),
-        "fixed",
-        RestartPolicy.NEVER,
-        to_text(BEGAN),
-        results=(numbers,),
-    )
-    assert view_models.view_of(job).counts == {"up": 2, "plate": "AB"}
+    assert view_models.view_of(video_job(results=(numbers,))).counts == {"up": 2, "plate": "AB"}
 
 
 def test_the_example_is_made_of_the_stages_that_there_are() -> None:
@@ -151,20 +154,7 @@ def test_the_time_of_a_stage_is_split_into_computing_waiting_and_way() -> None:
 
 
 def test_places_delays_and_quality_are_of_the_same_plan() -> None:
-    made = VideoJob(
-        "u",
-        "local",
-        "edge0",
-        "0",
-        read_dag(dag()),
-        (),
-        Constraint(),
-        "fixed",
-        RestartPolicy.NEVER,
-        to_text(BEGAN),
-        plan=replace(plan(), seq=7),
-        plan_result={**plan_result(), "plan_seq": 7},
-    )
+    made = video_job(plan=replace(plan(), seq=7), plan_result={**plan_result(), "plan_seq": 7})
     assert view_models.view_of(made).bars and view_models.view_of(made).figures.p50 is not None
     before = view_models.view_of(replace(made, plan_result={**plan_result(), "plan_seq": 6}))
     assert before.placed and not before.bars
@@ -198,21 +188,8 @@ def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
 
 
 def test_a_job_is_late_where_a_time_was_asked_for() -> None:
-    def late(**facts: object) -> bool:
-        made = VideoJob(
-            uid="u",
-            owner="o",
-            node="n",
-            video_id="0",
-            dag=read_dag(dag()),
-            stages=(),
-            policy="profile",
-            restart_policy=RestartPolicy.NEVER,
-            created_at=to_text(BEGAN),
-            plan_result={"delay": {}, "e2e_p50": 2.0},
-            **{"constraint": Constraint(), **facts},
-        )  # type: ignore[arg-type]
-        return view_models.figures_of(made).is_late
+    def late(**facts: Any) -> bool:
+        return view_models.figures_of(video_job(plan_result={"delay": {}, "e2e_p50": 2.0}, **facts)).is_late
 
     assert late() and late(realtime=False, constraint=Constraint(hi=1.0))
     assert not late(realtime=False)
