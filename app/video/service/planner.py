@@ -244,7 +244,7 @@ class Planner:
         assert stored is not None and stored.job.state is not JobState.DONE
         if stored.job.state is JobState.UNSCHED and orders.can_run(stored.job, nodes, now):
             assert stored.job.plan is not None
-            message = f"Plan {stored.job.plan.seq}, by {stored.job.plan.policy or stored.job.policy}."
+            message = start_message(stored.job.plan.seq, stored.job.plan.policy or stored.job.policy)
             store.enter(conn, stored, JobState.EXEC, at=to_text(now), message=message)
         return orders.order_job(self.resources.nodes, conn, stored.job, hosts) if plan is not None else set()
 
@@ -252,6 +252,11 @@ class Planner:
         for node in changed_nodes:
             self.resources.nodes.notify(node)
         self.jobs.announce(uid)
+
+
+def start_message(seq: int, policy: str) -> str:
+    """Returns the text of the event of a job that starts with the plan of this number."""
+    return f"Plan {seq}, {policy if policy == BY_HAND else f'by {policy}'}."
 
 
 def _find_free_at(conn: Connection, stored: StoredJob) -> datetime:

@@ -14,6 +14,7 @@ from app.conversion.toolchains.host.quality import VERDICT_RULE
 from app.kit.web.languages import CHINESE, ENGLISH, catalogue
 from app.kit.web.templates import environment
 from app.kit.web.written_texts import CONTEXT, TextForm, forms_of
+from app.video.service.planner import BY_HAND, start_message
 
 SILENT = "Its node edge is silent. What it does is not known; it goes on with its last plan."
 PROGRAMS = [
@@ -33,6 +34,12 @@ PROGRAMS = [
 
 def shown(text: str, language: str = CHINESE) -> str:
     return environment(language).from_string("{{ text | written }}").render(text=text)
+
+
+def test_the_start_of_a_video_job_says_who_made_its_plan() -> None:
+    assert (start_message(3, BY_HAND), start_message(3, "profile")) == ("Plan 3, by hand.", "Plan 3, by profile.")
+    assert shown("Plan 3, by hand.") == "計畫 3，手動給定。"
+    assert shown("Plan 3, by profile.") == "計畫 3，由 profile 排定。"
 
 
 def test_english_is_what_was_written() -> None:
@@ -64,7 +71,7 @@ def test_facts_that_are_texts_are_translated_and_lists_of_them() -> None:
     [
         VERDICT_RULE,
         f"{VERDICT_RULE}, no picture below 10 dB",
-        "There are no reference images. Send one zip, or images, .npy or .npz files.",
+        "There are no reference pictures. Send one zip, or pictures, .npy or .npz files.",
         "no decoder understands the model's outputs: y [1, 4, 16, 16]",
         "Prepared samples lie around 0.49 ± 0.2; the model was trained on about 0.012 ± 0.65. "
         "The preprocessing (x − 127) / 128 would fit.",
