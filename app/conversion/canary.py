@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from app.kit.text.json_values import JsonObject
 
@@ -38,7 +38,7 @@ class CanaryRow:
     def is_worse(self) -> bool:
         return self.outcome in WORSE
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {**vars(self), "versions": dict(self.versions), "is_worse": self.is_worse}
 
 

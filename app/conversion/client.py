@@ -28,7 +28,7 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._client.upload(model, images, on_bytes)
 
-    def upload_pictures(self, images: Path) -> dict[str, Any]:
+    def upload_pictures(self, images: Path) -> JsonObject:
         """As upload, for a model that is there already."""
         with images.open("rb") as file:
             return self._json("POST", "/uploads", files=[("images", (images.name, file))])
@@ -62,7 +62,7 @@ class ConversionClient(ApiClient):
         Returns:
             The job's record.
         """
-        chosen: dict[str, Any] = {"options": options, "name": name, "tags": tags, "no_cache": no_cache}
+        chosen: JsonObject = {"options": options, "name": name, "tags": tags, "no_cache": no_cache}
         with command_errors():
             return self._client.submit(model_key, quant_key, **chosen).record
 

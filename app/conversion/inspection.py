@@ -7,7 +7,6 @@ import hashlib
 import zipfile
 from collections import Counter
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import onnx
 
@@ -18,6 +17,7 @@ from app.conversion.sample_kinds import KINDS
 from app.conversion.toolchains import graph
 from app.inference.errors import InvalidModel
 from app.kit.errors import NotFound
+from app.kit.text.json_values import JsonObject
 
 ZIP_ERRORS = (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError, LookupError)
 HASH_CHUNK_BYTES = 1 << 20
@@ -26,7 +26,7 @@ ZIP_MARK = b"PK\x03\x04"
 CUT_ZIP = "it is a zip file, as a host NEF is, that ends early or is damaged: its table of contents cannot be read"
 
 
-def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
+def inspect_file(path: Path, chip: Chip | None = None) -> JsonObject:
     """JSON-able facts. "kind": onnx, host-bie, host-nef, kneron-nef, zip or unknown; "name", "size_bytes" always.
 
     onnx, host-bie: graph.facts, "metadata"; "preprocessing", see Recognition.to_json, for an onnx that takes pictures;
@@ -39,7 +39,7 @@ def inspect_file(path: Path, chip: Chip | None = None) -> dict[str, Any]:
     return {"name": path.name, "size_bytes": path.stat().st_size, **_inspect_file(path, chip)}
 
 
-def damage(facts: dict[str, Any]) -> str:
+def damage(facts: JsonObject) -> str:
     """The problem of an inspected file, in a sentence; empty if there is none."""
     if facts["kind"] == "unknown":
         return f"{facts['name']}: {facts['reason']}"
@@ -53,7 +53,7 @@ def damage(facts: dict[str, Any]) -> str:
     return ""
 
 
-def _inspect_file(path: Path, chip: Chip | None) -> dict[str, Any]:
+def _inspect_file(path: Path, chip: Chip | None) -> JsonObject:
     if zipfile.is_zipfile(path):
         facts = _inspect_zip(path)
         if facts is not None:
@@ -70,7 +70,7 @@ def _inspect_file(path: Path, chip: Chip | None) -> dict[str, Any]:
         return {"kind": "unknown", "reason": error.message}
 
 
-def _inspect_onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
+def _inspect_onnx(model: onnx.ModelProto, chip: Chip | None) -> JsonObject:
     from app.conversion.toolchains.host import provenance
 
     metadata = {prop.key: prop.value for prop in model.metadata_props}
@@ -87,7 +87,7 @@ def _inspect_onnx(model: onnx.ModelProto, chip: Chip | None) -> dict[str, Any]:
     return facts
 
 
-def _inspect_kneron_nef(path: Path) -> dict[str, Any] | None:
+def _inspect_kneron_nef(path: Path) -> JsonObject | None:
     from app.conversion.toolchains.kneron import nef
 
     try:
@@ -98,7 +98,7 @@ def _inspect_kneron_nef(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _inspect_zip(path: Path) -> dict[str, Any] | None:
+def _inspect_zip(path: Path) -> JsonObject | None:
     """A host NEF, or any other zip; None for a damaged one."""
     from app.inference.runtimes import sessions
 
@@ -113,7 +113,7 @@ def _inspect_zip(path: Path) -> dict[str, Any] | None:
     return {"kind": "zip", "entries": len(names), "files": names[:LISTED_AT_MOST], "samples": dict(samples)}
 
 
-def _inspect_host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
+def _inspect_host_nef(archive: zipfile.ZipFile) -> JsonObject:
     from app.inference.runtimes import sessions
 
     try:
@@ -127,7 +127,7 @@ def _inspect_host_nef(archive: zipfile.ZipFile) -> dict[str, Any]:
     return {"kind": "host-nef", "is_intact": is_intact, "files": files, "manifest": manifest}
 
 
-def _compare_member(archive: zipfile.ZipFile, name: str, expected: dict[str, Any]) -> dict[str, Any]:
+def _compare_member(archive: zipfile.ZipFile, name: str, expected: JsonObject) -> JsonObject:
     """Compares a member with the manifest, reading no more than that many bytes."""
     try:
         size = archive.getinfo(name).file_size

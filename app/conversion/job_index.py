@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
-from typing import Any
 
 from app.conversion import model
 from app.conversion.model.digest import NUMBERS, JobDigest, digest, pieces
 from app.conversion.model.job_filter import LABELS, FilterExpression, Term
 from app.conversion.store import JobStore
 from app.kit.redis.record_index import FEW, IndexDoc, RecordIndex, SearchPlan
+from app.kit.text.json_values import JsonObject
 
 FORM = "2"
 """Change it whenever the indexed data of a record changes: the index is then rebuilt."""
@@ -120,7 +120,7 @@ def _place_of_text(text: str) -> float | None:
     return float(int.from_bytes(beginning.ljust(NAME_BYTES, b"\0"))) if text else None
 
 
-def _build_clause(term: Term, owner: str) -> dict[str, Any] | None:
+def _build_clause(term: Term, owner: str) -> JsonObject | None:
     """For the index; {} if every job of the owner matches, None if none does."""
     if term.key in NUMBERS:
         # A missing value is +inf in the index, which no bound of a filter reaches.
@@ -134,7 +134,7 @@ def _build_clause(term: Term, owner: str) -> dict[str, Any] | None:
     return {"any": [alternative for value in term.values for alternative in _list_alternatives(term.key, value)]}
 
 
-def _list_alternatives(key: str, value: str) -> list[dict[str, Any]]:
+def _list_alternatives(key: str, value: str) -> list[JsonObject]:
     """The alternatives in which a text is searched."""
     in_words = {"kinds": list(KINDS if key == "" else (key,)), "pieces": list(pieces(value))}
     as_id = {"id": value}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from app.kit.text.json_values import JsonObject
 
@@ -37,7 +36,7 @@ class OutputComparison:
     def is_same(self) -> bool:
         return self.sameness in (Sameness.BYTES, Sameness.NORMALIZED)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {**asdict(self), "sha256": list(self.sha256), "differences": list(self.differences)}
 
 

@@ -23,6 +23,7 @@ from app.conversion import object_keys
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.text.json_values import JsonObject
 
 FORMAT = "modelmill-stage/1"
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class CachedStage:
     job_id: str
     """The job that produced it."""
     took_s: float
-    summary: dict[str, Any]
+    summary: JsonObject
     versions: dict[str, str]
     files: dict[str, Artifact]
     """By artifact name; the keys are those in the cache."""

@@ -15,6 +15,7 @@ from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
 PREPROCESS, QUANTIZE, TARGET = "Preprocessing (x = (pixel × scale − mean) / std)", "Quantization (host)", "Target"
@@ -261,7 +262,7 @@ def _convert(client: Any, order: Any, folder: Path, min_snr: float | None, as_js
         raise CommandFailed(Exit.BELOW)
 
 
-def _fail(client: Any, record: dict[str, Any], console: Any, as_json: bool) -> None:
+def _fail(client: Any, record: JsonObject, console: Any, as_json: bool) -> None:
     from app.conversion.cli.job_report import show_failure
 
     show_failure(client, record, console)

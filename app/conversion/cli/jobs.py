@@ -6,7 +6,7 @@ import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from app.kit.cli.service_options import AsJson, Limit, Url
 from app.kit.cli.tables import print_record
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.conversion.client import ConversionClient
@@ -174,7 +175,7 @@ def download(
         download_files(client, job_of(client, job), out, names, as_json=as_json)
 
 
-def _format_head(record: dict[str, Any]) -> list[str]:
+def _format_head(record: JsonObject) -> list[str]:
     lines = [
         f"job      {record['job_id']}",
         f"name     {record['name']}{'  tags ' + ', '.join(record['tags']) if record['tags'] else ''}",

@@ -17,6 +17,7 @@ from app.inference.errors import InvalidModel
 from app.inference.preprocess_options import read_preprocess
 from app.inference.runtimes.sessions import HostModel
 from app.kit.errors import BadInput, NotFound
+from app.kit.text.json_values import JsonObject
 
 Array = npt.NDArray[Any]
 TOP = 5
@@ -82,7 +83,7 @@ def save(results: Sequence[InferenceResult], path: Path) -> None:
         raise BadInput(f"the outputs cannot be saved to {path}: {error}") from error
 
 
-def to_json(result: InferenceResult) -> dict[str, Any]:
+def to_json(result: InferenceResult) -> JsonObject:
     return {"sample": result.sample, "outputs": [_describe(name, a) for name, a in result.outputs.items()]}
 
 
@@ -99,9 +100,9 @@ def lines(results: Sequence[InferenceResult]) -> Iterator[str]:
         yield f"and {len(results) - SHOWN_SAMPLES} more samples (all of them with --json or -o)"
 
 
-def _describe(name: str, array: Array) -> dict[str, Any]:
+def _describe(name: str, array: Array) -> JsonObject:
     has_values = array.size > 0
-    facts: dict[str, Any] = {
+    facts: JsonObject = {
         "name": name,
         "dtype": str(array.dtype),
         "shape": list(array.shape),
@@ -112,7 +113,7 @@ def _describe(name: str, array: Array) -> dict[str, Any]:
     return {**facts, "top": top} if top else facts
 
 
-def _rank_classes(array: Array) -> list[dict[str, Any]]:
+def _rank_classes(array: Array) -> list[JsonObject]:
     """The best classes, when the array looks like one score per class."""
     scores = np.squeeze(array)
     if scores.ndim != 1 or array.ndim > 4 or not CLASSES_MIN <= scores.size <= CLASSES_MAX or scores.dtype.kind != "f":

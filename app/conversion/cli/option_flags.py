@@ -9,10 +9,11 @@ from typing import Any
 
 from app.kit.cli.document_files import read_json
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 
-def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str]) -> dict[str, Any]:
+def options_of(file: Path | None, flags: Mapping[str, Any], shapes: Sequence[str]) -> JsonObject:
     """The options as JSON: the file's, overlaid with the flags that were given.
 
     Args:
@@ -59,7 +60,7 @@ def seconds(text: str | None) -> float | None:
         raise BadRequest(f"--budget: {error}", hint="Write 90s, 10m or 1h.") from None
 
 
-def steps_of(text: str) -> list[dict[str, Any]]:
+def steps_of(text: str) -> list[JsonObject]:
     """Returns the steps of a candidate of a report, "bie.json" or "bie.json:3".
 
     Raises:
@@ -78,7 +79,7 @@ def steps_of(text: str) -> list[dict[str, Any]]:
     return list(chosen["steps"])
 
 
-def preprocess_flags(text: str | None) -> dict[str, Any]:
+def preprocess_flags(text: str | None) -> JsonObject:
     """A preset's values or a JSON object, as flags.
 
     Raises:
@@ -111,7 +112,7 @@ def _parse_shape(text: str) -> tuple[str, list[int]]:
     return name, shape
 
 
-def _put(target: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def _put(target: JsonObject, path: Sequence[str], value: Any) -> None:
     for name in path[:-1]:
         below = target.setdefault(name, {})
         if not isinstance(below, dict):
@@ -120,7 +121,7 @@ def _put(target: dict[str, Any], path: Sequence[str], value: Any) -> None:
     target[path[-1]] = value
 
 
-def _check(chosen: dict[str, Any]) -> None:
+def _check(chosen: JsonObject) -> None:
     from pydantic import ValidationError
 
     from app.conversion.options import Options

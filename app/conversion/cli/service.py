@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.service_options import token, url_of
 from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest, ModelmillError, NotFound
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.conversion.client import ArchiveClient, ConversionClient
@@ -38,7 +39,7 @@ def archive_of(context: typer.Context, url: str | None) -> ArchiveClient:
     return ArchiveClient(url_of(context, url), token=token())
 
 
-def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
+def job_of(client: ConversionClient, prefix: str) -> JsonObject:
     """The record of the job whose id begins so.
 
     Raises:
@@ -50,7 +51,7 @@ def job_of(client: ConversionClient, prefix: str) -> dict[str, Any]:
     return client.job(beginning) if FULL_ID.fullmatch(beginning) else _find_only(client, beginning, "", hint)
 
 
-def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) -> dict[str, Any]:
+def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) -> JsonObject:
     """See `job_of`; also of a job that only the archive has."""
     try:
         return job_of(client, prefix)
@@ -58,7 +59,7 @@ def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) ->
         if error.status != NotFound.status:
             raise
         try:
-            record: dict[str, Any] = archive.job(find_archived_id(archive, prefix))["job"]
+            record: JsonObject = archive.job(find_archived_id(archive, prefix))["job"]
         except ModelmillError as second:
             raise error if second.status == NotFound.status else second from None
         return record
@@ -72,7 +73,7 @@ def find_archived_id(client: ArchiveClient, prefix: str) -> str:
     return str(_find_only(client, beginning, " in the archive", hint)["job_id"])
 
 
-def _find_only(client: ConversionClient | ArchiveClient, beginning: str, where: str, hint: str) -> dict[str, Any]:
+def _find_only(client: ConversionClient | ArchiveClient, beginning: str, where: str, hint: str) -> JsonObject:
     """The entry of the one job of the list whose id begins so."""
     listed = client.jobs(limit=SEARCHED_AT_MOST, q=beginning)
     matches = [job for job in listed if job["job_id"].startswith(beginning)]
@@ -86,7 +87,7 @@ def _find_only(client: ConversionClient | ArchiveClient, beginning: str, where: 
 
 def download_files(
     client: ConversionClient | ArchiveClient,
-    record: dict[str, Any],
+    record: JsonObject,
     out: Path,
     names: list[str] | None,
     *,

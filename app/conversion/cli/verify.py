@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson
 from app.kit.errors import BadInput, BadRequest, NotFound
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.conversion.receipt_check import FileCheck, Receipt, Seal
@@ -138,7 +139,7 @@ def _describe_file(check: FileCheck) -> str:
     return f"{check.path}: NOT IN THE RECEIPT: it is for another conversion, or the file is none of its files"
 
 
-def _as_json(read: Receipt, seal: Seal, trusted: PublicKey | None, checks: list[FileCheck]) -> dict[str, Any]:
+def _as_json(read: Receipt, seal: Seal, trusted: PublicKey | None, checks: list[FileCheck]) -> JsonObject:
     return {
         "job_id": read.statement.job_id,
         "finished_at": read.statement.finished_at,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from app.conversion.intake import range_checks
 from app.conversion.intake.calibration_report import (
@@ -25,6 +25,7 @@ from app.conversion.intake.calibration_report import (
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Preprocess
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES
+from app.kit.text.json_values import JsonObject
 
 PLENTY = 1000
 """Field practice: more samples than this bring nothing."""
@@ -294,7 +295,7 @@ def _is_certain(preprocess: Preprocess, trained_with: Preprocess | None) -> bool
 def _check_arrays(arrays: Sequence[ArrayStats], target: CalibrationTarget) -> Iterator[Finding]:
     constant = tuple(a.name for a in arrays if a.low == a.high)
     if constant:
-        detail: dict[str, Any] = {"count": len(constant)}
+        detail: JsonObject = {"count": len(constant)}
         yield Finding(
             "CONSTANT",
             WARNS,

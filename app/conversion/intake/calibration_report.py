@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -88,4 +90,4 @@ class Finding:
     source: str
     samples: tuple[str, ...] = ()
     """Names of the affected samples."""
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)

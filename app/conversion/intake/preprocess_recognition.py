@@ -24,6 +24,7 @@ from app.conversion.toolchains.graph.specs import TensorSpec
 from app.inference.model_families import FamilyRule, FamilyTable, GraphSignature, family_table
 from app.inference.preprocess_options import Color, Preprocess
 from app.inference.preprocessing import AxisOrder
+from app.kit.text.json_values import JsonObject
 
 SURE = 0.9
 """From this probability on, a preprocessing is used without asking."""
@@ -76,7 +77,7 @@ class Recognition:
     def summary(self) -> str:
         return summary_of(self.preprocess)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Returns the form for previews, records and `modelmill inspect`."""
         return {
             "family": self.family,
@@ -249,7 +250,7 @@ def _is_same(one: Preprocess, other: Preprocess, channels: int) -> bool:
 
 def _describe_reason(
     table: FamilyTable, family: FamilyRule | None, layer: FirstLayer, best: str, *, is_far: bool
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, JsonObject]:
     title = {"title": family.title} if family else {}
     usual = max(family.prepared, key=lambda name: family.prepared[name]) if family and family.prepared else ""
     if (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any
 
 from app.conversion.model.fields import artifact_fields, from_fields, reuse_fields, to_fields
 from app.conversion.model.record import (
@@ -20,6 +19,7 @@ from app.conversion.model.record import (
     StageState,
     Status,
 )
+from app.kit.text.json_values import JsonObject
 
 STATUS_OF = {stage: Status(stage.value) for stage in Stage}
 """The status of a job in this stage."""
@@ -68,7 +68,7 @@ def succeeded(
     times: dict[str, str],
     output: dict[str, str | None],
     artifacts: dict[str, Artifact],
-    summary: dict[str, Any],
+    summary: JsonObject,
     versions: dict[str, str],
     reused_from: str | None = None,
     saved_s: float | None = None,

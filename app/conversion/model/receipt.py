@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.model.record import Artifact, JobRecord, Stage, StageRecord
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import read_json
 
 NAME = "receipt.json"
@@ -47,7 +48,7 @@ class Statement:
     """PEM, as the receipt says: whose it is, it cannot prove."""
 
 
-def statement(record: JobRecord, builder: Builder) -> dict[str, Any]:
+def statement(record: JobRecord, builder: Builder) -> JsonObject:
     """Of a job that has completed. Who owns it and what it was called is not in it: it is handed on with the files."""
     made = {name: artifact for name, artifact in record.artifacts.items() if name not in (*INPUTS, NAME)}
     return {
@@ -102,7 +103,7 @@ def read_statement(payload: bytes) -> Statement:
         raise NoStatement("it is no statement about a conversion (in-toto)") from error
 
 
-def _describe_stage(record: JobRecord, stage: Stage) -> dict[str, Any]:
+def _describe_stage(record: JobRecord, stage: Stage) -> JsonObject:
     """What it read and made, how well, by which versions and when."""
     own = record.stages[stage.step]
     return {
@@ -115,7 +116,7 @@ def _describe_stage(record: JobRecord, stage: Stage) -> dict[str, Any]:
     }
 
 
-def _read_times(own: StageRecord) -> dict[str, Any]:
+def _read_times(own: StageRecord) -> JsonObject:
     """A stage that another job had done says which: that job's times are in its own receipt."""
     reused = {"reused_from": own.reused_from} if own.reused_from else {}
     return {"started_on": own.started_at, "finished_on": own.finished_at, **reused}
@@ -127,11 +128,11 @@ def _list_materials(stage: Stage) -> tuple[str, ...]:
     return (model,) if stage is Stage.NEF else (model, INPUTS[1])
 
 
-def _describe_artifacts(record: JobRecord, names: Iterable[str]) -> list[dict[str, Any]]:
+def _describe_artifacts(record: JobRecord, names: Iterable[str]) -> list[JsonObject]:
     return [_describe_artifact(name, record.artifacts[name]) for name in names if name in record.artifacts]
 
 
-def _describe_artifact(name: str, artifact: Artifact) -> dict[str, Any]:
+def _describe_artifact(name: str, artifact: Artifact) -> JsonObject:
     return {"name": name, "digest": {"sha256": artifact.sha256}}
 
 

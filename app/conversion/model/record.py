@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
 
 from app.conversion.options import Options
+from app.kit.text.json_values import JsonObject
 
 SNR_DB_MIN = 20.0
 """Kneron's manual calls an output of 20 dB and more acceptable."""
@@ -111,7 +111,7 @@ class StageRecord:
     finished_at: str | None = None
     worker: str | None = None
     """Name of the slot that ran it."""
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: JsonObject = field(default_factory=dict)
     """The few numbers of its report that the record stores."""
     versions: dict[str, str] = field(default_factory=dict)
     """Tool → version."""
@@ -134,7 +134,7 @@ class JobError:
     """Machine-readable cause."""
     hint: str = ""
     """A hint."""
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)
     """Facts for programs, JSON-able."""
 
 
@@ -163,7 +163,7 @@ class JobRecord:
     finished_at: str | None = None
     stages: dict[str, StageRecord] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
-    intake: dict[str, Any] = field(default_factory=dict)
+    intake: JsonObject = field(default_factory=dict)
     """The result of the checks on submission: facts about the model and the images, warnings."""
     claim: str = ""
     """The claim of the worker that may report on the running stage; empty if there is none."""
@@ -230,7 +230,7 @@ def submitted(
     tags: tuple[str, ...],
     options: Options,
     inputs: dict[str, Artifact],
-    intake: dict[str, Any],
+    intake: JsonObject,
     origin: str = "",
     forecast_s: float | None = None,
     no_cache: bool = False,
@@ -267,7 +267,7 @@ def submitted(
     )
 
 
-def to_json(record: JobRecord) -> dict[str, Any]:
+def to_json(record: JobRecord) -> JsonObject:
     """The record as the API shows it."""
     data = {**asdict(record), "options": record.options.model_dump(mode="json"), "progress": record.progress}
     data["verdict"] = record.verdict

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
+
 NOISE_DB = 0.3
 """More samples that gain less gain nothing."""
 
@@ -51,7 +53,7 @@ class SaturationCurve:
         """The same in digits, as far as they say something; empty if there is no such number."""
         return "" if self.times is None else f"{self.times:.{1 if self.times < 10 else 0}f}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {"points": [asdict(point) for point in self.points], "judges": self.judges, "enough": self.enough}
 
     @staticmethod

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from app.conversion.model.record import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
+from app.kit.text.json_values import JsonObject
 
 STAGE_CODE = 7
 """Version of our own part in the stages: increment it when a stage produces different output from the same inputs."""
@@ -60,11 +61,11 @@ def stage_key(record: JobRecord, *, versions: Mapping[str, str], machine: str) -
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
-def stage_options(options: Options, stage: Stage) -> dict[str, Any]:
+def stage_options(options: Options, stage: Stage) -> JsonObject:
     """The options that this stage reads, as JSON: options of later stages must not change the key."""
     is_kneron = options.toolchain is ToolchainName.KNERON
     names = (_KNERON if is_kneron else _HOST)[stage]
-    chosen: dict[str, Any] = options.model_dump(mode="json", include=set(names))
+    chosen: JsonObject = options.model_dump(mode="json", include=set(names))
     if is_kneron:
         chosen["kneron"] = {name: value for name, value in chosen["kneron"].items() if _is_read(name, stage)}
     return chosen

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,11 +12,12 @@ from app.conversion.service import answers as service
 from app.conversion.service.quality import Quality
 from app.kit.errors import NotFound
 from app.kit.web.auth import user_of
+from app.kit.web.templates import TemplateContext
 
 FOR_EVER = "private, max-age=31536000, immutable"
 
 
-def answers_context(request: Request, record: JobRecord, quality: Quality, *, make: bool = False) -> dict[str, Any]:
+def answers_context(request: Request, record: JobRecord, quality: Quality, *, make: bool = False) -> TemplateContext:
     """Returns what the templates of the pictures need.
 
     Args:

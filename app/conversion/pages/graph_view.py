@@ -17,6 +17,7 @@ from app.conversion.service.graphs import graph_files
 from app.conversion.service.quality import Quality
 from app.conversion.service.quality.views import EXACT_DB, LayerQuality
 from app.kit.errors import ModelmillError
+from app.kit.web.templates import TemplateContext
 
 GraphFileName = Literal["", "model.onnx", "out.onnx", "out.bie"]
 GraphColour = Literal["snr", "alone", "bits", "time"]
@@ -61,7 +62,7 @@ class DrawnGraph:
 
 def graph_context(
     request: Request, record: JobRecord, quality: Quality, *, file: GraphFileName, colour: GraphColour, beside: bool
-) -> dict[str, Any]:
+) -> TemplateContext:
     """Returns what the template of the graphs needs; a graph that cannot be read is reported in it.
 
     Args:
@@ -70,7 +71,7 @@ def graph_context(
         colour: what the colors of the nodes show.
         beside: draw all graphs, side by side.
     """
-    context: dict[str, Any] = {
+    context: TemplateContext = {
         "graphs": graph_files(record),
         "colour": colour,
         "beside": beside,

@@ -7,7 +7,6 @@ the browser then fetches `live`.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,7 +32,7 @@ from app.kit.web.http import query
 from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import reload_page
 from app.kit.web.page_actions import with_fields
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.kit.web.zip_stream import zip_answer
 from app.settings import settings_of
 
@@ -75,7 +74,7 @@ def _load_record(request: Request) -> JobRecord:
 
 def _build_context(
     request: Request, record: JobRecord, criteria: JobTabQuery, *, has_panel: bool = True
-) -> dict[str, Any]:
+) -> TemplateContext:
     """Returns the context of the page, or of the answer to its poll.
 
     Args:
@@ -110,7 +109,7 @@ def _load_reports(request: Request, record: JobRecord) -> tuple[Reports, bool]:
         return Reports(), True
 
 
-def _build_live_context(request: Request, record: JobRecord) -> dict[str, Any]:
+def _build_live_context(request: Request, record: JobRecord) -> TemplateContext:
     outlook = conversion_of(request).estimates.outlook(record, now())
     reason = record.error.reason if record.error else ""
     return {

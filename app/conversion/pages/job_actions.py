@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.requests import Request
 
@@ -16,7 +15,9 @@ from app.conversion.service.quality import Quality, reports_of
 from app.conversion.service.quality.actions import Action, actions_of, candidate_actions
 from app.conversion.service.quality.candidates import read_search
 from app.conversion.service.reconversion import convert_again, patch_options
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
+from app.kit.web.templates import TemplateContext
 
 SATURATION = "saturation"
 """This action does not raise the quality: it measures how many pictures are enough."""
@@ -40,7 +41,7 @@ def action_name(action: Action) -> str:
     return f"{action.code}:{action.params.get('id', '')}"
 
 
-def action_context(record: JobRecord, quality: Quality, bie: dict[str, Any] | None) -> dict[str, Any]:
+def action_context(record: JobRecord, quality: Quality, bie: JsonObject | None) -> TemplateContext:
     """Returns the first action, the following ones, and what else can be done with a good result."""
     shown = [ShownAction(one, _can_apply(record, one)) for one in actions_of(record, bie)]
     is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts

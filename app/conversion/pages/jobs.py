@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -39,7 +39,7 @@ from app.kit.web.common_pages import YEAR_S, see_other
 from app.kit.web.http import query
 from app.kit.web.page_actions import with_form
 from app.kit.web.sse import change_stream
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 WORDS = {"status": STATES, "verdict": VERDICTS, "target": ("host",), "created": ("<1h", "<1d", "<7d")}
 """Completions by key; those of names, models and tags come from the user's own jobs."""
@@ -163,7 +163,7 @@ def view(request: Request, given: ViewForm) -> Response:
     return response
 
 
-def _build_rows(conversion: Conversion, records: Sequence[JobRecord]) -> dict[str, Any]:
+def _build_rows(conversion: Conversion, records: Sequence[JobRecord]) -> TemplateContext:
     return {
         "jobs": records,
         "digests": {job.job_id: digest(job) for job in records},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -33,7 +32,7 @@ from app.kit.web.forms import SentFile, SentForm, receive_form
 from app.kit.web.http import retry_after
 from app.kit.web.idempotency import form_once
 from app.kit.web.public_address import find_reached_url
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.settings import settings_of
 
 SAMPLE_MODEL, SAMPLE_PICTURES = samples.ALL[0].model, samples.ALL[0].pictures
@@ -243,14 +242,14 @@ async def foot_part(request: Request) -> Response:
     return render(request, "conversion/_new_foot.html", **view)
 
 
-def _build_foot(request: Request, values: Values, errors: Errors | None = None) -> dict[str, Any]:
+def _build_foot(request: Request, values: Values, errors: Errors | None = None) -> TemplateContext:
     user, toolchains = user_of(request), settings_of(request).toolchains
     view = new_view.page_view(previews_of(request), values, errors or {}, user, toolchains, _list_unserved(request))
     foot = summary_of(conversion_of(request), user, view, find_reached_url(request))
     return {**view, "foot": foot, **_build_sets(request)}
 
 
-def _build_sets(request: Request) -> dict[str, Any]:
+def _build_sets(request: Request) -> TemplateContext:
     """Returns the pictures of earlier jobs, and the data of their saturation curves."""
     sets = calibration_sets(conversion_of(request).jobs, user_of(request))
     return {"sets": sets, "charts": charts, "saturation_columns": saturation_columns, "rule_db": SNR_DB_MIN}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from app.conversion import object_keys, presets
 from app.conversion.errors import KeyNotFound
@@ -18,6 +17,7 @@ from app.conversion.service.previews import ModelPreview, PicturesPreview, Previ
 from app.conversion.toolchains.base import GOOD_SAMPLES
 from app.conversion.toolchains.kneron.operators import source
 from app.kit.errors import ModelmillError
+from app.kit.web.templates import TemplateContext
 
 NAMES_SHOWN = 6
 GUESSED_BATCH = "1"
@@ -57,7 +57,7 @@ def with_recognized(previews: Previews, values: Values, user: str) -> Values:
     return suggestions.select_preprocess(values, *known)
 
 
-def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+def model_view(previews: Previews, values: Values, errors: Errors, user: str) -> TemplateContext:
     """Returns what the part of the form about the model shows.
 
     Args:
@@ -85,7 +85,7 @@ def model_view(previews: Previews, values: Values, errors: Errors, user: str) ->
     }
 
 
-def pictures_view(previews: Previews, values: Values, errors: Errors, user: str) -> dict[str, Any]:
+def pictures_view(previews: Previews, values: Values, errors: Errors, user: str) -> TemplateContext:
     """Returns what the part of the form about the reference samples shows.
 
     Args:
@@ -146,7 +146,7 @@ def _find_input_size(model: ModelPreview | None, values: Values) -> tuple[int, i
 
 def options_view(
     values: Values, errors: Errors, toolchains: tuple[ToolchainName, ...], unserved: Collection[ToolchainName] = ()
-) -> dict[str, Any]:
+) -> TemplateContext:
     """Returns the options of the form that apply to the chosen toolchain and chip.
 
     Args:
@@ -184,7 +184,7 @@ def page_view(
     user: str,
     toolchains: tuple[ToolchainName, ...],
     unserved: Collection[ToolchainName] = (),
-) -> dict[str, Any]:
+) -> TemplateContext:
     """Returns what the whole form shows.
 
     Args:

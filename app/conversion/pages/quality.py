@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,7 +20,7 @@ from app.kit.web import charts
 from app.kit.web.auth import user_of
 from app.kit.web.http import CSV, query, text_file
 from app.kit.web.strict import Strict
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 ROWS_SHOWN = 15
 PICTURES_SHOWN = 12
@@ -53,7 +53,7 @@ def fragment(request: Request) -> Response:
     return response
 
 
-def build_quality_context(quality: Quality) -> dict[str, Any]:
+def build_quality_context(quality: Quality) -> TemplateContext:
     """Returns what every template that shows measurements needs."""
     return {
         "quality": quality,
@@ -70,7 +70,7 @@ def build_quality_context(quality: Quality) -> dict[str, Any]:
     }
 
 
-def layers_context(quality: Quality, order: service.Order, precision: service.Precision, rows: str) -> dict[str, Any]:
+def layers_context(quality: Quality, order: service.Order, precision: service.Precision, rows: str) -> TemplateContext:
     """Returns what the table and the chart of the layers need.
 
     Args:

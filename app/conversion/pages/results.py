@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
@@ -27,7 +27,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query, retry_after
 from app.kit.web.idempotency import form_once
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 from app.settings import settings_of
 
 PAGE_RESULTS = 12
@@ -55,7 +55,7 @@ def results(request: Request) -> Response:
     )
 
 
-def reset_view(request: Request) -> dict[str, Any]:
+def reset_view(request: Request) -> TemplateContext:
     """Returns what the list of jobs shows about the last reset.
 
     `forgotten` is the number of jobs that it ended and whose files are stored; 0 while the object store is unreachable.

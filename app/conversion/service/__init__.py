@@ -22,6 +22,7 @@ from app.conversion.service.uploads import Uploads
 from app.conversion.stage_cache import CacheFigures, StageCache
 from app.conversion.work_leases import WorkLeases
 from app.kit.clock import now
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Conversion:
     cache_sweep: CacheSweep
     work_leases: WorkLeases
 
-    def job_json(self, record: JobRecord) -> dict[str, Any]:
+    def job_json(self, record: JobRecord) -> JsonObject:
         """A job as the API shows it: the record, and values from comparison with other jobs."""
         return {
             **model.to_json(record),

@@ -13,9 +13,10 @@ from app.conversion.service import Conversion
 from app.conversion.service.quality import Quality, quality_of
 from app.conversion.service.quality.views import LayerQuality, OutputQuality
 from app.kit.clock import from_text
+from app.kit.text.json_values import JsonObject
 
 SECTIONS = {ToolchainName.HOST: "quantization", ToolchainName.KNERON: "kneron"}
-DEFAULTS: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, JsonObject] = {
     "quantization": HostQuantization().model_dump(mode="json"),
     "kneron": KneronOptions().model_dump(mode="json"),
 }
@@ -162,7 +163,7 @@ def match_layers(a: Quality, b: Quality) -> tuple[LayerPair, ...]:
     return tuple(sorted(pairs, key=lambda pair: (-abs(pair.change_db), pair.a.position)))
 
 
-def _flatten_options(options: Options) -> dict[str, Any]:
+def _flatten_options(options: Options) -> JsonObject:
     unused = {section for toolchain, section in SECTIONS.items() if toolchain is not options.toolchain}
     return dict(_flatten({k: v for k, v in options.model_dump(mode="json").items() if k not in unused}))
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from app.conversion import object_keys
 from app.conversion.model.record import (
@@ -25,6 +25,7 @@ from app.conversion.model.record import (
 )
 from app.conversion.options import Options
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import read_json
 
 logger = logging.getLogger(__name__)
@@ -121,8 +122,8 @@ def from_bytes(data: bytes) -> JobRecord:
         raise NoDescription(f"this is not the description of a job: {error}") from error
 
 
-def _read_record(data: dict[str, Any]) -> JobRecord:
-    made: dict[str, Any] = {
+def _read_record(data: JsonObject) -> JobRecord:
+    made: JsonObject = {
         "status": Status(data["status"]),
         "stage": Stage(data["stage"]),
         "options": Options.model_validate(data["options"]),
@@ -134,10 +135,10 @@ def _read_record(data: dict[str, Any]) -> JobRecord:
     return _select_known(JobRecord, {**data, **made})
 
 
-def _read_stage(data: dict[str, Any]) -> StageRecord:
+def _read_stage(data: JsonObject) -> StageRecord:
     return _select_known(StageRecord, {**data, "state": StageState(data["state"])})
 
 
-def _select_known(kind: type[T], data: dict[str, Any]) -> T:
+def _select_known(kind: type[T], data: JsonObject) -> T:
     """Selects the fields that this release has."""
     return kind(**{field.name: data[field.name] for field in fields(kind) if field.name in data})  # type: ignore[arg-type]  # any data class

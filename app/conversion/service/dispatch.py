@@ -22,6 +22,7 @@ from app.kit.process.slots import InFlight
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.messages import Message, Queue, post
 from app.kit.redis.records import OutgoingMessage
+from app.kit.text.json_values import JsonObject
 
 RUNS = {Stage.ONNX: Message.RUN_ONNX, Stage.BIE: Message.RUN_BIE, Stage.NEF: Message.RUN_NEF}
 """The message that runs a stage; its queue has the name of the stage."""
@@ -50,7 +51,7 @@ class Dispatch:
         post(self.broker, RUNS[stage], message_id=job_id, job_id=job_id)
 
     def send_done(
-        self, *, job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None
+        self, *, job_id: str, step: str, result: str, reason: str | None = None, facts: JsonObject | None = None
     ) -> None:
         """Sends the done message: the requirement's four fields, and additional facts.
 
@@ -73,7 +74,7 @@ class Dispatch:
         message = self.broker.prepare(Queue.DONE, Message.DONE, step=step, **fields)
         self.broker.finish(step, self.broker.post_call(message), lambda _: on_sent())
 
-    def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: dict[str, Any] | None) -> None:
+    def advance(self, *, job_id: str, step: str, result: str, reason: str | None, facts: JsonObject | None) -> None:
         """Processes a done message: the job ends, or its next stage is recorded and queued in one step. Arguments as of
         `send_done`."""
         stage = STAGES[step]
@@ -140,7 +141,7 @@ class Dispatch:
         for stage, job_ids in queued.items():
             self._sweep_queued(stage, job_ids)
 
-    def _make_change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: dict[str, Any]) -> Change:
+    def _make_change(self, job_id: str, stage: Stage, result: str, reason: str | None, facts: JsonObject) -> Change:
         moment = to_text(now())
         artifacts = {name: Artifact(**data) for name, data in facts.get("artifacts", {}).items()}
         times = {name: facts[name] for name in ("started_at", "finished_at") if facts.get(name)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import Any
 
 from app.conversion.model import JobRecord, Stage
+from app.kit.text.json_values import JsonObject
 
 JOBS_LEAST = 3
 """Fewer are not enough for a statement."""
@@ -42,6 +42,6 @@ def prediction_accuracy(errors_db: Iterable[float | None]) -> PredictionAccuracy
     return PredictionAccuracy(len(known), round(quantiles(known, n=4, method="inclusive")[2], 2))
 
 
-def prediction_of(code: str, job_id: str, snr_db: float | None) -> dict[str, Any]:
+def prediction_of(code: str, job_id: str, snr_db: float | None) -> JsonObject:
     """Stored in the record of a job that applies an action of another; empty without a prediction."""
     return {} if snr_db is None else {"code": code, "job_id": job_id, "snr_db": round(snr_db, 2)}

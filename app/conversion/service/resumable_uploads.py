@@ -18,6 +18,7 @@ from app.kit.clock import now
 from app.kit.errors import BadRequest, Conflict, ModelmillError, NotFound
 from app.kit.objects import ObjectMissing
 from app.kit.objects.parts import Parts
+from app.kit.text.json_values import JsonObject
 from app.kit.web.body_limits import TooManyUploads
 from app.kit.web.multipart import plain_name
 from app.kit.web.tus import Checksum, WrongOffset
@@ -176,11 +177,11 @@ class ResumableUploads:
                 hint="Send a smaller one; the operator can raise the limit.",
             )
 
-    def _read_about(self, upload_id: str, owner: str) -> dict[str, Any]:
+    def _read_about(self, upload_id: str, owner: str) -> JsonObject:
         try:
             if not object_keys.is_uuid4(upload_id) or self.uploads.owner(upload_id) != owner:
                 raise ObjectMissing("not this user's")
-            about: dict[str, Any] = json.loads(b"".join(self.objects.read(_build_about_key(upload_id))))
+            about: JsonObject = json.loads(b"".join(self.objects.read(_build_about_key(upload_id))))
             return about
         except ObjectMissing:
             raise NotFound(

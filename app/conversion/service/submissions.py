@@ -33,6 +33,7 @@ from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
 from app.kit.observability.tracing import note
 from app.kit.redis.records import CreateAnswer, JobLimit, OutgoingMessage
 from app.kit.sandbox.runner import Sandbox
+from app.kit.text.json_values import JsonObject
 from app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class Submissions:
             copies = self._copy_inputs(job_id, submission)
             checked = self._check_inputs(job_id, submission.options)
             sha256 = checked["sha256"]
-            intake: dict[str, Any] = {name: value for name, value in checked.items() if name != "sha256"}
+            intake: JsonObject = {name: value for name, value in checked.items() if name != "sha256"}
             inputs = {name: Artifact(info.key, info.size_bytes, sha256[name]) for name, info in copies.items()}
             submission = _with_recognized(submission, checked["recognition"])
             if submission.prediction:
@@ -146,13 +147,13 @@ class Submissions:
             origin=request.get("origin", ""),
         )
 
-    def stored_request(self, job_id: str, owner: str) -> dict[str, Any]:
+    def stored_request(self, job_id: str, owner: str) -> JsonObject:
         """The stored submission, with created_at.
 
         Raises:
             ObjectMissing: There is none.
         """
-        request: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
+        request: JsonObject = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
         if request["owner"] != owner:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
         return request

@@ -20,6 +20,7 @@ from app.conversion.service.predictions import PredictionAccuracy
 from app.kit.clock import from_text, to_text
 from app.kit.errors import ModelmillError
 from app.kit.queue.messages import Queue
+from app.kit.text.json_values import JsonObject
 from app.settings import Settings
 
 PACKAGES = ("modelmill", "dramatiq", "starlette", "onnx", "onnxruntime", "onnxslim", "netron")
@@ -198,7 +199,7 @@ def _read_cache(conversion: Conversion) -> CacheView | None:
     return CacheView(swept_at, use.size_bytes, cache.max_bytes, use.entries, hits, misses, use.saved_s, cache.is_shared)
 
 
-def _describe_worker(conversion: Conversion, name: str, sign_of_life: dict[str, Any], user: str) -> WorkerView:
+def _describe_worker(conversion: Conversion, name: str, sign_of_life: JsonObject, user: str) -> WorkerView:
     record = conversion.jobs.store.get(sign_of_life["job_id"]) if sign_of_life.get("job_id") else None
     job = record if record is not None and record.owner == user else None
     return WorkerView(
@@ -215,7 +216,7 @@ def _describe_worker(conversion: Conversion, name: str, sign_of_life: dict[str, 
     )
 
 
-def _find_since(record: JobRecord | None, sign_of_life: dict[str, Any]) -> datetime:
+def _find_since(record: JobRecord | None, sign_of_life: JsonObject) -> datetime:
     started = (
         record.stages[sign_of_life["queue"]].started_at if record and sign_of_life["queue"] in record.stages else None
     )

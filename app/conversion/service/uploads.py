@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from app.conversion import object_keys
@@ -31,6 +30,7 @@ from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
 from app.kit.sandbox.runner import Sandbox
+from app.kit.text.json_values import JsonObject
 from app.kit.web.forms import SentFile
 from app.kit.web.zip_stream import zip_stream
 from app.settings import Settings
@@ -103,8 +103,8 @@ class Uploads:
         """Returns the URI that the model was fetched from; empty if its owner sent it."""
         return str(self._read_about(upload_id).get("origin", ""))  # which older uploads do not have
 
-    def _read_about(self, upload_id: str) -> dict[str, Any]:
-        about: dict[str, Any] = json.loads(b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json"))))
+    def _read_about(self, upload_id: str) -> JsonObject:
+        about: JsonObject = json.loads(b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json"))))
         return about
 
     def discard(self, upload_id: str) -> None:
@@ -198,7 +198,7 @@ class Uploads:
                 hint="A hundred typical pictures are enough to calibrate; send fewer or smaller ones.",
             ) from error
 
-    def presign(self, owner: str, names: Iterable[str]) -> dict[str, Any]:
+    def presign(self, owner: str, names: Iterable[str]) -> JsonObject:
         """Creates links for a PUT of the named inputs.
 
         Args:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 from app.conversion.model import Stage
 from app.conversion.options import Options, ToolchainName
 from app.conversion.toolchains.base import Progress, StageRequest, Toolchain
+from app.kit.text.json_values import JsonObject
 
 
-def run_stage(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def run_stage(request: JsonObject, progress: Progress) -> JsonObject:
     """Runs one stage in the sandbox.
 
     Args:

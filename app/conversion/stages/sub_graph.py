@@ -15,6 +15,7 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress
 from app.conversion.toolchains.graph.shapes import FAILURES, inferred
 from app.inference.errors import InvalidModel
+from app.kit.text.json_values import JsonObject
 
 SAMPLES = 2
 WEIGHT_SIZE_LEAST = 17
@@ -23,7 +24,7 @@ DEVIATION = 0.05
 """Of random weights."""
 
 
-def cut(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def cut(request: JsonObject, progress: Progress) -> JsonObject:
     """Writes the nodes [first, end) of a model as a separate model.
 
     Args:

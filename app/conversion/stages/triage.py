@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from app.conversion.object_keys import MODEL
 from app.conversion.stages.heartbeat import RunningStage
@@ -25,6 +24,7 @@ from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.leftovers import remove_tree
 from app.kit.sandbox.paths import SandboxPaths
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
+from app.kit.text.json_values import JsonObject
 
 TRIAGE_S = 180.0
 """Total time of all attempts."""
@@ -43,7 +43,7 @@ class Part:
     total: int
     """Nodes of the whole model."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Its description in the error of the job."""
         return {"nodes": len(self.nodes), "of": self.total, "operators": [node["op_type"] for node in self.nodes][:20]}
 
@@ -117,7 +117,7 @@ class TriageRunner:
     """
 
     def __init__(
-        self, sandbox: Sandbox, space: Workspace, request: dict[str, Any], places: SandboxPaths, running: RunningStage
+        self, sandbox: Sandbox, space: Workspace, request: JsonObject, places: SandboxPaths, running: RunningStage
     ) -> None:
         self._sandbox, self._space, self._running = sandbox, space, running
         self._request, self._places = request, places

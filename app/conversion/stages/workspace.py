@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from app.conversion import object_keys
 from app.conversion.errors import WorkDiskFull
@@ -20,6 +19,7 @@ from app.kit.files import NO_SPACE, make_private
 from app.kit.objects import ObjectStore, Stored, StoreFull
 from app.kit.sandbox.errors import StageCancelled, StageFailed, StageOutOfDisk, StageOutOfMemory, StageTimedOut
 from app.kit.sandbox.leftovers import file_within, remove_tree
+from app.kit.text.json_values import JsonObject
 
 SAMPLES_IN_SCRATCH = "quant"
 LEAST_FREE_BYTES = 1 << 20
@@ -76,7 +76,7 @@ class Workspace:
             if before and name.startswith(f"{before.step}.meta."):
                 self.objects.get_file(artifact.key, self.folder / f"out.{name}")
 
-    def store_outputs(self, result: dict[str, Any], *, max_bytes: int) -> dict[str, Artifact]:
+    def store_outputs(self, result: JsonObject, *, max_bytes: int) -> dict[str, Artifact]:
         """Uploads the output, the report and extra files; if the store fills up meanwhile, none of them stays.
 
         Raises StageFailed if one is missing, too large, or not the stage's own.

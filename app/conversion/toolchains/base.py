@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.conversion import model
 from app.conversion.model import Stage
 from app.conversion.options import Options, ToolchainName
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 REF_IMAGES = "ref_images"
 SCRATCH = "scratch"
@@ -78,9 +79,9 @@ class StageResult:
     """What a stage has made, besides its output file."""
 
     output: Path
-    report: dict[str, Any]
+    report: JsonObject
     """All measurements as JSON, stored as an artifact."""
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: JsonObject = field(default_factory=dict)
     """The few numbers that the record keeps."""
     versions: dict[str, str] = field(default_factory=dict)
     """Version by tool."""

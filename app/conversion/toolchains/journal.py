@@ -14,6 +14,7 @@ from app.conversion.toolchains.base import SEARCH_JOURNAL, StageRequest
 from app.conversion.toolchains.budget import Budget
 from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 BEGUN_MOST = 2
 """How often a measurement is begun that ends its process."""
@@ -31,7 +32,7 @@ class Journal:
     def __init__(self, path: Path | None, work: str, budget: Budget) -> None:
         self._path, self._budget = path, budget
         self._begun: Counter[str] = Counter()
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, JsonObject] = {}
         rows = [] if path is None else _rows_of(path)
         if rows[:1] == [{"work": work}]:
             for row in rows[1:]:
@@ -68,7 +69,7 @@ class Journal:
         self._write({"name": name, "value": value, "elapsed_s": self._budget.elapsed_s, "cpu_s": self._budget.cpu_s})
         return value
 
-    def _write(self, row: dict[str, Any]) -> None:
+    def _write(self, row: JsonObject) -> None:
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, default=float) + "\n")
@@ -80,7 +81,7 @@ def kept_in(request: StageRequest, *facts: str) -> tuple[Path, str]:
     return request.scratch() / SEARCH_JOURNAL, hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-def _rows_of(path: Path) -> list[dict[str, Any]]:
+def _rows_of(path: Path) -> list[JsonObject]:
     """Returns the rows of a journal; none without a file. A row that was cut off is removed from the file."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     whole = text[: text.rfind("\n") + 1]

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.errors import NotFinite
+from app.kit.text.json_values import JsonObject
 
 Array = npt.NDArray[Any]
 
@@ -173,11 +174,11 @@ class TensorStatistics:
     def is_exact(self) -> bool:
         return self.samples > 0 and self.exact == self.samples
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Returns {name, snr_db: {mean, min, p5, n}, cosine: {…}, max_abs} and, if they apply, exact, silent_samples,
         uncounted_samples, beside_zero_samples, faint_samples and other_shape_samples (an output whose size depends on
         the data cannot be compared value by value)."""
-        data: dict[str, Any] = {
+        data: JsonObject = {
             "name": self.name,
             "snr_db": self.snr_db.summary(2),
             "cosine": self.cosine.summary(6),
@@ -225,10 +226,10 @@ class OutputStatistics:
         if worst is not None:
             self.by_sample.append((sample, worst))
 
-    def to_list(self) -> list[dict[str, Any]]:
+    def to_list(self) -> list[JsonObject]:
         return [tensor.to_dict() for tensor in self.tensors.values()]
 
-    def worst_samples(self, count: int) -> list[dict[str, Any]]:
+    def worst_samples(self, count: int) -> list[JsonObject]:
         """Returns the `count` samples with the lowest SNR, worst first: [{name, snr_db}]."""
         ordered = sorted(self.by_sample, key=lambda pair: pair[1])
         return [{"name": name, "snr_db": round(snr, 2)} for name, snr in ordered[:count]]

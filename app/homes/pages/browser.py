@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -21,7 +20,7 @@ from app.homes.read_only_tree import Sort
 from app.homes.schemas import FileQuery, FolderView
 from app.kit.errors import ModelmillError
 from app.kit.web.http import query
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 PREVIEW_BYTES = 64 * 1024
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif")
@@ -198,7 +197,7 @@ def _build_headings(location: HomePath, sort: Sort) -> dict[str, tuple[str, str]
     return headings
 
 
-def _build_preview(home: Home, location: HomePath, entry: Entry) -> dict[str, Any]:
+def _build_preview(home: Home, location: HomePath, entry: Entry) -> TemplateContext:
     if entry.name.lower().endswith(PICTURES):
         return {"picture_url": with_query(PICTURE, path=home.path_of(location)), "text": None, "is_cut": False}
     data = b"".join(home.tree(location).read(location.inner, end=PREVIEW_BYTES))

@@ -8,7 +8,6 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,7 +21,7 @@ from app.homes.model import CODE, COMMON, DATASETS, JOBS, MODELS, TMP, TRASH
 from app.homes.pages.urls import DATA, url_of
 from app.homes.service import FolderTimes, SftpFacts
 from app.kit.errors import ModelmillError
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 FOLDERS = (DATASETS, MODELS, CODE, JOBS, TRASH, TMP)
 JOBS_SHOWN = 100
@@ -64,7 +63,7 @@ def overview(request: Request, error: ModelmillError | None = None, part: str = 
     )
 
 
-def _build_sftp(request: Request, home: Home) -> dict[str, Any]:
+def _build_sftp(request: Request, home: Home) -> TemplateContext:
     if not home.homes.sftp.is_on:
         return {"sftp": None, "keys": [], "password_token": None, "command": ""}
     facts = home.sftp()
@@ -81,7 +80,7 @@ def _build_command(facts: SftpFacts) -> str:
     return f"sftp -P {facts.endpoint.port} {facts.endpoint.username}@{facts.endpoint.host}"
 
 
-def _build_folders(home: Home) -> dict[str, Any]:
+def _build_folders(home: Home) -> TemplateContext:
     usage = None
     with suppress(ModelmillError):
         usage = home.usage()
@@ -95,7 +94,7 @@ def _build_folders(home: Home) -> dict[str, Any]:
     return {"home": home.logical(""), "folders": folders, "common": common, "usage": usage, "share": share}
 
 
-def _build_retention(home: Home) -> dict[str, Any]:
+def _build_retention(home: Home) -> TemplateContext:
     retention = home.options.retention
     times = home.homes.folders.times(home.user)
     times.sort(key=lambda times: (times.ended_at is None, times.purge_at or times.trash_at or times.ended_at))

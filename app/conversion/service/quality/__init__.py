@@ -11,6 +11,7 @@ from app.conversion.service import Conversion
 from app.conversion.service.quality import report_reader
 from app.conversion.service.quality.table import to_csv, to_json
 from app.conversion.service.quality.views import LayerQuality, Quality
+from app.kit.text.json_values import JsonObject
 
 REPORT_BYTES_MAX = 64 << 20
 Order = Literal["worst", "graph", "alone"]
@@ -21,9 +22,9 @@ Precision = Literal["all", "int8", "float"]
 class Reports:
     """Of the stages, as they wrote them; None for a stage that has none (yet)."""
 
-    onnx: dict[str, Any] | None = None
-    bie: dict[str, Any] | None = None
-    nef: dict[str, Any] | None = None
+    onnx: JsonObject | None = None
+    bie: JsonObject | None = None
+    nef: JsonObject | None = None
 
     def quality(self, toolchain: str) -> Quality:
         return report_reader.quality(self.onnx, self.bie, self.nef, toolchain=toolchain)
@@ -55,7 +56,7 @@ def choose_layers(quality: Quality, order: Order, precision: Precision) -> tuple
     return tuple(layer for layer in ordered if precision in ("all", "int8" if layer.is_int8 else "float"))
 
 
-def _report(conversion: Conversion, record: JobRecord, stage: Stage) -> dict[str, Any] | None:
+def _report(conversion: Conversion, record: JobRecord, stage: Stage) -> JsonObject | None:
     artifact = record.artifacts.get(f"{stage.step}.json")
     if artifact is None or artifact.size_bytes > REPORT_BYTES_MAX:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from app.conversion.goals import GoalKind
 from app.conversion.options import NO_GOAL, ToolchainName
@@ -119,12 +119,12 @@ def difference(value: Number | None, base: Number | None) -> Number | None:
     return None if value is None or base is None else value - base
 
 
-def goal_patch(goal: str) -> dict[str, Any]:
+def goal_patch(goal: str) -> JsonObject:
     """Options that make a conversion aim at this goal."""
     return {"quantization": {"goal": goal, **dict.fromkeys(KNOBS)}}
 
 
-def patch_for(toolchain: ToolchainName, candidate: Candidate) -> dict[str, Any]:
+def patch_for(toolchain: ToolchainName, candidate: Candidate) -> JsonObject:
     """Options that make this candidate: the vendor's arguments, or its steps; empty where the report has neither."""
     if toolchain is ToolchainName.KNERON:
         return {"kneron": dict(candidate.options)} if candidate.options else {}

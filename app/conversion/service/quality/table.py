@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
 
 from app.conversion.service.quality.views import (
     Boundary,
@@ -15,6 +14,7 @@ from app.conversion.service.quality.views import (
     Quality,
     Spread,
 )
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import csv_text
 
 
@@ -59,7 +59,7 @@ def to_csv(quality: Quality) -> str:
     return csv_text([names, *(asdict(row).values() for row in rows(quality))])
 
 
-def to_json(quality: Quality) -> dict[str, Any]:
+def to_json(quality: Quality) -> JsonObject:
     """{toolchain, samples, images, verdict, rows: [the CSV's rows], labels: [a row a metric], warnings}"""
     quantised = quality.boundaries[1]
     return {

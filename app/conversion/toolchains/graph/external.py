@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import onnx
 
 from app.conversion.errors import ExternalWeights, ModelTooLarge, TruncatedModel
 from app.conversion.toolchains.graph import walk
+from app.kit.text.json_values import JsonObject
 
 HINT = (
     "Send these files too, in the field `weights` or in one zip with the model; or merge them into one file: "
@@ -123,7 +124,7 @@ def _points_outside(place: str) -> bool:
 def _refuse_missing(name: str, model: onnx.ModelProto, files: list[str]) -> NoReturn:
     lacking = [tensor for tensor in tensors(model) if _place(tensor) in files]
     named = ", ".join(map(repr, files[:5])) + (f" and {len(files) - 5} more" if len(files) > 5 else "")
-    detail: dict[str, Any] = {"files": files[:100], "tensors": [t.name for t in lacking][:100], "count": len(lacking)}
+    detail: JsonObject = {"files": files[:100], "tensors": [t.name for t in lacking][:100], "count": len(lacking)}
     raise ExternalWeights(
         f"weights of {name} are missing ({len(lacking)}), which lie in {named}", hint=HINT, detail=detail
     )

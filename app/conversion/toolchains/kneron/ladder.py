@@ -12,6 +12,7 @@ from typing import Any
 
 from app.conversion.goals import Goal
 from app.conversion.options import Chip, KneronOptions, bitwidth_problem
+from app.kit.text.json_values import JsonObject
 
 SIDES_16 = dict.fromkeys(("model_in_bitwidth_mode", "model_out_bitwidth_mode", "cpu_node_bitwidth_mode"), "int16")
 SNR_MODE = 2
@@ -48,7 +49,7 @@ class Tried:
 def rungs(chip: Chip, options: KneronOptions) -> list[Rung]:
     """Returns the rungs in the order of their trials, without those that the chip does not support."""
     mmse = {"datapath_range_method": "mmse"}
-    steps: list[tuple[str, dict[str, Any]]] = [
+    steps: list[tuple[str, JsonObject]] = [
         ("int8", {}),
         ("int8, mmse", mmse),
         ("int8, mmse, outlier factor 2", {**mmse, "outlier_factor": 2.0}),
@@ -64,7 +65,7 @@ def rungs(chip: Chip, options: KneronOptions) -> list[Rung]:
     return [rung for rung in made if not bitwidth_problem(chip, rung.options)]
 
 
-def _set_both(mode: str) -> dict[str, Any]:
+def _set_both(mode: str) -> JsonObject:
     return {"datapath_bitwidth_mode": mode, "weight_bitwidth_mode": mode}
 
 
@@ -84,7 +85,7 @@ def chosen(goal: Goal, tried: Sequence[Tried]) -> Tried | None:
     return enough or max(sound, key=lambda each: each.snr_db or float("-inf"), default=None)
 
 
-def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended_by: str) -> dict[str, Any]:
+def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended_by: str) -> JsonObject:
     """Returns the "search" part of the BIE report, in the form of the host toolchain.
 
     Args:
@@ -98,7 +99,7 @@ def search_report(goal: Goal, tried: Sequence[Tried], *, elapsed_s: float, ended
     return {**head, "candidates": rows, "taken": number, "sensitivity": []}
 
 
-def goal_report(goal: Goal, tried: Sequence[Tried], budget_s: float) -> dict[str, Any]:
+def goal_report(goal: Goal, tried: Sequence[Tried], budget_s: float) -> JsonObject:
     """Returns the "goal" part of the BIE report."""
     taken = chosen(goal, tried)
     reason, params = _describe_reason(goal, taken)
@@ -113,7 +114,7 @@ def goal_report(goal: Goal, tried: Sequence[Tried], budget_s: float) -> dict[str
     }
 
 
-def _describe_reason(goal: Goal, taken: Tried | None) -> tuple[str | None, dict[str, Any]]:
+def _describe_reason(goal: Goal, taken: Tried | None) -> tuple[str | None, JsonObject]:
     if taken is None:
         return "all_failed", {}
     if goal.kind == "drop":
@@ -127,7 +128,7 @@ def _describe_reason(goal: Goal, taken: Tried | None) -> tuple[str | None, dict[
     )
 
 
-def _describe_candidate(number: int, tried: Tried, goal: Goal, *, is_taken: bool) -> dict[str, Any]:
+def _describe_candidate(number: int, tried: Tried, goal: Goal, *, is_taken: bool) -> JsonObject:
     below = goal.kind == "snr" and not is_enough(goal, tried)
     code = "taken" if is_taken else "failed" if tried.failure else "below_goal" if below else "dearer"
     return {

@@ -223,7 +223,7 @@ class KneronToolchain:
         room: ScratchFolders,
         progress: Progress,
         source: Path,
-        chosen: dict[str, Any],
+        chosen: JsonObject,
         **more: Any,
     ) -> VendorOutcome:
         """Runs the vendor's process on one staged file."""

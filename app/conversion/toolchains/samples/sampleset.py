@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.conversion.errors import DamagedSamples, NoSamples
 from app.conversion.options import Preprocess
@@ -15,6 +14,7 @@ from app.conversion.toolchains.samples.arrays import Array, ArrayStack, open_npy
 from app.conversion.toolchains.samples.pictures import PictureReader
 from app.conversion.toolchains.samples.spec import InputSpec
 from app.inference.errors import WrongSampleShape
+from app.kit.text.json_values import JsonObject
 
 NAMED_AT_MOST = 10
 
@@ -89,7 +89,7 @@ class SampleSet:
                     raise
                 self._skip(source.label, error)
 
-    def check(self, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+    def check(self, progress: Callable[[float], None] | None = None) -> JsonObject:
         """Decodes everything once and keeps nothing.
 
         Args:
