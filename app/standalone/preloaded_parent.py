@@ -48,7 +48,8 @@ def main() -> NoReturn:
 
 def preload(modules: Sequence[str]) -> None:
     """Imports the modules, and calls `rehearse` in those that have it."""
-    with _hide_modules(UNUSED[1:] if any(name.startswith("OTEL_") for name in os.environ) else UNUSED):
+    unused = UNUSED[1:] if any(name.startswith("OTEL_") for name in os.environ) else UNUSED
+    with own_process.without_collector(), _hide_modules(unused):
         for module in modules:
             preloaded = importlib.import_module(module)
             getattr(preloaded, "rehearse", lambda: None)()

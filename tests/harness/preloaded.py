@@ -13,7 +13,7 @@ from app.cli.up.rehearsal import rehearse
 from app.conversion.model import Stage
 from app.conversion.toolchains.libraries import of_stages
 from app.edge.agent import process
-from app.kit.process.own_process import freeze_for_fork
+from app.kit.process.own_process import freeze_for_fork, without_collector
 from app.kit.sandbox import runner
 from app.standalone.preload import PRELOADED
 from tests.harness import copied_children, forked
@@ -26,9 +26,10 @@ CHILDREN = (*of_stages(Stage), *copied_children.COPIED, "av")
 for name in [name for name in os.environ if name.startswith("MODELMILL_")]:
     del os.environ[name]
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that forks has one thread
-for module in (*PRELOADED, *PROGRAMS, *CHILDREN):
-    getattr(import_module(module), "rehearse", lambda: None)()
-rehearse()
+with without_collector():
+    for module in (*PRELOADED, *PROGRAMS, *CHILDREN):
+        getattr(import_module(module), "rehearse", lambda: None)()
+    rehearse()
 share_templates()
 forked.take_over()
 process.spawn = runner.spawn = copied_children.spawn

@@ -34,6 +34,7 @@ import time
 import traceback
 from typing import Any, NoReturn
 
+from app.kit.process.own_process import without_collector
 from app.kit.sandbox import disk_usage, kernel, landlock, namespaces, process_tree, seccomp
 from app.kit.sandbox.messages import RunOutcome, RunRequest
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
@@ -55,8 +56,9 @@ def main() -> None:
     namespaces.enter(given)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors
     try:
-        for name in sys.argv[3:]:
-            getattr(importlib.import_module(name), "rehearse", lambda: None)()
+        with without_collector():
+            for name in sys.argv[3:]:
+                getattr(importlib.import_module(name), "rehearse", lambda: None)()
     except Exception as error:  # noqa: BLE001  # whatever a library raises, it is reported
         traceback.print_exc()
         _refuse(control, f"{type(error).__name__}: {error}")

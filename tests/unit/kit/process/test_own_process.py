@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+
+import pytest
+
+from app.kit.process.own_process import without_collector
 
 PROGRAM = """
 import os, resource
@@ -45,3 +50,20 @@ assert ssl.create_default_context() and hashlib.sha256(b"").hexdigest().startswi
 def test_what_equals_its_file_leaves_memory_and_what_the_linker_changed_stays() -> None:
     ended = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_the_garbage_collector_runs_again_after_imports_also_after_one_that_fails() -> None:
+    with pytest.raises(ImportError), without_collector():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
+
+
+def test_the_garbage_collector_stays_off_where_it_was() -> None:
+    gc.disable()
+    try:
+        with without_collector():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
