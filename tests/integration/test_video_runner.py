@@ -493,6 +493,7 @@ def test_numbers_rise_over_a_restart(tmp_path: Path, clip: Path) -> None:
         first, second = ([each[name] for each in told[index]] for told in seen)
         assert first[-1] < second[0], name
         assert first + second == sorted(set(first + second)), name
+    assert {track_id for told in seen for row in told[0] for track_id in row["ids"]} == {1}, "it is the same face"
 
 
 def test_a_job_that_was_over_says_so_again_and_does_nothing(tmp_path: Path, clip: Path) -> None:

@@ -37,7 +37,7 @@ refuses TCP."""
 AUTHORITIES = "MODELMILL_CAMERA_AUTHORITIES"
 """The environment variable that names a PEM file: certificates of cameras by https are checked against its authorities.
 FFmpeg passes such options on to no other protocol."""
-UNTRUSTED = f"its host is not known, has ended the connection, or has a certificate that {AUTHORITIES} does not prove"
+UNTRUSTED = f"its host is not known, has ended the connection, or has a certificate of no authority in {AUTHORITIES}"
 TRANSPORTS = {"rtspt": "tcp", "rtspu": "udp"}
 """GStreamer's schemes of RTSP that name the transport; rtsp itself leaves it to the camera."""
 CAMERA, OF_DEVICE = "v4l2", dict[str, str]()
