@@ -1,9 +1,11 @@
 """Are known vulnerabilities in what is pinned? `python -m ops.audit`: exit code 1 when pip-audit finds one.
 
 An audit that could ask nobody has found nothing out, and fails, too. A mirror of the package index that leaves the
-vulnerability service out counts as such: pip-audit would skip every package there and call it well.
+vulnerability service out counts as such: pip-audit would skip every package there and call it well. So does one that
+knows of no vulnerability of a version that has some.
 
-What was read and accepted is in audit-accepted.toml, each finding with its reason and its last day.
+What was read and accepted is in audit-accepted.toml, each finding with its reason and its last day. Where it is
+accepted that nobody could be asked the exit code is 3, for that is no audit that has passed.
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ import httpx
 FOLDER = Path(__file__).parent
 ACCEPTED = FOLDER / "audit-accepted.toml"
 LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-train.lock")
-PROBE_PACKAGE = "jinja2"
-SERVICE = f"https://pypi.org/pypi/{PROBE_PACKAGE}"
+PROBE = "jinja2/2.10"
+"""A version that is known to be vulnerable (PYSEC-2019-217)."""
+SERVICE = "https://pypi.org/pypi"
+OPTIONS = ("--strict", "--no-deps", "--disable-pip", "--progress-spinner=off")
 TIMEOUT_S = 15.0
 UNREACHABLE = "service-unreachable"
 """Id of the finding that nobody could be asked."""
+NOT_AUDITED = 3
+"""The exit code where that is accepted."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +44,13 @@ class Acceptance:
 
 def main() -> int:
     accepted = {known.id: known for known in acceptances(ACCEPTED, datetime.now(UTC).date())}
-    problem = service_problem(f"{SERVICE}/{pinned(PROBE_PACKAGE)}/json")
+    problem = service_problem(f"{SERVICE}/{PROBE}/json")
     if problem:
         return report_unreachable(problem, accepted.get(UNREACHABLE))
     files = [word for name in LOCKS for word in ("--requirement", str(FOLDER / name))]
     ignored = [word for id_ in accepted if id_ != UNREACHABLE for word in ("--ignore-vuln", id_)]
-    command = [sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip", "--progress-spinner", "off"]
-    return subprocess.run([*command, *ignored, *files], check=False).returncode
+    command = [sys.executable, "-m", "pip_audit", *OPTIONS, *ignored, *files]
+    return subprocess.run(command, check=False).returncode
 
 
 def acceptances(path: Path, today: date) -> list[Acceptance]:
@@ -67,11 +73,11 @@ def report_unreachable(problem: str, acceptance: Acceptance | None) -> int:
         print(f"To accept that for a while, with a reason: {UNREACHABLE} in {ACCEPTED.name}.")
         return 1
     print(f"Accepted until {acceptance.until}: {acceptance.reason}")
-    return 0
+    return NOT_AUDITED
 
 
 def service_problem(url: str) -> str:
-    """Why the service cannot be asked; empty when it answers about a package that exists."""
+    """Why the service cannot be asked; empty when it names a vulnerability of the version at `url`, which has one."""
     try:
         answer = httpx.get(url, timeout=TIMEOUT_S, follow_redirects=True)
     except httpx.TransportError as error:
@@ -79,15 +85,9 @@ def service_problem(url: str) -> str:
     if answer.status_code != httpx.codes.OK:
         return f"status {answer.status_code}"
     try:
-        return "" if "vulnerabilities" in answer.json() else "its answer names no vulnerabilities"
-    except ValueError:
-        return "its answer is no JSON"
-
-
-def pinned(package: str) -> str:
-    """The version in the lock."""
-    lines = (FOLDER / LOCKS[0]).read_text().splitlines()
-    return next(line.partition("==")[2].split()[0] for line in lines if line.startswith(f"{package}=="))
+        return "" if answer.json().get("vulnerabilities") else f"it names no vulnerability of {PROBE}, which has one"
+    except (ValueError, AttributeError):
+        return "its answer is no JSON object"
 
 
 if __name__ == "__main__":

@@ -20,10 +20,12 @@ ENTRY = '[[accepted]]\nid = "{id}"\nreason = "read"\nuntil = {until}\n'
 @pytest.mark.parametrize(
     ("status", "body", "problem"),
     [
-        (200, b'{"info": {}, "vulnerabilities": []}', ""),
+        (200, b'{"info": {}, "vulnerabilities": [{"id": "PYSEC-2019-217"}]}', ""),
         (404, b"", "status 404"),
-        (200, b'{"info": {}}', "names no vulnerabilities"),
-        (200, b"<html>", "no JSON"),
+        (200, b'{"info": {}}', "names no vulnerability"),
+        (200, b'{"info": {}, "vulnerabilities": []}', "names no vulnerability"),
+        (200, b"[]", "no JSON object"),
+        (200, b"<html>", "no JSON object"),
     ],
 )
 def test_only_an_answer_that_knows_of_vulnerabilities_counts(
@@ -56,11 +58,11 @@ def test_an_audit_that_could_ask_nobody_fails(accepted: Path, capsys: pytest.Cap
     assert "NOT AUDITED" in capsys.readouterr().out
 
 
-def test_an_audit_that_could_ask_nobody_says_so_where_that_is_accepted(
+def test_an_audit_that_could_ask_nobody_has_not_passed_where_that_is_accepted(
     accepted: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     accepted.write_text(ENTRY.format(id=audit.UNREACHABLE, until="9999-12-31"))
-    assert audit.main() == 0
+    assert audit.main() == audit.NOT_AUDITED
     output = capsys.readouterr().out
     assert "NOT AUDITED" in output and "Accepted until 9999-12-31: read" in output
 
@@ -80,6 +82,7 @@ def test_pip_audit_is_told_what_is_accepted_and_its_verdict_is_ours(
     assert audit.main() == 1
     (command,) = commands
     assert command[command.index("--ignore-vuln") + 1] == "A-1"
+    assert "--strict" in command, "a package that is skipped is not audited"
     assert all(str(audit.FOLDER / name) in command for name in audit.LOCKS)
 
 
