@@ -32,6 +32,7 @@ from app.accounts.store.users import (
     get_user,
     list_users,
     lock_admins,
+    lock_enabled_users,
     lock_user,
     lock_users_without_quota,
     note,

@@ -51,6 +51,12 @@ def lock_users_without_quota(conn: Connection) -> list[User]:
     return [_user_from_row(row) for row in conn.execute(statement.order_by(users.c.name).with_for_update())]
 
 
+def lock_enabled_users(conn: Connection) -> list[User]:
+    """Enabled users, by name, locked as by `lock_user`; call `lock_admins` first, see `lock_users_without_quota`."""
+    statement = sa.select(users).where(users.c.is_enabled).order_by(users.c.name).with_for_update()
+    return [_user_from_row(row) for row in conn.execute(statement)]
+
+
 def get_user(conn: Connection, name: str) -> User | None:
     row = conn.execute(sa.select(users).where(users.c.name == name)).first()
     return _user_from_row(row) if row else None

@@ -39,6 +39,8 @@ APPEARS_S = 2.0
 PAUSE = GrowingPause(5.0, 600.0)
 DEFAULT_QUOTA = "default_quota"
 """Name of the fact that holds the installation's quota of which the accounts were last notified."""
+SERVER = "sftp_server"
+"""Name of the fact that holds the identity of the SFTP server that was given the accounts."""
 Wake = Callable[[int], None]
 logger = logging.getLogger(__name__)
 
@@ -122,7 +124,7 @@ class Outbox:
         if entry_id is not None:
             self._await_entry(entry_id)
             moment = now()
-        self._add_new_default(to_text(moment))
+        self._add_missed(to_text(moment))
         with self.database.read() as conn:
             users = store.users_due(conn, to_text(moment))
         for user in users:
@@ -176,7 +178,7 @@ class Outbox:
                 self.backend.delete(user)
             else:
                 self.backend.set_quota(user, self._get_quota(entry))
-        except SftpAccountMissing:  # somebody deleted it in SFTPGo
+        except SftpAccountMissing:  # somebody deleted it in SFTPGo, or this server is a new one
             if entry.event == "enabled":
                 self._create(self.backend, entry)
 
@@ -190,8 +192,8 @@ class Outbox:
         with self.database.write() as conn:
             store.pending_failed(conn, entry, next_try_at=next_try_at, error=error.message)
 
-    def _add_new_default(self, at: str) -> None:
-        """If the installation's quota has changed, adds a change for each user without a quota of their own.
+    def _add_missed(self, at: str) -> None:
+        """If the operator has set another quota or another SFTP server, adds a change for each user that it concerns.
 
         Args:
             at: text in ISO 8601; the changes are due then.
@@ -200,17 +202,23 @@ class Outbox:
             return
         quota = self.files.options.quota()
         default = f"{quota.size_bytes} bytes, {quota.files} files"
+        self._add_for_users(DEFAULT_QUOTA, default, "changed", accounts.lock_users_without_quota, at)
+        self._add_for_users(SERVER, self.backend.identity, "enabled", accounts.lock_enabled_users, at)
+
+    def _add_for_users(
+        self, fact: str, value: str, event: str, lock_users: Callable[[Connection], list[User]], at: str
+    ) -> None:
         with self.database.read() as conn:
-            if store.facts(conn).get(DEFAULT_QUOTA) == default:
+            if store.facts(conn).get(fact) == value:
                 return
         with self.database.write() as conn:
             accounts.lock_admins(conn)
-            users = accounts.lock_users_without_quota(conn)
-            if store.facts(conn).get(DEFAULT_QUOTA) == default:  # another process was first
+            users = lock_users(conn)
+            if store.facts(conn).get(fact) == value:  # another process was first
                 return
             for user in users:
-                store.add_pending(conn, user.name, "changed", user.quota_bytes, at, quota_files=user.quota_files)
-            store.put_fact(conn, DEFAULT_QUOTA, default)
+                store.add_pending(conn, user.name, event, user.quota_bytes, at, quota_files=user.quota_files)
+            store.put_fact(conn, fact, value)
 
     def _get_quota(self, entry: PendingChange) -> Quota:
         return self.files.options.quota(entry.quota_bytes, entry.quota_files)

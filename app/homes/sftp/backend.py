@@ -43,6 +43,11 @@ class SftpBackend(Protocol):
     """The SFTP accounts. Every method may be repeated; all raise SftpUnavailable, and all except create and delete
     raise SftpAccountMissing."""
 
+    @property
+    def identity(self) -> str:
+        """The server that has the accounts: another server has none of them."""
+        ...
+
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
         """Creates an enabled account, or gives the existing one this home and password.
 

@@ -62,6 +62,7 @@ class SftpgoBackend:
 
     def __init__(self, options: SftpgoOptions) -> None:
         self.options = options
+        self.identity = options.url
         self._client = httpx.Client(base_url=options.url.rstrip("/") + "/api/v2", timeout=TIMEOUT_S)
         self._lock = threading.Lock()
         self._token = ""

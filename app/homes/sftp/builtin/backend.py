@@ -23,6 +23,7 @@ class BuiltinBackend:
         self.database = database
         self.host = host
         self.port = port
+        self.identity = "embedded"
 
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
         """See `SftpBackend.create`."""

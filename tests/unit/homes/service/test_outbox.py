@@ -175,6 +175,27 @@ def test_an_account_that_was_deleted_in_sftpgo_is_made_again_when_its_user_is_en
     assert "alice" in standin.users
 
 
+def test_another_sftp_server_gets_the_accounts_of_users_that_are_there_already(
+    tmp_path: Path, accounts: Accounts, database: Database, homes: Homes, standin: SftpgoStandin
+) -> None:
+    embedded = Homes(
+        HomesOptions(tmp_path / "homes", quota_bytes=9), database, BuiltinBackend(database, host="here", port=1)
+    )
+    for name in ("alice", "bob"):
+        accounts.users.create(name, Role.USER, by="admin")
+    embedded.outbox.apply_due(now())
+    accounts.users.change("bob", by="admin", is_enabled=False)
+    embedded.outbox.apply_due(now())
+    assert standin.users == {}
+
+    homes.outbox.apply_due(now())
+    assert list(standin.users) == ["alice"] and standin.users["alice"]["quota_size"] == 9
+    assert homes.sftp.reset_password("alice", by="admin")
+    standin.requests.clear()
+    homes.outbox.apply_due(now())
+    assert standin.requests == []
+
+
 def test_several_at_once_tell_each_change_once(accounts: Accounts, homes: Homes, standin: SftpgoStandin) -> None:
     for number in range(10):
         accounts.users.create(f"user{number}", Role.USER, by="admin")
