@@ -68,7 +68,11 @@ def prepare_accounts(accounts: Accounts, settings: Settings) -> None:
     """Prepares the web server: a persistent key, the database of this version, its secrets encrypted with that key, the
     local user.
 
-    Raises SecretKeyMissing, WrongDatabaseVersion, DatabaseUnavailable, SecretKeyNotSet, OtherSecretKey.
+    Raises:
+        SecretKeyMissing: Accounts are demanded, and there is no persistent key.
+        WrongDatabaseVersion: The database is newer than this program.
+        DatabaseUnavailable: It does not answer.
+        SecretKeyNotSet, OtherSecretKey: As `encrypt_secrets`.
     """
     if settings.demands_accounts and not settings.has_lasting_key:
         raise SecretKeyMissing(
@@ -83,7 +87,8 @@ def prepare_accounts(accounts: Accounts, settings: Settings) -> None:
 def settings_in(data_dir: Path | None, host: str | None = None) -> Settings:
     """The settings of the web server with this data folder, with the key that `modelmill up` stores there.
 
-    Raises SecretKeyMissing if the database, and so the key, is elsewhere.
+    Raises:
+        SecretKeyMissing: The database, and so the key, is elsewhere.
     """
     settings = load_settings()
     arguments = {"data_dir": data_dir.expanduser().absolute() if data_dir else None, "host": host}

@@ -29,7 +29,9 @@ def sealer_of(settings: Settings, confirm: Callable[[], None]) -> Sealer:
 def encrypt_secrets(accounts: Accounts) -> None:
     """Makes this the installation's key, if it can decrypt everything.
 
-    Raises SecretKeyNotSet, OtherSecretKey; nothing has changed then.
+    Raises:
+        SecretKeyNotSet: There is no key; nothing has changed.
+        OtherSecretKey: A secret was encrypted with another one; nothing has changed.
     """
     database = accounts.database
     database.sealer.trust()
@@ -44,7 +46,8 @@ def encrypt_secrets(accounts: Accounts) -> None:
 def renew_secrets(accounts: Accounts) -> int:
     """Makes this the installation's key, and replaces secrets that it cannot decrypt. Returns their number.
 
-    Raises SecretKeyNotSet.
+    Raises:
+        SecretKeyNotSet: There is no key.
     """
     database = accounts.database
     database.sealer.trust()

@@ -101,8 +101,7 @@ class ApiClient:
 
 @contextlib.contextmanager
 def command_errors() -> Iterator[None]:
-    """Converts errors of the client into those of the commands. Raises ApiError, Unreachable, BadRequest,
-    WaitedEnough."""
+    """Converts errors of the client into those of the commands: ApiError, Unreachable, BadRequest, WaitedEnough."""
     try:
         yield
     except errors.ApiError as error:

@@ -75,8 +75,13 @@ class Credentials:
         return Credentials(folder / KEY, folder / CERTIFICATE, folder / AUTHORITIES)
 
     def refresh(self) -> bool:
-        """Use the files as they are now for new connections. Returns whether they have changed. Raises OSError,
-        ssl.SSLError: what was read before stays in use."""
+        """Uses the files as they are now for new connections, and returns whether they have changed. After an error,
+        what was read before stays in use.
+
+        Raises:
+            OSError: A file cannot be read.
+            ssl.SSLError: The files do not belong together.
+        """
         marks = self._read_marks()
         if marks == self._marks:
             return False

@@ -107,7 +107,9 @@ class ObjectStore(Protocol):
     def get_file(self, key: str, path: Path) -> ObjectInfo:
         """Downloads to `path`, which appears completely or not at all. What becomes of the file changes no object.
 
-        Raises ObjectMissing, StoreFull (no space at `path`).
+        Raises:
+            ObjectMissing: There is no object of this key.
+            StoreFull: There is no room at `path`.
         """
         ...
 
@@ -138,15 +140,19 @@ class ObjectStore(Protocol):
     def copy(self, source: str, target: str) -> ObjectInfo:
         """Copies inside the store, without moving the bytes through this process; returns the target.
 
-        Raises ObjectMissing, StoreFull.
+        Raises:
+            ObjectMissing: There is no source.
+            StoreFull: There is no room for the target.
         """
         ...
 
     def join(self, sources: Sequence[str], target: str) -> ObjectInfo:
-        """Concatenates several objects in this order and returns the result; the sources stay. Raises ValueError
-        without sources.
+        """Concatenates objects in this order, inside the store as far as possible, and returns the result; they stay.
 
-        Inside the store, as far as possible. Raises ObjectMissing, StoreFull.
+        Raises:
+            ValueError: There are no sources.
+            ObjectMissing: One of the sources does not exist.
+            StoreFull: There is no room for the target.
         """
         ...
 

@@ -37,8 +37,9 @@ class S3Options:
 def open_store(options: FilesystemOptions | S3Options) -> ObjectStore:
     """Opens the store. A folder is created now; an S3 server is not contacted before the first use.
 
-    Raises StoreUnavailable or StoreRefused if the folder cannot be used, ValueError for an invalid endpoint or bucket
-    name.
+    Raises:
+        StoreUnavailable, StoreRefused: The folder cannot be used.
+        ValueError: The endpoint or the name of the bucket is invalid.
     """
     if isinstance(options, FilesystemOptions):
         from app.kit.objects.filesystem import FilesystemStore

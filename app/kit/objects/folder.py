@@ -200,8 +200,12 @@ def names(fd: int) -> list[Name]:
 
 
 def open_plain(name: str, parent_fd: int) -> int:
-    """Opens a regular file for reading. Raises FileNotFoundError if it does not exist; StoreRefused if it is something
-    else."""
+    """Opens a regular file for reading.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+        StoreRefused: It is something else.
+    """
     with disk_errors():
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent_fd)
     if stat.S_ISREG(os.fstat(fd).st_mode):

@@ -64,8 +64,12 @@ class RedisConnection:
             self._set_timeout()
 
     def ask(self, commands: list[Command]) -> list[Any]:
-        """Returns the replies in order; an error reply is returned, not raised. Raises ConnectionError,
-        TimeoutError."""
+        """Returns the replies in order; an error reply is returned, not raised.
+
+        Raises:
+            ConnectionError: The connection is broken.
+            TimeoutError: No reply came in time.
+        """
         self.send(commands)
         return [self.receive() for _ in commands]
 

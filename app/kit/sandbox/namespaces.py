@@ -33,7 +33,11 @@ def available() -> int:
 
 def enter(flags: int) -> None:
     """Call it in the process that will fork, while it has one thread. With PROCESSES it continues in a child, which
-    ends with it; without, network and IPC are private from now on. Raises OSError."""
+    ends with it; without, network and IPC are private from now on.
+
+    Raises:
+        OSError: The kernel refuses it.
+    """
     if not flags:
         return
     user, group = os.geteuid(), os.getegid()

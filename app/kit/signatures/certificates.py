@@ -185,8 +185,12 @@ def is_issued_by(pem: str, authorities: str) -> bool:
 
 
 def is_revoked(pem: str, authorities: str) -> bool:
-    """Whether a list of revocations in the second text has the first certificate: one that its own issuer has signed,
-    since serials of others are not its own. Raises BadCertificate."""
+    """Returns whether a list of revocations in the second text has the first certificate: one that its own issuer has
+    signed, since serials of others are not its own.
+
+    Raises:
+        BadCertificate: The first text has no certificate in PEM, or one of the second text cannot be read.
+    """
     from cryptography import x509
 
     try:

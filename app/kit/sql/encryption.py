@@ -130,7 +130,9 @@ def sealer_of(dialect: Dialect) -> Sealer:
 def seal_rows(conn: Connection, metadata: MetaData) -> int:
     """Encrypts plain texts, and checks that the rest can be read. Returns the number of encrypted texts.
 
-    Raises SecretKeyNotSet, OtherSecretKey; then roll back.
+    Raises:
+        SecretKeyNotSet: There is no key. Roll back.
+        OtherSecretKey: A text was encrypted with another one. Roll back.
     """
     sealer, count = sealer_of(conn.dialect), 0
     for table, column in _iterate_columns(metadata):

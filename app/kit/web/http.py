@@ -43,7 +43,10 @@ class RangeNotSatisfiable(BadRequest):
 async def json_body(request: Request, model: type[Model]) -> Model:
     """Parses the body as this model, whatever its Content-Type: curl -d claims a form.
 
-    Raises BadRequest for invalid JSON, TooLarge, BadInput for wrong fields.
+    Raises:
+        BadRequest: It is no valid JSON.
+        BadInput: A field is wrong.
+        TooLarge: It exceeds MAX_JSON_BYTES.
     """
     body = await read_whole_body(request, MAX_JSON_BYTES, "A JSON body", hint="Upload files at /uploads.")
     return checked(lambda: model.model_validate_json(body))
@@ -234,7 +237,8 @@ _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     """Returns the half-open range of a Range header; None for the whole object (no header, or an unsupported form).
 
-    Raises RangeNotSatisfiable if it is outside.
+    Raises:
+        RangeNotSatisfiable: The range is outside of the object.
     """
     match = _RANGE.fullmatch(header.strip()) if header else None
     if match is None or match.group(0) == "bytes=-":

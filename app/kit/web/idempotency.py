@@ -166,8 +166,7 @@ class Digest:
 
 
 def once(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    """Wraps an endpoint so that it honors Idempotency-Key. Raises KeyReused, KeyInUse, BadInput, in addition to its own
-    errors."""
+    """Wraps an endpoint so that it honors Idempotency-Key. It may then also raise KeyReused, KeyInUse and BadInput."""
 
     @wraps(endpoint)
     async def answered(request: Request) -> Response:
