@@ -36,6 +36,7 @@ def goal_line(result: SearchResult) -> str:
     goal, judgement = result.goal or {}, result.judgement
     pictures = f"{judgement['n']} pictures that were not used to choose ranges"
     known = f"{judgement['mean_db']} dB on {pictures}, lowest {judgement['min_db']} dB"
+    known = known if judgement["n"] else "no picture has an SNR"
     if judgement["uncounted"]:
         known += f", {judgement['uncounted']} not counted, as the output is nearly silent there in float and in 8 bits"
     drop = result.search["candidates"][result.search["taken"]]["drop_percent"]

@@ -162,7 +162,8 @@ class TriedCandidate:
     @property
     def summary(self) -> str:
         """A line for the log."""
-        text = f"{self.choice.name}: {self.score.mean_db:.2f} dB, lowest {self.score.min_db:.2f} dB"
+        levels = f"{self.score.mean_db:.2f} dB, lowest {self.score.min_db:.2f} dB" if self.score.values else "no SNR"
+        text = f"{self.choice.name}: {levels}"
         text += f", {self.expected_db:.2f} dB expected" if self.expected_db is not None else ""
         text += f", task loss {drop:.2f} %" if (drop := self.score.drop_percent) is not None else ""
         text += f", altered pictures {self.altered_db:.2f} dB" if self.altered_db is not None else ""

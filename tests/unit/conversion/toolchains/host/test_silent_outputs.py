@@ -122,7 +122,7 @@ def test_an_output_that_is_zero_on_every_sample_has_no_snr() -> None:
 
 @pytest.mark.parametrize("goal", ["none", "snr>=20"])
 def test_a_model_whose_only_output_is_always_zero_has_no_snr_and_the_search_ends_at_once(
-    goal: str, tmp_path: Path
+    goal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     weights = {"w": np.ones((1, 3, 1, 1), np.float32), "b": np.array([-1000.0], np.float32)}
     nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"), helper.make_node("Relu", ["c"], ["y"], "relu")]
@@ -134,6 +134,8 @@ def test_a_model_whose_only_output_is_always_zero_has_no_snr_and_the_search_ends
     assert (report["verdict"]["snr_db"], report["verdict"]["passed"]) == (None, False)
     assert any("no output has an SNR" in warning for warning in report["warnings"])
     if goal != "none":
+        log = capsys.readouterr().out
+        assert "candidate 0: int8 minmax: no SNR" in log and "(out_of_reach): no picture has an SNR" in log
         assert len(report["search"]["candidates"]) == 1 and not report["goal"]["is_reached"]
         assert report["search"]["first_bad"] is report["search"]["shortfall"] is None
 
