@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
