@@ -50,7 +50,7 @@ def test_a_web_told_to_end_lets_its_viewers_go_and_ends_by_itself(supervised: Su
     with Viewers(f"http://127.0.0.1:{port}", job.job_id, VIEWERS, reconnects=False) as viewers:
         until(lambda: viewers.all_see(status="ONNX"), what="all see the first stage")
         web.terminate()
-        code = web.wait(30)
+        code = web.wait(120)
         until(viewers.are_gone, what="all streams have ended")
         assert [viewer.cut_off for viewer in viewers.crowd] == [0] * VIEWERS
     # Uvicorn ends as whoever asked expects: by the signal itself, which systemd and containers count as a clean end.

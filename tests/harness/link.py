@@ -18,7 +18,7 @@ CHUNK_BYTES = 16384
 SEGMENT_BYTES = 1460
 RETRANSMISSION_S = 0.2
 """What a lost segment costs at least: TCP's shortest time-out."""
-START_S = 10.0
+START_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class S3Server:
         if self.folder is None:
             pytest.skip("the S3 server that MODELMILL_TEST_S3_ENDPOINT names cannot be administered from here")
         command = ["radosgw-admin", "-c", str(self.folder / "ceph.conf"), *arguments]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, check=True, capture_output=True, timeout=150)
 
 
 @contextmanager
@@ -74,5 +74,5 @@ def _stop(line: str) -> None:
 
 
 def _end(home: str) -> None:
-    subprocess.run([SCRIPT, "--stop", home], check=True, timeout=30)
+    subprocess.run([SCRIPT, "--stop", home], check=True, timeout=150)
     shutil.rmtree(home, ignore_errors=True)

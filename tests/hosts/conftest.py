@@ -25,7 +25,7 @@ from tests.harness.valkey import Valkey
 
 QUEUES = {"onnx-a": "onnx", "bie-a": "bie", "bie-b": "bie", "nef-a": "nef"}
 WORKER_TTL_S = 3
-UP_S = 90
+UP_S = 150
 
 
 @dataclass(frozen=True)

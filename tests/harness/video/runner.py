@@ -102,7 +102,7 @@ class Served:
     def stop(self) -> None:
         self.end()
         if self._thread is not None:
-            self._thread.join(10)
+            self._thread.join(120)
         self.socket.close()
 
 

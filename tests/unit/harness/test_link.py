@@ -42,7 +42,7 @@ def _send_back(connection: socket.socket) -> None:
 
 
 def dial(link: Link) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", link.port), timeout=30)
+    return socket.create_connection(("127.0.0.1", link.port), timeout=120)
 
 
 def read(connection: socket.socket, size: int) -> bytes:

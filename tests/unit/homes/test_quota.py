@@ -87,7 +87,7 @@ def test_a_file_that_is_replaced_makes_room_for_its_successor(files: HomeFiles) 
 
 
 def test_two_uploads_at_once_do_not_pass_the_quota_together(files: HomeFiles, home: Path) -> None:
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=120)
     ends: list[object] = []
 
     def upload(name: str) -> None:

@@ -55,7 +55,7 @@ def together(runtime: BatchingRuntime, arrays: list[Array]) -> list[Mapping[str,
     start = threading.Barrier(len(arrays))
 
     def answer(array: Array) -> Mapping[str, Array] | InferenceFailed:
-        start.wait(30)
+        start.wait(120)
         try:
             return runtime.run(array)
         except InferenceFailed as error:

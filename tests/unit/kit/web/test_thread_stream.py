@@ -22,7 +22,7 @@ def received(send: Callable[[ThreadStream[Any]], Any]) -> list[Any]:
         channel: ThreadStream[Any] = ThreadStream()
         receiving = asyncio.create_task(asyncio.to_thread(lambda: list(channel)))
         await send(channel)
-        return await asyncio.wait_for(receiving, 30)
+        return await asyncio.wait_for(receiving, 120)
 
     return asyncio.run(both())
 
@@ -65,7 +65,7 @@ def test_what_came_before_a_failure_is_received_before_it() -> None:
         await channel.put(1)
         await channel.put(2)
         await channel.end(Abandoned("gone"))
-        await asyncio.wait_for(receiving, 30)
+        await asyncio.wait_for(receiving, 120)
 
     def iter_until_failure(channel: ThreadStream[int]) -> list[int]:
         items = []
@@ -125,8 +125,8 @@ def test_a_sender_goes_on_when_the_receiver_has_closed() -> None:
 
         receiving = asyncio.create_task(asyncio.to_thread(receive_one))
         for number in range(100):
-            await asyncio.wait_for(channel.put(number, BATCH), 30)
-        await asyncio.wait_for(channel.end(), 30)
+            await asyncio.wait_for(channel.put(number, BATCH), 120)
+        await asyncio.wait_for(channel.end(), 120)
         await receiving
 
     asyncio.run(both())
@@ -141,7 +141,7 @@ def test_a_sender_that_waits_for_room_goes_on_when_the_receiver_closes() -> None
         await asyncio.sleep(0)
         assert not waiting.done()
         await asyncio.to_thread(channel.close)
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, 120)
 
     asyncio.run(both())
 
@@ -151,7 +151,7 @@ def test_a_sender_that_gives_up_does_not_wait_for_room() -> None:
         channel: ThreadStream[int] = ThreadStream()
         for number in range(thread_stream.MAX_BATCHES):
             await channel.put(number, BATCH)
-        await asyncio.wait_for(channel.end(Abandoned("gone")), 30)
+        await asyncio.wait_for(channel.end(Abandoned("gone")), 120)
 
     asyncio.run(both())
 
@@ -169,7 +169,7 @@ def test_a_receiver_that_came_first_sleeps_until_there_is_something() -> None:
         await asyncio.to_thread(has_begun.wait)
         await channel.put(7)
         await channel.end()
-        return await asyncio.wait_for(receiving, 30)
+        return await asyncio.wait_for(receiving, 120)
 
     assert asyncio.run(both()) == [7]
 
@@ -199,7 +199,7 @@ def test_a_receiver_that_gives_up_ends_the_sending() -> None:
         raise ValueError("too large")
 
     with pytest.raises(ValueError, match="too large"):
-        asyncio.run(asyncio.wait_for(hand_over(endless(), refuse), 30))
+        asyncio.run(asyncio.wait_for(hand_over(endless(), refuse), 120))
     assert taken >= 1
 
 

@@ -96,7 +96,7 @@ class Stalling(Database):
     @contextmanager
     def read(self) -> Iterator[Any]:
         self.asked += 1
-        self.goes_on.wait(30)
+        self.goes_on.wait(120)
         with self.inner.read() as conn:
             yield conn
 

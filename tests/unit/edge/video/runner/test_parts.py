@@ -66,7 +66,7 @@ def test_a_queue_that_is_not_leaky_makes_its_giver_wait() -> None:
     giver = threading.Thread(target=lambda: [queue.put(number) for number in range(50)] and queue.close())
     giver.start()
     assert list(iter(queue.take, None)) == list(range(50))
-    giver.join(10)
+    giver.join()
     assert queue.dropped == 0
 
 

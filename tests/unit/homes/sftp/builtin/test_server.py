@@ -70,7 +70,7 @@ def test_a_disk_that_hangs_for_one_session_keeps_no_other_waiting(
     executor, gate, used = ThreadPoolExecutor(2), threading.Event(), []
     homes = [SftpHome(tmp_path, "users/alice", SessionQuota("alice", Quota(), UsageTracker(60))) for _ in range(2)]
     stuck, well = (SftpSession(Channel(), home, executor, lambda: used.append(1)) for home in homes)
-    monkeypatch.setattr(homes[0], "lstat", lambda path: gate.wait(30) and SftpHome.lstat(homes[0], path))
+    monkeypatch.setattr(homes[0], "lstat", lambda path: gate.wait(120) and SftpHome.lstat(homes[0], path))
 
     async def both() -> None:
         waiting = asyncio.create_task(stuck.lstat(b"datasets"))
