@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.conversion.model import Artifact, JobRecord, submitted
 from app.conversion.options import HostQuantization, Options
 from app.conversion.pages.compare import candidates, compare_url, lines, picture_pairs
@@ -18,6 +20,7 @@ from app.conversion.service.quality.views import (
     Spread,
     WorstSample,
 )
+from app.kit.web.templates import environment
 
 
 def job(name: str, *, model: str = "m", method: str = "minmax") -> JobRecord:
@@ -106,3 +109,13 @@ def test_the_csv_has_a_column_for_each_job() -> None:
     assert not any(line[0] == "layer" for line in table)
     pair = replace(three(), jobs=three().jobs[:2], qualities=three().qualities[:2])
     assert [line for line in lines(pair) if line[0] == "layer"] == [["layer", "n1", 16.0, 20.0]]
+
+
+@pytest.mark.parametrize(("option", "word"), [("", "none"), (None, "not used"), ("snr>=20", "snr&gt;=20")])
+def test_an_option_that_is_empty_is_none_and_one_that_a_job_does_not_have_is_not_used(
+    option: str | None, word: str
+) -> None:
+    template = environment("en").from_string(
+        '{% from "conversion/_compared_value.html" import value %}{{ value("option", option) }}'
+    )
+    assert f">{word}</" in template.render(option=option)
