@@ -23,7 +23,8 @@ from app.conversion.toolchains.kneron import arguments, operators, report, sidec
 from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON
 from app.conversion.toolchains.kneron.ladder import Rung, rungs
 from app.conversion.toolchains.kneron.ladder_search import Quantized, search_ladder
-from app.conversion.toolchains.kneron.vendor import PhaseClock, RunnerResult, Vendor, VendorOutcome
+from app.conversion.toolchains.kneron.phases import PhaseClock
+from app.conversion.toolchains.kneron.vendor import RunnerResult, Vendor, VendorOutcome
 from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
 from app.kit.text.json_values import JsonObject

@@ -13,7 +13,8 @@ from app.conversion.errors import ToolchainMissing
 from app.conversion.model import Stage
 from app.conversion.options import ToolchainName
 from app.conversion.toolchains.kneron import KneronToolchain
-from app.conversion.toolchains.kneron.vendor import PhaseClock, Tee
+from app.conversion.toolchains.kneron.phases import PhaseClock
+from app.conversion.toolchains.kneron.vendor import Tee
 from app.kit.sandbox.errors import StageFailed
 from tests.standins import kneron
 from tests.standins.kneron import job
