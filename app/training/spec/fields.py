@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import (
@@ -225,8 +226,15 @@ class TaskSpec(Frozen):
         name, workload = info.field_name, info.data.get("workload")
         if name is None or workload is None:
             return value
-        is_default = value == cls.model_fields[name].get_default(call_default_factory=True, validated_data={})
+        is_default = value == _default_of(cls, name)
         problem = problem_of(workload, name, value, is_default=is_default, before=info.data)
         if problem:
             raise unfit(problem)
         return value
+
+
+@cache
+def _default_of(model: type[BaseModel], name: str) -> Any:
+    """Of a field. Pydantic reads the signature of a list's or a map's factory each time, which took longer than to
+    judge all fields; defaults are only compared, so all specs share one."""
+    return model.model_fields[name].get_default(call_default_factory=True, validated_data={})
