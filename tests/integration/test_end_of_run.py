@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,8 @@ def main():
 """
 
 
-def begin(folder: Path, processes: int) -> tuple[subprocess.Popen[bytes], list[Tracked]]:
+@contextmanager
+def holding(folder: Path, processes: int) -> Iterator[tuple[subprocess.Popen[bytes], list[Tracked]]]:
     """A run that holds, and what it has started: a server, the process of the copies, a copy, and its child."""
     (folder / "test_holding.py").write_text(HOLDING)
     (folder / "holding.py").write_text(PROGRAM)
@@ -66,21 +69,24 @@ def begin(folder: Path, processes: int) -> tuple[subprocess.Popen[bytes], list[T
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.DEVNULL,
     )
-    pids = until(lambda: (folder / "pids").exists() and (folder / "pids").read_text().split())
-    return run, [Tracked(int(pid)) for pid in pids]
+    try:
+        pids = until(lambda: (folder / "pids").exists() and (folder / "pids").read_text().split())
+        yield run, [Tracked(int(pid)) for pid in pids]
+    finally:
+        run.kill()
+        run.wait()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_sigterm_ends_it_as_ctrl_c_does(processes: int, tmp_path: Path) -> None:
-    run, started = begin(tmp_path, processes)
-    run.send_signal(signal.SIGTERM)
-    assert run.wait() == 2
-    until(lambda: not any(process.is_alive() for process in started))
+    with holding(tmp_path, processes) as (run, started):
+        run.send_signal(signal.SIGTERM)
+        assert run.wait() == 2
+        until(lambda: not any(process.is_alive() for process in started))
 
 
 def test_a_run_that_is_killed_takes_the_copies_and_their_children_along(tmp_path: Path) -> None:
-    run, (server, *others) = begin(tmp_path, 1)
-    run.kill()
-    run.wait()
-    until(lambda: not any(process.is_alive() for process in others))
-    server.kill()  # a program that is no copy: nobody can know
+    with holding(tmp_path, 1) as (run, (server, *others)):
+        run.kill()
+        until(lambda: not any(process.is_alive() for process in others))
+        server.kill()  # a program that is no copy: nobody can know
