@@ -419,6 +419,17 @@ def test_a_job_that_is_deleted_while_its_stage_is_being_stopped_leaves_no_log(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
+def test_a_job_that_only_redis_has_forgotten_keeps_the_log_of_its_stage(
+    service: Deployment, api: Api, running: str
+) -> None:
+    service.redis.delete(f"job:{running}")
+    until(lambda: not (service.settings().work / running).exists(), what="the stage is stopped, its log stored")
+    assert api.convert(small_model(), pngs(3))["status"] == "COMPLETED", "the worker is done with the other"
+    assert f"jobs/{running}/logs/bie.log" in keys(service, f"jobs/{running}/logs/")
+
+
+@pytest.mark.slow
 def test_a_log_can_be_followed_while_its_stage_runs(api: Api, running: str) -> None:
     def log(offset: int) -> httpx.Response:
         return api.http.get(f"/jobs/{running}/logs/bie", params={"offset": offset})

@@ -64,10 +64,6 @@ class JobClaimer:
         """Returns a job that was fetched and not taken."""
         self._store.apply(job_id, model.given_back(self.stage, claim=self._next))
 
-    def is_deleted(self, job_id: str) -> bool:
-        """Returns whether Redis knows no such job (any more)."""
-        return self._store.get(job_id) is None
-
     def unbegun(self) -> list[str]:
         return self._broker.unbegun(self.stage.step)
 

@@ -26,7 +26,7 @@ from app.conversion.toolchains.kneron import installation
 from app.conversion.work_leases import Turn
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError, Unavailable
-from app.kit.objects import ObjectStore
+from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.observability.tracing import span
 from app.kit.queue.retry import until_answered
 from app.kit.sandbox.errors import StageCancelled, StageFailed
@@ -104,8 +104,7 @@ class StageRunner:
         tell = partial(_tell, record, outcome, took_s)
         if running.lost:
             tell()
-            if until_answered(partial(worker.claimer.is_deleted, job_id), f"look up job {job_id}"):
-                self._delete_stored(record)
+            self._clean_up(record)
             return
         # By the clock that started it: the wall clock may have been changed meanwhile.
         finished_at = started_at + timedelta(seconds=took_s)
@@ -126,13 +125,23 @@ class StageRunner:
         until_answered(partial(worker.claimer.park, job_id), f"give back job {job_id}")
         logger.info("Job %s waits for another that does the same work.", job_id)
 
-    def _delete_stored(self, record: JobRecord) -> None:
-        """Deletes the log and the outputs of a stage, which may have been stored after its job was deleted."""
+    def _clean_up(self, record: JobRecord) -> None:
+        """Deletes the log and the outputs of a stage that were stored after its job was deleted. Those of a job that
+        only Redis has forgotten stay: its submission is still stored."""
         try:
+            if not self._is_deleted(record.job_id):
+                return
             for key in object_keys.stage_files(record.job_id, record.stage):
                 self.objects.delete_prefix(key)
         except ModelmillError as error:
             logger.warning("Files of the deleted job %s stay until they expire: %s", record.job_id, error.message)
+
+    def _is_deleted(self, job_id: str) -> bool:
+        try:
+            self.objects.info(object_keys.request(job_id))
+        except ObjectMissing:
+            return True
+        return False
 
     def work(self, record: JobRecord, running: RunningStage) -> StageOutcome:
         """Everything between the claim and the report; no error leaves it, because each is an outcome."""
