@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from app.conversion import object_keys
+from app.conversion.model import TASK
 from app.conversion.options import Options
 from app.conversion.schemas import Name
 from app.conversion.service import Conversion
@@ -25,8 +26,6 @@ from app.training.service.results import RegisteredModel, RegistrationRequest
 
 if TYPE_CHECKING:
     from app.model_registry.service import Models
-
-ORIGIN = "task:"
 
 
 class _SubmissionForm(BaseModel):
@@ -61,7 +60,7 @@ class ResultConversions:
                     request.user,
                     name=submission.name,
                     options=submission.options,
-                    origin=f"{ORIGIN}{request.task_id}",
+                    origin=f"{TASK}{request.task_id}",
                     job_id=request.job_id,
                 )
             )

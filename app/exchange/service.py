@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from app.conversion import object_keys
 from app.conversion.intake.entry_points import ConvertRequest, EntryPoint
-from app.conversion.model import JobRecord, Status
+from app.conversion.model import JobRecord, Status, model_origin
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.conversion.service.uploads import FileStart
@@ -50,8 +50,6 @@ CONVERTERS = {
 """Entry points of the sandbox that convert a file with this ending to ONNX."""
 EXPORTS = ("out.nef", "out.bie", "bie.json", "nef.json", "receipt.json")
 """Files of a job that are pushed, if it has them."""
-SWEEP = "sweep:"
-"""An origin that begins with it says who submitted a job, and not where its model came from."""
 TOLD_EVERY_S = 0.5
 MOST_UNFINISHED = 5
 """Unfinished transfers of one user; at most two in all run at a time."""
@@ -226,7 +224,7 @@ def facts_of(record: JobRecord, files: Mapping[str, str]) -> JsonObject:
     return {
         "job_id": record.job_id,
         "name": record.name,
-        "source": "" if record.origin.startswith(SWEEP) else record.origin,
+        "source": model_origin(record.origin),
         "task": (record.intake.get("recognition") or {}).get("task", ""),
         "created_at": record.created_at,
         "toolchain": options["toolchain"],

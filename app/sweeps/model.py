@@ -9,8 +9,6 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-ORIGIN = "sweep:"
-"""Prefix of the origin of its jobs."""
 BEFORE_VARIANT = " · "
 """Separates model and options in the names of its jobs."""
 

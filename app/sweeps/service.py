@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from app.conversion.errors import JobFinished
-from app.conversion.model import JobRecord
+from app.conversion.model import SWEEP, JobRecord
 from app.conversion.options import Options
 from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant
@@ -22,7 +22,7 @@ from app.kit.sql import Database
 from app.kit.text.json_values import JsonObject
 from app.sweeps import store
 from app.sweeps.errors import SweepNotFound, SweepTooLarge, TooManySweeps
-from app.sweeps.model import BEFORE_VARIANT, ORIGIN, Entry, EntryState, RowAnswer, Sweep, best_of, merge_values
+from app.sweeps.model import BEFORE_VARIANT, Entry, EntryState, RowAnswer, Sweep, best_of, merge_values
 
 MOST_JOBS = 200
 MOST_SWEEPS = 500
@@ -206,7 +206,7 @@ class Sweeps:
 
     def note_end(self, record: JobRecord) -> None:
         """Stores the result of an ended job in the table of its sweep, if it has one."""
-        if record.origin.startswith(ORIGIN):
+        if record.origin.startswith(SWEEP):
             with self.database.write() as conn:
                 store.note_result(conn, record.job_id, result_of(record))
 
@@ -220,7 +220,7 @@ class Sweeps:
                     name=f"{entry.model_name}{BEFORE_VARIANT}{entry.variant}"[:200],
                     tags=sweep.tags,
                     options=Options.model_validate(entry.options),
-                    origin=f"{ORIGIN}{sweep.sweep_id}",
+                    origin=f"{SWEEP}{sweep.sweep_id}",
                     job_id=entry.job_id,
                     no_cache=sweep.no_cache,
                 )

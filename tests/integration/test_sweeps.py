@@ -61,6 +61,8 @@ def test_every_model_meets_every_variant_and_what_is_refused_says_why(
     assert second["options"]["quantization"]["method"] == "entropy"
     assert second["options"]["preprocess"]["mean"] == [1.0, 2.0, 3.0]
     assert second["origin"] == f"sweep:{sweep_id}"
+    remembered = container.conversion.submissions.remembered(second["job_id"], second["owner"])
+    assert remembered.origin == "", "a job of the same files is none of the sweep"
     web.post(f"/jobs/{rows[0]['job_id']}/cancel")
     container.sweeps.submit_pending()
     rows = web.get(f"/sweeps/{sweep_id}").json()["rows"]

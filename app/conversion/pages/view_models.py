@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.conversion import object_keys
-from app.conversion.model import Artifact, JobRecord, Stage, StageRecord, StageState
+from app.conversion.model import TASK, Artifact, JobRecord, Stage, StageRecord, StageState
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service.results import StoredArtifact
 from app.kit.clock import from_text
@@ -16,8 +16,6 @@ from app.kit.web.filters import file_size
 
 OUTPUTS = tuple(f"out.{stage.step}" for stage in Stage)
 INPUTS = (object_keys.MODEL, object_keys.IMAGES)
-TASK = "task"
-"""Prefix of the origin of a model that a training task made."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,7 @@ def _place(name: str) -> int:
 
 def find_training_task(record: JobRecord) -> str:
     """Returns the id of the training task that made the model; empty if none did."""
-    kind, _, task_id = record.origin.partition(":")
-    return task_id if kind == TASK else ""
+    return record.origin.removeprefix(TASK) if record.origin.startswith(TASK) else ""
 
 
 def find_source_uri(record: JobRecord) -> str:

@@ -19,7 +19,7 @@ from app.conversion import model, object_keys
 from app.conversion.errors import KeyNotFound, ToolchainUnserved, TooManyJobs
 from app.conversion.intake.entry_points import CHECK_SUBMISSION, SubmissionRequest, SubmissionResult
 from app.conversion.metrics import JOBS_SUBMITTED
-from app.conversion.model import Artifact, JobRecord, Stage
+from app.conversion.model import Artifact, JobRecord, Stage, model_origin
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
@@ -144,7 +144,7 @@ class Submissions:
             name=request["name"],
             tags=tuple(request["tags"]),
             options=Options.model_validate(request["options"]),
-            origin=request.get("origin", ""),
+            origin=model_origin(request.get("origin", "")),
         )
 
     def stored_request(self, job_id: str, owner: str) -> JsonObject:
