@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import app
+from app.conversion.toolchains.host.bie_report import AFTER_A_SEARCH as ADVICE
 from app.conversion.toolchains.host.quality import VERDICT_RULE
 from app.kit.web.languages import CHINESE, ENGLISH, catalogue
 from app.kit.web.templates import environment
@@ -17,6 +20,7 @@ from app.kit.web.written_texts import CONTEXT, TextForm, forms_of
 from app.video.service.planner import BY_HAND, start_message
 
 SILENT = "Its node edge is silent. What it does is not known; it goes on with its last plan."
+UNUSED = "were not used to choose ranges"
 PROGRAMS = [
     *((f"video/scheduling/policies/{name}.py", set[str]()) for name in ("one_side", "fixed", "aimd", "stepwise")),
     ("video/service/node_changes.py", {"JobChange"}),
@@ -56,6 +60,9 @@ def test_why_a_message_was_not_delivered_is_said_in_the_readers_language() -> No
     assert shown("it answered 500") == "對方回應 500"
     assert shown("more than 500 messages waited for it") == "等待送出的訊息超過 500 則"
     assert shown("its host cannot be resolved: [Errno -2] Name or service not known").startswith("無法解析主機名稱：")
+    for number in (errno.ECONNREFUSED, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNRESET):
+        text = shown(f"its host cannot be reached: {os.strerror(number)}")
+        assert text.startswith("無法連線到主機：") and os.strerror(number) not in text
     assert shown("10.0.0.1 is an address of this machine or of its private network.").startswith("10.0.0.1 是")
 
 
@@ -71,6 +78,12 @@ def test_facts_that_are_texts_are_translated_and_lists_of_them() -> None:
     [
         VERDICT_RULE,
         f"{VERDICT_RULE}, no picture below 10 dB",
+        f"the worst output has an SNR of 15.1 dB on pictures that {UNUSED}, below 20 dB: {ADVICE}",
+        f"the worst output has an SNR of 23.0 dB on pictures that {UNUSED}, but the lowest of them 4.5 dB: {ADVICE}",
+        "no output has an SNR, since all are zero in these pictures, or have another shape in 8 bits: the "
+        "preprocessing may be wrong, or the pictures do not show what the model looks for",
+        "1 tensor in float",
+        "3 tensors in float",
         "There are no reference pictures. Send one zip, or pictures, .npy or .npz files.",
         "no decoder understands the model's outputs: y [1, 4, 16, 16]",
         "Prepared samples lie around 0.49 ± 0.2; the model was trained on about 0.012 ± 0.65. "
