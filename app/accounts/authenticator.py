@@ -77,8 +77,12 @@ class AccountAuthenticator:
         return True
 
     def sign_in(self, request: Request, text: str) -> str:
-        """Starts a session with a token, and returns its id. The previous session ends. Raises TokenRefused,
-        TooManyLogins."""
+        """Starts a session with a token, and returns its id. The previous session ends.
+
+        Raises:
+            TokenRefused: It is no valid token.
+            TooManyLogins: This address, or this token, has failed too often.
+        """
         address = _get_address(request)
         self.throttle.require_room("login", address)
         try:

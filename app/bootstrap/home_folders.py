@@ -36,8 +36,8 @@ class HomeFolders:
             file_names.check_new_name(name, field="address")
 
     def read(self, owner: str, path: str) -> bytes:
-        """Empty: the file does not exist. Raises TooLarge, because its owner may have put another there, and the errors
-        of HomeFiles."""
+        """Returns the content of a file; empty: it does not exist. The errors are those of HomeFiles, and TooLarge,
+        because its owner may have put another file there."""
         try:
             content = b"".join(self._homes.files.read(owner, path, end=MOST_BYTES + 1))
         except (FileMissing, HomeMissing):

@@ -31,8 +31,12 @@ def inspect_file(path: Path, chip: Chip | None = None) -> JsonObject:
 
     onnx, host-bie: graph.facts, "metadata"; "preprocessing", see Recognition.to_json, for an onnx that takes pictures;
     with a chip "operators_probably_missing". host-nef: "manifest", "files", "is_intact". kneron-nef: see
-    kneron.nef.probe. zip: "entries", "samples". unknown: "reason". Raises NotFound, TruncatedNef, and what graph.load
-    raises for a file that is ONNX but cannot be used.
+    kneron.nef.probe. zip: "entries", "samples". unknown: "reason".
+
+    Raises:
+        NotFound: There is no such file.
+        TruncatedNef: It is a NEF that ends early.
+        BadInput: It is an ONNX that cannot be used; see `graph.load`.
     """
     if not path.is_file():
         raise NotFound(f"there is no file {path}", hint="Check the path.")

@@ -79,10 +79,13 @@ def read_receipt(path: Path) -> Receipt:
 
 
 def read_key(text: str, source: str) -> PublicKey:
-    """Of a PEM. Raises ReceiptUnreadable.
+    """Reads a key in PEM.
 
     Args:
         source: Its origin, for the message.
+
+    Raises:
+        ReceiptUnreadable: It is none.
     """
     try:
         return PublicKey(text)

@@ -185,7 +185,8 @@ class HomeFiles:
             target: the complete new path, not a folder for it.
 
         Raises:
-            NameTaken, FileMissing
+            NameTaken: Something is at the target.
+            FileMissing: Nothing is at the source, or the folder of the target is missing.
         """
         leaving = file_names.from_text(source, field="source")
         check_may_leave(leaving, field="source")
@@ -205,7 +206,11 @@ class HomeFiles:
         Args:
             require: of what is there.
 
-        Returns its new path, from where it can be moved back; None if it is deleted. Raises FileMissing.
+        Returns:
+            Its new path, from where it can be moved back; None if it is deleted.
+
+        Raises:
+            FileMissing: Nothing is there.
         """
         place = file_names.from_text(path)
         check_may_leave(place)

@@ -159,8 +159,11 @@ def check_may_leave(names: list[str], *, field: str = "path") -> None:
 
 
 def check_may_enter(names: list[str], *, field: str = "path") -> None:
-    """Raises PathRefused for folders that users may not write to: jobs/ belongs to jobs, trash/ and tmp/ are
-    cleared."""
+    """Checks that users may write there: jobs/ belongs to jobs, trash/ and tmp/ are cleared.
+
+    Raises:
+        PathRefused: They may not.
+    """
     if len(names) < 2 or names[0] not in KEPT:
         folders = ", ".join(f"{name}/" for name in KEPT)
         raise make_refusal(field, f"only {folders} take files", hint=f"Put it into one of {folders}")

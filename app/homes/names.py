@@ -45,7 +45,8 @@ def path_to_text(names: list[str]) -> str:
 def from_text(text: str, *, field: str = "path") -> list[str]:
     """The names that a path inside a home runs through; [] for the home itself. One leading slash is allowed.
 
-    Raises PathRefused for what no listing ever showed: `..`, `//`, raw tricks, a text that is too long.
+    Raises:
+        PathRefused: No listing ever showed it: it has `..`, `//` or a character that misleads, or is too long.
     """
     if not _is_short(text, MAX_PATH_BYTES):
         raise make_refusal(field, f"it is longer than {MAX_PATH_BYTES} bytes")

@@ -77,7 +77,8 @@ class ReadOnlyTree:
             cursor: next_cursor of the previous page.
 
         Raises:
-            FileMissing, NotAFolder
+            FileMissing: Nothing is there.
+            NotAFolder: It is something else.
         """
         segments = self._split_path(path)
         hidden = frozenset() if segments else self._hidden

@@ -71,7 +71,9 @@ def walk(top_fd: int, *, insist: bool = False) -> Iterator[Visit]:
 def remove_tree(name: str, folder_fd: int) -> None:
     """Deletes the entry of this name in an open folder, with its content; a link is deleted, not its target.
 
-    Raises FileNotFoundError; OSError ENOTEMPTY if somebody keeps adding to it.
+    Raises:
+        FileNotFoundError: There is no such entry.
+        OSError: ENOTEMPTY: somebody keeps adding to it.
     """
     if not stat.S_ISDIR(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=folder_fd)

@@ -42,7 +42,7 @@ def validate(resource: Any, *, namespace: str | None = None) -> JsonObject:
     """apiVersion, kind, metadata {name, namespace, labels?, annotations?, resourceVersion?, uid?} and spec.
 
     resource: any JSON value. namespace: that of the path, where it must agree. The status is not looked at. What this
-    returned may be given to it again. Raises InvalidResource and nothing else.
+    returned may be given to it again. The only error is InvalidResource.
     """
     return _examine(resource, namespace)[0]
 
@@ -63,8 +63,8 @@ def advice(resource: Any) -> list[str]:
 
 
 def select_known_fields(resource: Any) -> JsonObject:
-    """The labels, annotations and fields of spec that a resource names and a schema knows, whole or in part, and valid
-    or not. Raises InvalidResource for what is nested too deep."""
+    """Returns the labels, annotations and fields of spec that a resource names and a schema knows, whole or in part,
+    and valid or not; what is nested too deep is refused."""
     _refuse_deep(resource, "$")
     raw_metadata = resource.get("metadata")
     raw_metadata = raw_metadata if isinstance(raw_metadata, dict) else {}

@@ -225,7 +225,8 @@ class Models:
             BadInput: It is no ONNX.
             BadRequest: The text is no such decoder.
         """
-        card = (model := self.get(user, name)).card
+        model = self.get(user, name)
+        card = model.card
         if card.format is not Format.ONNX:
             raise BadInput(
                 f"The model {name!r} is no ONNX.",

@@ -83,12 +83,16 @@ class CameraList:
         return CameraList((*self.cameras, camera), self.next_id + 1), camera
 
     def changed(self, camera_id: str, *, type: str | None, source: str | None) -> tuple[CameraList, Camera]:
-        """Returns the list with a changed camera, and the camera. Raises CameraNotFound, BadCamera.
+        """Returns the list with a changed camera, and the camera.
 
         Args:
             camera_id: the camera to change.
             type: the new type; None: unchanged.
             source: the new source; None: unchanged.
+
+        Raises:
+            CameraNotFound: The list has no such camera.
+            BadCamera: The type or the source is invalid.
         """
         former = self.get(camera_id)
         camera = replace(

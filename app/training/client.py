@@ -59,11 +59,14 @@ class TrainingClient(ApiClient):
     def log(
         self, task_id: str, *, tail: int = MOST_LINES, attempt_no: int | None = None, text: str = "", process: str = ""
     ) -> bytes:
-        """Returns the last lines of an attempt's log. Raises ApiError with code LOG_NOT_FOUND while there is none.
+        """Returns the last lines of an attempt's log.
 
         Args:
             text: only lines that contain it.
             process: only lines of this process, like "rank 3".
+
+        Raises:
+            ApiError: With code LOG_NOT_FOUND: there is none yet.
         """
         given = {"attempt": attempt_no, "q": text or None, "process": process or None}
         params = {"tail": tail, **{name: value for name, value in given.items() if value is not None}}

@@ -223,10 +223,10 @@ class KeyCheck:
             )
 
     def check(self) -> None:
-        """Returns the user and the token of this text.
+        """Checks the key of this process, for one that makes tokens or reads secrets beside the web server.
 
         Raises:
-            TokenRefused: It is no valid token, whatever the cause.
+            WrongSecretKey: The web server has another one: it would never accept a token hashed with this one.
         """
         with self._database.read() as conn:
             fingerprint = store.fact(conn, FACT)

@@ -123,7 +123,13 @@ class Users:
 
     def change(self, name: str, *, by: str, **fields: Any) -> User:
         """fields: role, is_enabled, quota_bytes, quota_files, groups; those that differ are changed, all or none.
-        Disabling ends the user's sessions. Raises UserNotFound, LastAdmin, BadGroupName."""
+        Disabling ends the user's sessions.
+
+        Raises:
+            UserNotFound: There is no such user.
+            LastAdmin: Nobody could manage users any more.
+            BadGroupName: A group cannot have this name.
+        """
         if "groups" in fields:
             fields["groups"] = _check_groups(fields["groups"])
         with self._guard(name) as (conn, user):
@@ -152,7 +158,9 @@ class Users:
                 starts.
 
         Raises:
-            UserNotFound, LastAdmin, UserIsBusy
+            UserNotFound: There is no such user.
+            LastAdmin: Nobody could manage users any more.
+            UserIsBusy: Work of the user is under way.
         """
         self.get(name)
         under_way = self.busy(name)

@@ -97,7 +97,11 @@ def _name_flag(error: ApiError) -> str:
 
 
 def convert(client: ConversionClient, order: ConversionOrder, console: Console) -> JsonObject:
-    """Submit and watch to the end. Ctrl-C cancels the job. Returns the last record; raises Ended when cancelled."""
+    """Submit, watch to the end, and return the last record.
+
+    Raises:
+        CommandFailed: Ctrl-C was pressed, which cancels the job.
+    """
     record: JsonObject | None = None
     try:
         with make_display(console) as display:

@@ -25,6 +25,7 @@ FILES_MAX = 20_000
 
 def places(request: ModelRequest, _: Progress) -> PlacesResult:
     """List the files with the weights of a model.
+
     Returns:
         {"places": paths relative to the model}; empty for a file that is not a model, which the check of the submission
         refuses.
@@ -42,11 +43,13 @@ def places(request: ModelRequest, _: Progress) -> PlacesResult:
 
 def merge(request: MergeRequest, progress: Progress) -> MergeResult:
     """Merge a model and its weights into one file.
+
     Returns:
         {"is_merged"}: false for a zip without a model, which is left as it is.
 
     Raises:
-        BadModelArchive, ModelTooLarge: And what graph.parse and external.take_in raise.
+        BadInput: The files are no model with its weights.
+        ModelTooLarge: Together they are larger than a model may be.
     """
     path, max_bytes, folder = Path(request["model"]), request["max_bytes"], Path(request["unpack_to"])
     progress(0.0, "unpacking")

@@ -137,7 +137,11 @@ def refuse_bomb(infos: Sequence[zipfile.ZipInfo], zip_bytes: int, what: str, max
 
 
 def refuse_size(size_bytes: int, max_bytes: int) -> None:
-    """Raise SamplesTooLarge if the samples have more bytes than allowed."""
+    """Checks the size of all samples.
+
+    Raises:
+        SamplesTooLarge: They have more bytes than allowed.
+    """
     if size_bytes > max_bytes:
         raise SamplesTooLarge(
             f"the reference samples take {size_bytes:,} bytes unpacked; {max_bytes:,} are allowed",

@@ -32,10 +32,7 @@ ARRAY_ERRORS = (OSError, ValueError, EOFError, LookupError, MemoryError)
 
 
 def make_thumbnails(request: ThumbnailsRequest, progress: Progress) -> ThumbnailsResult:
-    """Write <index in names>.webp for each sample that can be shown.
-    Returns:
-        {"made": the indexes of those that have a picture}.
-    """
+    """Write <index in names>.webp for each sample that can be shown."""
     folder, into = Path(request["unpack_to"]), Path(request["into"])
     into.mkdir(parents=True, exist_ok=True)
     unpack(request)
@@ -51,6 +48,7 @@ def make_thumbnails(request: ThumbnailsRequest, progress: Progress) -> Thumbnail
 
 def make_picture(request: PictureRequest, _: Progress) -> JsonObject:
     """Write a small JPEG of a picture.
+
     Raises:
         BadInput: The file is not a picture.
     """

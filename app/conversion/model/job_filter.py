@@ -117,7 +117,8 @@ def parse(text: str, *, now: datetime) -> FilterExpression:
         text: the user's input.
         now: the reference time of ages (`created:<7d`).
 
-    Raises BadFilter, which names the term and its problem, and shows a valid one.
+    Raises:
+        BadFilter: A term is invalid, or there are too many; the error says which, and shows a valid one.
     """
     terms = tuple(_parse_term(key, value, now) for key, value in _split_tokens(text))
     if len(terms) > MAX_TERMS:

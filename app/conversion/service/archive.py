@@ -115,8 +115,12 @@ class Archive:
         return self.objects.read(artifact.key, start=start, end=end)
 
     def convert_again(self, job_id: str, user: str) -> JobRecord:
-        """Submits the inputs of this job again as a new job. Raises NotArchived, ObjectMissing, and the errors of a
-        submission."""
+        """Submits the inputs of this job again as a new job. The errors are those of a submission, and these.
+
+        Raises:
+            NotArchived: See `get`.
+            ObjectMissing: Its submission is not stored any more.
+        """
         self.get(job_id, user)
         return self.submissions.submit(self.submissions.remembered(job_id, user))
 

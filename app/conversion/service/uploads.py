@@ -134,8 +134,8 @@ class Uploads:
         """Creates one ONNX from a model in a zip, with external weights or in another format; None if it is one
         already.
 
-        Raises BadInput for a zip that must not be unpacked, for weights that are missing or do not fit, and for what
-        cannot be converted.
+        Raises:
+            BadInput: A zip must not be unpacked, weights are missing or do not fit, or the format cannot be converted.
         """
         model, weights = object_keys.upload(upload_id, object_keys.MODEL), object_keys.upload(upload_id, WEIGHTS)
         try:

@@ -79,7 +79,8 @@ class Workspace:
     def store_outputs(self, result: JsonObject, *, max_bytes: int) -> dict[str, Artifact]:
         """Uploads the output, the report and extra files; if the store fills up meanwhile, none of them stays.
 
-        Raises StageFailed if one is missing, too large, or not the stage's own.
+        Raises:
+            StageFailed: A file is missing, too large, or not the stage's own.
         """
         output = file_within(self.folder, result["output"])
         if not output.is_file() or output.stat().st_size == 0:

@@ -199,8 +199,8 @@ def _select_dependencies(content: OrderContent) -> JsonObject:
 
 
 def _serves_encrypted(content: OrderContent, place: Allocation) -> bool:
-    """Whether the worker accepts encrypted connections only. Raises WorkRefused for clear text that the node refuses,
-    to serve or to send."""
+    """Returns whether the worker accepts encrypted connections only. Clear text that the node refuses, to serve or to
+    send, refuses the work."""
     if content.role is Role.EDGE:
         if content.big_model is not None:
             place.tls.refuse_clear_text(content.big_model.url, content.specification.cloud.node)

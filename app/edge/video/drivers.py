@@ -42,7 +42,7 @@ class JobDriver:
     kind = JOBS
 
     def __init__(self, cameras: Cameras, media_server: str = "") -> None:
-        """Raises BadInput, see Videos.
+        """See `Videos`.
 
         Args:
             cameras: of this node.
@@ -212,7 +212,8 @@ logger = logging.getLogger(__name__)
 class Videos:
     """What a node's cameras are to video jobs.
 
-    Raises BadInput for a path that the agent was started with and that is not there; what a URL names is not asked.
+    Raises:
+        BadInput: A path that the agent was started with is not there; what a URL names is not looked up.
     """
 
     def __init__(self, cameras: Cameras) -> None:

@@ -212,7 +212,9 @@ class HostModel:
     """An out.nef of the host toolchain, opened and ready to run.
 
     inputs, outputs: [{"name", "shape", "dtype"}]; preprocess: the option set the model was converted with.
-    Raises InvalidModel if the file is not such a NEF or its content does not match its manifest.
+
+    Raises:
+        InvalidModel: The file is no such NEF, or its content does not match its manifest.
     """
 
     def __init__(self, path: Path, threads: int = 1, level: Level = "all") -> None:
@@ -225,7 +227,9 @@ class HostModel:
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Run one sample: input name → array of the manifest's shape. Any float type is cast.
 
-        Raises WrongSampleShape for a missing input or another shape, StageFailed if the runtime refuses.
+        Raises:
+            WrongSampleShape: An input is missing, or has another shape.
+            StageFailed: The runtime refuses.
         """
         return run(self._session, {spec["name"]: self._fit_array(spec, arrays) for spec in self.inputs})
 

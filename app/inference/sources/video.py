@@ -106,8 +106,11 @@ class Video:
                 yield LazyFrame(f"{self._name} (its end)", None, reason=reason, is_cut=True)
 
     def there(self) -> str:
-        """How many frames of a file that is cut off are there, by its index, which is at its begin; empty: it has none.
-        Raises SourceUnusable."""
+        """Says how many frames of a file that is cut off are there, by the index at its beginning; empty: it has none.
+
+        Raises:
+            SourceUnusable: It cannot be opened.
+        """
         with self._open() as container:
             stream = container.streams.video[0]
             size, index = Path(self._place).stat().st_size, list(stream.index_entries)

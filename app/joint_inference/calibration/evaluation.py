@@ -26,8 +26,16 @@ Progress = Callable[..., None]
 
 
 def run(request: Mapping[str, Any], progress: Progress) -> JsonObject:
-    """request: {samples, into, edge, cloud}, each side {card, model, twin, parameters}. Leaves answers.json and
-    sweep.json in `into`. Raises BadSamples, BadParameter, ModelUnusable and what reading samples raises."""
+    """Leaves answers.json and sweep.json in `into`.
+
+    Args:
+        request: {samples, into, edge, cloud}, each side {card, model, twin, parameters}.
+
+    Raises:
+        BadSamples: They cannot be read, or no sample can be used.
+        BadParameter: A side has a bad parameter.
+        ModelUnusable: A model cannot be opened, or its outputs cannot be read.
+    """
     into = Path(request["into"])
     edge, cloud = (_open(role, request[role.value]) for role in Role)
     path = Path(request["samples"])

@@ -74,7 +74,7 @@ def merge_apply(
         force: fields that others have set otherwise become theirs.
 
     Raises:
-        FieldConflict
+        FieldConflict: Others have set fields otherwise, and `force` is false.
     """
     old, new = fields_of(live), fields_of(intended)
     shares = _list_owners(managed, old, at)

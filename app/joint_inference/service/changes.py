@@ -65,7 +65,7 @@ def replace_service(
         managed: who owns what then, where that is known already.
 
     Raises:
-        ServiceChanged
+        ServiceChanged: It is not the version that the resource names, or another change was faster.
     """
     metadata = fit["metadata"]
     wanted_version = metadata.get("resourceVersion")

@@ -78,7 +78,8 @@ class Reports:
             node: that reports; a user reports of their own services only.
 
         Raises:
-            BadInput, ServiceNotFound
+            BadInput: The body has another form.
+            ServiceNotFound: There is none that this node or user may report of.
         """
         status = read_status(body)
         with self.database.read() as conn:

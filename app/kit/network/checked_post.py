@@ -39,7 +39,7 @@ async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks:
         networks: Private networks that may be reached.
 
     Raises:
-        NotSent
+        NotSent: There was no answer.
     """
     import httpx  # imported late because it loads much
 

@@ -41,8 +41,8 @@ _BUSY = frozenset({"SlowDown", "ServiceUnavailable", "InternalError", "RequestTi
 
 @contextmanager
 def s3_errors(key: str = "") -> Iterator[None]:
-    """Raises ObjectMissing (naming `key`), StoreFull, StoreRefused, StoreUnavailable or TooLarge instead of the errors
-    of minio and urllib3."""
+    """Converts errors of minio and urllib3 into ours: ObjectMissing (naming `key`), StoreFull, StoreRefused,
+    StoreUnavailable, TooLarge."""
     try:
         yield
     except (MinioException, HTTPError) as error:

@@ -30,7 +30,9 @@ _log = logging.getLogger(__name__)
 class Metered(Iterator[bytes]):
     """Passes chunks through, counting and hashing them.
 
-    Raises TooLarge once they exceed `max_bytes`, ObjectChanged at the end if their digest is not `expected_sha256`.
+    Raises:
+        TooLarge: They exceed `max_bytes`.
+        ObjectChanged: At the end, their digest is not `expected_sha256`.
     """
 
     def __init__(

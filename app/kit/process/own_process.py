@@ -30,8 +30,8 @@ _fillings: list[bytes] = []
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pauses the garbage collector for imports: what they make stays, and looking it over again and again takes a
-    tenth of their CPU time."""
+    """Pauses the garbage collector for imports: what they make stays, and looking through it again and again takes more
+    than a tenth of their CPU time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -25,7 +25,7 @@ def require_match(request: Request, etag: str | None) -> None:
         etag: of the current version, without quotes; None: there is none.
 
     Raises:
-        PreconditionFailed
+        PreconditionFailed: It does not name the current version.
     """
     given = request.headers.get(IF_MATCH)
     if given is None or (etag is not None and _names(given, etag)):

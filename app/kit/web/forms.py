@@ -63,7 +63,9 @@ async def small_parts(request: Request, most_bytes: Mapping[str, int], *, hint: 
         hint: how such a body is sent here.
 
     Raises:
-        NotMultipart, BadRequest, TooLarge
+        NotMultipart: The body has another type.
+        BadRequest: It is damaged, or has a part that is not expected.
+        TooLarge: It, or a part, exceeds its limit.
     """
     most = sum(most_bytes.values()) + SLACK_BYTES
     if int(request.headers.get("content-length") or 0) > most:
@@ -83,7 +85,8 @@ async def read_fields(request: Request, *, most_bytes: int, what: str) -> dict[s
         what: the subject of the error message, such as `A service`.
 
     Raises:
-        TooLarge, BadRequest
+        TooLarge: The body exceeds its limit.
+        BadRequest: It is damaged.
     """
 
     def check(size: int) -> None:
@@ -160,7 +163,8 @@ async def receive_form(
         hint: the hint of that error.
 
     Raises:
-        BadRequest, TooLarge
+        BadRequest: The body is damaged.
+        TooLarge: It exceeds its limit.
     """
     boundary = boundary_of_request(request)
     if boundary is None:

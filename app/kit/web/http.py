@@ -268,7 +268,7 @@ def stream_bytes(
 
     Raises:
         PreconditionFailed: If-Match names another version.
-        RangeNotSatisfiable
+        RangeNotSatisfiable: The requested range is outside of the object.
     """
     require_match(request, etag)
     headers = {

@@ -109,7 +109,8 @@ def parts_in(content_type: str, body: bytes, most_bytes: Mapping[str, int], *, h
         hint: how such a body is sent here.
 
     Raises:
-        BadRequest, TooLarge
+        BadRequest: The body is no such form, is damaged, or has a part that is not expected.
+        TooLarge: A part exceeds its limit.
     """
     boundary = boundary_of(content_type)
     if not boundary:

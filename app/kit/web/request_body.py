@@ -17,7 +17,7 @@ async def read_whole_body(request: Request, most_bytes: int, what: str, *, hint:
         hint: the hint for a larger one.
 
     Raises:
-        TooLarge
+        TooLarge: It exceeds the maximum.
     """
     body = bytearray()
     async for chunk in request.stream():

@@ -45,7 +45,8 @@ class NodeCameras:
             by: the administrator.
 
         Raises:
-            NodeNotFound, BadCamera
+            NodeNotFound: There is no such node.
+            BadCamera: The type or the source is invalid, or the node has as many cameras as it may.
         """
         return self._record_change(node, lambda cameras: cameras.with_new(type, source), "node.camera.add", by)
 
@@ -62,7 +63,9 @@ class NodeCameras:
             by: the administrator.
 
         Raises:
-            NodeNotFound, CameraNotFound, BadCamera
+            NodeNotFound: There is no such node.
+            CameraNotFound: The node has no such camera.
+            BadCamera: The type or the source is invalid.
         """
         return self._record_change(
             node, lambda cameras: cameras.changed(camera_id, type=type, source=source), "node.camera.change", by

@@ -74,7 +74,7 @@ class Certificates:
             now: the time.
 
         Raises:
-            BadCertificateRequest
+            BadCertificateRequest: It cannot be read, or is not signed with its own key.
         """
         until, serial = now.replace(microsecond=0) + LIFETIME, secrets.randbits(152) | 1
         try:

@@ -95,7 +95,7 @@ class NodeAccess:
             is_admin: whether they may change its owners, too.
 
         Raises:
-            NodeNotFound
+            NodeNotFound: There is no such node.
             Forbidden: The owners would change.
         """
         with self.database.write() as conn:
@@ -109,8 +109,12 @@ class NodeAccess:
         self._tell(name, keys)
 
     def label(self, name: str, labels: Mapping[str, str], *, by: str) -> None:
-        """Sets the labels of a node; services that select it by them start there, others end. Raises NodeNotFound,
-        BadLabels."""
+        """Sets the labels of a node; services that select it by them start there, others end.
+
+        Raises:
+            NodeNotFound: There is no such node.
+            BadLabels: See `check_labels`.
+        """
         checked = check_labels(labels)
         with self.database.write() as conn:
             require_node(store.lock_node(conn, name), name)

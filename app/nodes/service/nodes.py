@@ -85,7 +85,8 @@ class Nodes:
             The node and its token, which is shown only now.
 
         Raises:
-            BadNodeName, NodeExists
+            BadNodeName: A node cannot have this name.
+            NodeExists: There is one of this name, and it is not replaced.
         """
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise BadNodeName(
@@ -173,7 +174,7 @@ class Nodes:
             now: the current time.
 
         Raises:
-            NodeNotFound
+            NodeNotFound: There is no such node.
         """
         with self.database.write() as conn:
             former = require_node(store.lock_node(conn, name), name)
@@ -242,7 +243,7 @@ class Nodes:
             Whether it is new; the same order again changes nothing.
 
         Raises:
-            NodeNotFound
+            NodeNotFound: There is no such node.
         """
         return orders.put(conn, Order(0, node, key, namespace, name, Operation.INSERT, generation, content))
 
@@ -295,7 +296,7 @@ class Nodes:
             stored_seqs: the node's orders: the number of each str(WorkKey).
 
         Raises:
-            NodeNotFound
+            NodeNotFound: There is no such node.
         """
         with self.database.write() as conn:
             node = require_node(store.lock_node(conn, name), name)

@@ -66,7 +66,11 @@ class SinkSender(Protocol):
     """What delivers to one kind of sink."""
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Tries once. Returns why they were not taken; empty: all of them were."""
+        """Tries once. Returns why they were not taken; empty: all of them were.
+
+        Raises:
+            TooLarge: The receiver never takes so much at once.
+        """
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Sinks:
         kinds: The producers of each kind.
         senders: How each kind is delivered to.
         networks: Private networks that may be sent to.
-        check_folder: Raises ModelmillError for what is no folder of a home that files may be written to.
+        check_folder: Refuses what is no folder of a home that files may be written to.
         enabled_of: Those of these users who are enabled; what the others have seen waits.
     """
 
@@ -128,7 +132,7 @@ class Sinks:
 
         Raises:
             BadUrl, BadSink, AddressRefused: Nothing can be sent to this address.
-            TooManySinks
+            TooManySinks: The producer has as many as it may.
             NotFound, Conflict: The producer is gone meanwhile, or makes nothing any more.
         """
         address = check_address(kind, address, self.networks, self.check_folder)
@@ -171,7 +175,7 @@ class Sinks:
             Why it was not taken; empty: it was.
 
         Raises:
-            SinkNotFound
+            SinkNotFound: The producer has no such sink.
             TooManySinkTests: So many others wait for an answer just now.
         """
         with self.database.read() as conn:

@@ -66,7 +66,7 @@ class TaskFollower:
         """Tell what happens until the task has ended, and return its last record.
 
         Raises:
-            Ended: Ctrl-C was pressed; the task goes on.
+            CommandFailed: Ctrl-C was pressed; the task goes on.
         """
         self._say(f"task {self._task_id}")
         try:
@@ -82,7 +82,9 @@ class TaskFollower:
     def conversion(self, folder: Path | None) -> JsonObject | None:
         """Follow what the task asks to be made of its result, and download it. None: it asks for nothing.
 
-        Raises ConversionMissing; Ended at Ctrl-C: the conversion goes on.
+        Raises:
+            ConversionMissing: No conversion was made of the result.
+            CommandFailed: Ctrl-C was pressed; the conversion goes on.
         """
         try:
             record = self._ask(lambda: self._client.task(self._task_id))

@@ -35,7 +35,9 @@ class TaskBoards:
 
         Raises:
             TaskNotFound: It is not this user's, either.
-            BoardMissing, BoardUnavailable, BoardsTooMany
+            BoardMissing: The task has no event files.
+            BoardUnavailable: TensorBoard is not installed, not offered, or does not start.
+            BoardsTooMany: As many as may run are in use.
         """
         view = self.tasks.get(user, task_id)
         self.processes.require_offered()

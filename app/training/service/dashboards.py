@@ -58,7 +58,7 @@ class Dashboards:
 
         Raises:
             StacksUnavailable: It does not run, Ray knows none of its processes, or does not allow this.
-            RayUnreachable
+            RayUnreachable: Ray does not answer.
         """
         if task.is_terminal or attempt.ended_at is not None or not attempt.ray_status:
             raise StacksUnavailable("The task does not run.", hint="Only running processes have stacks.")
@@ -84,10 +84,13 @@ class Dashboards:
         )
 
     def of(self, cluster: str) -> Dashboard:
-        """Raises RayUnreachable.
+        """Returns the dashboard of a cluster.
 
         Args:
             cluster: Its name, as records have it.
+
+        Raises:
+            RayUnreachable: It is not in the settings any more.
         """
         dashboard = self.clusters.get(cluster)
         if dashboard is None:

@@ -65,7 +65,11 @@ def _read_folder(homes: Homes, times: FolderTimes | None, ended_at: str | None) 
 def open_file(homes: Homes, user: str, path: str) -> Iterator[int]:
     """A regular file in the user's home, for reading. path: as users name it.
 
-    Raises HomeMissing, FileMissing, NotAFile, and PathRefused for a link.
+    Raises:
+        HomeMissing: The user has no home.
+        FileMissing: Nothing is there.
+        NotAFile: It is a folder or something else.
+        PathRefused: It is a link.
     """
     with disk_errors(path), parent_of(homes, user, path) as (folder_fd, name):
         try:

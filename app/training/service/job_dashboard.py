@@ -85,7 +85,8 @@ class JobDashboard:
         """A file of the dashboard. None: the path names none.
 
         Raises:
-            DashboardMissing, RayUnreachable
+            DashboardMissing: Ray's dashboard has no such file.
+            RayUnreachable: Ray does not answer.
         """
         media_type = static_type(path)
         return None if media_type is None else DashboardFile(await self._get(attempt, path), media_type)
@@ -104,7 +105,7 @@ class JobDashboard:
 
         Raises:
             DashboardMissing: It is none of this job's, or does not pass.
-            RayUnreachable
+            RayUnreachable: Ray does not answer.
         """
         job = await self._make_job(attempt, hidden)
         own = own_answer(path, job)

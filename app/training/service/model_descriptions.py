@@ -59,7 +59,7 @@ def describe_model(
 
     Raises:
         BadInput: conversion.json cannot be read.
-        HomesUnavailable, PathRefused: As of any file of the home.
+        HomeUnavailable, PathRefused: As of any file of the home.
     """
     beside = f"{folder}/{artifact}".rpartition("/")[0]
     noted = _read(homes, user, f"{beside}/{FILE}")

@@ -129,7 +129,8 @@ class TaskSweeps:
         Returns:
             The new sweep, and how its document differs.
 
-        Raises SweepNotFound, and like `submit`.
+        Raises:
+            SweepNotFound: This user has no such sweep; other errors are those of `submit`.
         """
         before = self.document(user, sweep_id)
         view = self.submit(user, with_values(before.all_fields, changes).encode(), now=now, is_admin=is_admin)

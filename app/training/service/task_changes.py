@@ -53,7 +53,8 @@ class TaskChanges:
             is_admin: An administrator, who may cancel anybody's.
 
         Raises:
-            TaskNotFound, TaskFinished.
+            TaskNotFound: The user may change no such task.
+            TaskFinished: It has ended without being cancelled.
         """
         at = to_text(now)
 
@@ -81,7 +82,8 @@ class TaskChanges:
             is_admin: An administrator, who may release anybody's.
 
         Raises:
-            TaskNotFound, TaskFinished.
+            TaskNotFound: The user may change no such task.
+            TaskFinished: It has ended without being cancelled.
             TaskNotReleasable: It is not being cancelled, or not for RELEASE_AFTER yet.
         """
 

@@ -75,7 +75,12 @@ class Tasks:
         Returns:
             The task, and whether it is new.
 
-        Raises TrainingOff, UnreadableSpec, BadSpec, TooLarge, PathRefused, KeyReused, TooManyTasks.
+        Raises:
+            TrainingOff: This installation has no cluster.
+            UnreadableSpec, BadSpec, TooLarge: The body is no valid spec.
+            PathRefused: The user may not use one of its paths.
+            KeyReused: The key was used for another spec.
+            TooManyTasks: The user has as many unended tasks as allowed.
         """
         task, is_new = self._submitting.submit(user, body, idempotency_key, now, is_admin=is_admin)
         if is_new:
@@ -130,20 +135,26 @@ class Tasks:
         )
 
     def latest(self, user: str, task_id: str, *, is_admin: bool = False) -> tuple[Task, Attempt | None]:
-        """A task and its last attempt. Raises TaskNotFound.
+        """Returns a task and its last attempt.
 
         Args:
             is_admin: An administrator, who may look at the processes of anybody's.
+
+        Raises:
+            TaskNotFound: There is none that this user may see.
         """
         with self.database.read() as conn:
             task = own_task(conn, user, task_id, is_admin=is_admin)
             return task, store.latest_attempts(conn, [task_id]).get(task_id)
 
     def attempt(self, user: str, task_id: str, attempt_no: int, *, is_admin: bool = False) -> tuple[Task, Attempt]:
-        """A task and one of its attempts. Raises TaskNotFound, also if it has no such attempt.
+        """Returns a task and one of its attempts.
 
         Args:
             is_admin: As of `latest`.
+
+        Raises:
+            TaskNotFound: There is none that this user may see, or it has no such attempt.
         """
         with self.database.read() as conn:
             task = own_task(conn, user, task_id, is_admin=is_admin)
@@ -176,12 +187,15 @@ class Tasks:
         return views, str(tasks[-1].seq) if len(rows) > limit else None
 
     def events(self, user: str, task_id: str, *, after: int = 0) -> list[TaskEvent]:
-        """Returns the events of a task, oldest first. Raises TaskNotFound.
+        """Returns the events of a task, oldest first.
 
         Args:
             user: whose task it is.
             task_id: of the task.
             after: the number of the last event that is known already.
+
+        Raises:
+            TaskNotFound: This user has no such task.
         """
         with self.database.read() as conn:
             own_task(conn, user, task_id)

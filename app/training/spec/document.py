@@ -94,7 +94,10 @@ _INT64 = range(-(1 << 63), 1 << 63)
 def read_spec(body: bytes) -> tuple[TaskSpec, str]:
     """Returns the spec, and its text exactly as submitted. It is JSON if it starts with a brace, otherwise YAML.
 
-    Raises TooLarge, UnreadableSpec, BadSpec (detail: problems, a list of {at, problem}).
+    Raises:
+        TooLarge: It is longer than a spec may be.
+        UnreadableSpec: It is neither YAML nor JSON.
+        BadSpec: A field is invalid; detail: problems, a list of {at, problem}.
     """
     data, text = read_fields(body)
     try:

@@ -235,6 +235,6 @@ class TaskSpec(Frozen):
 
 @cache
 def _default_of(model: type[BaseModel], name: str) -> Any:
-    """Of a field. Pydantic reads the signature of a list's or a map's factory each time, which took longer than to
-    judge all fields; defaults are only compared, so all specs share one."""
+    """Returns the default of a field. All specs share one, since it is only compared: pydantic reads the signature of a
+    list's or a map's factory each time, which took longer than judging all fields."""
     return model.model_fields[name].get_default(call_default_factory=True, validated_data={})

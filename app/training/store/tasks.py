@@ -73,7 +73,7 @@ def add_task(conn: Connection, task: NewTask, at: str, *, idempotency_key: str |
         idempotency_key: of its request, if that had one.
 
     Raises:
-        TaskIdTaken
+        TaskIdTaken: Another task has its id.
     """
     try:
         added = conn.execute(

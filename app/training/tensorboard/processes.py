@@ -72,7 +72,7 @@ class Board:
             body: Of the request.
 
         Raises:
-            BoardUnavailable
+            BoardUnavailable: It does not answer, or answers too much.
         """
         import httpx
 

@@ -177,7 +177,7 @@ async def _read_answer(answer: httpx.Response) -> bytes | None:
 
 
 class _LimitedBody:
-    """The body of the request as it comes, or TooLarge."""
+    """The body of the request as it comes; reading beyond its limit raises TooLarge."""
 
     def __init__(self, request: Request) -> None:
         self.request = request

@@ -83,8 +83,11 @@ def _read_stage(data: object, place: str) -> str:
 
 
 def topological_order(waits: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """The stages, each after those it waits for, otherwise as written. Raises BadDag with the cycle, if there is
-    one."""
+    """Returns the stages, each after those it waits for, otherwise as written.
+
+    Raises:
+        BadDag: They have a cycle; the error shows it.
+    """
     remaining, ordered = list(waits), dict[str, None]()
     while remaining:
         ready = next((stage for stage in remaining if waits[stage] <= ordered.keys()), None)

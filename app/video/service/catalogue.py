@@ -146,7 +146,7 @@ class Catalogue:
 
         Raises:
             BadDag: It has an unknown stage, or an input of another type than its stage takes.
-            BadStage
+            BadStage: An own stage is invalid, or a kind is not installed any more.
         """
         listed = {each.spec.name: each.stage for each in self.seen_by(owner)}
         own = {name: self._pin(owner, dag.own[name], now) for name in dag.stages if name in dag.own}

@@ -124,8 +124,12 @@ class Clips:
         return self.clip(user, uid, *span_of(event), now=now)
 
     def event_span(self, user: str, uid: str, event_id: int) -> tuple[datetime, datetime, bool]:
-        """Returns begin and end of an event's clip, and whether it is kept. Raises VideoJobNotFound,
-        RuleEventNotFound."""
+        """Returns begin and end of an event's clip, and whether it is kept.
+
+        Raises:
+            VideoJobNotFound: There is no such job.
+            RuleEventNotFound: The job has no such event.
+        """
         job = self.pictures.jobs.get(user, uid)
         event = self.rules.event(producer_of_job(job), event_id)
         return *span_of(event), self.rules.media.has(_build_key(uid, event_id))

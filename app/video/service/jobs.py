@@ -69,11 +69,16 @@ class Jobs:
         self.max_per_user = max_per_user
 
     def submit(self, owner: str, submission: Submission, *, now: datetime, set_id: str = "") -> VideoJob:
-        """Raises VideoNotFound, BadDag, BadStage, BadConstraint, UnknownPolicy, TooMany, Conflict (the uid is taken, or
-        the set has a job on this video). Nothing is stored then.
+        """Stores a new job, after an error nothing.
 
         Args:
             set_id: of the job set that it is for.
+
+        Raises:
+            VideoNotFound: The user may use no such video.
+            BadDag, BadStage, BadConstraint, UnknownPolicy: See `checked_job`.
+            TooMany: The user has as many jobs that have not ended as allowed.
+            Conflict: The uid or the path of its broadcast is taken, or the set has a job on this video.
         """
         video = self.resources.video_of(owner, submission.node, submission.video_id, now)
         job = replace(checked_job(self.catalogue, owner, submission, video.node, now), set_id=set_id)

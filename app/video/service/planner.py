@@ -165,8 +165,13 @@ class Planner:
 
     def what_if(self, user: str, body: Mapping[str, Any], *, now: datetime) -> list[Prediction]:
         """{job_uid} or {node, video_id, dag}, and what to change of the resource picture: {nodes: {name: {up_mbps,
-        down_mbps, cpu_ratio, online}}, video_conf: {…}, model_id}. Fastest first. Raises BadRequest, VideoJobNotFound,
-        VideoNotFound, BadDag."""
+        down_mbps, cpu_ratio, online}}, video_conf: {…}, model_id}. Fastest first.
+
+        Raises:
+            BadRequest: The body has another form.
+            VideoJobNotFound, VideoNotFound: There is no such job or video.
+            BadDag: The DAG is invalid.
+        """
         return predictions(self.jobs, self.resources, user, body, now)
 
     def _claim(self, uid: str, now: datetime) -> StoredJob | float | None:

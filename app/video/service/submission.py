@@ -61,7 +61,8 @@ def checked_job(catalogue: Catalogue, owner: str, submission: Submission, node: 
         now: when it is created.
 
     Raises:
-        BadDag, BadStage, BadConstraint, UnknownPolicy, BadJobName
+        BadRequest: The uid has another form.
+        BadDag, BadStage, BadConstraint, UnknownPolicy, BadJobName: A part of the submission is invalid.
     """
     dag = read_dag(submission.dag)
     stages = catalogue.resolve(owner, dag, now=now)

@@ -50,8 +50,11 @@ def next_number(conn: Connection) -> int:
 
 
 def claim_number(conn: Connection, number: int, owner: str) -> None:
-    """Keeps a number that this owner brought from being given to others. Raises UidTaken when it was given out and no
-    job of this owner has it."""
+    """Keeps a number that this owner brought from being given to others.
+
+    Raises:
+        UidTaken: It was given out, and no job of this owner has it.
+    """
     insert = insert_into(conn, numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
     if conn.execute(insert).first() is None:
         theirs = sa.select(jobs.c.uid).where(jobs.c.number == number, jobs.c.owner == owner).limit(1)

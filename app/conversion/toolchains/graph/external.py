@@ -40,7 +40,11 @@ def places(name: str, model: onnx.ModelProto) -> list[str]:
 
 
 def refuse(name: str, model: onnx.ModelProto) -> None:
-    """Raise ExternalWeights if any weights lie in other files."""
+    """Refuses a model without all of its weights.
+
+    Raises:
+        ExternalWeights: Some lie in other files.
+    """
     if tensors(model):
         _refuse_missing(name, model, places(name, model))
 

@@ -81,7 +81,11 @@ def prove(
 
 
 def require_finite_arrays(arrays: Mapping[str, Array], sample: str) -> None:
-    """Raise NotFinite for the first array that holds a NaN or an infinity."""
+    """Checks that every value is finite.
+
+    Raises:
+        NotFinite: An array has a NaN or an infinity; the error names the first one.
+    """
     for name, array in arrays.items():
         require_finite(array, name, sample)
 

@@ -128,7 +128,11 @@ def _has_attention(model: Any) -> bool:
 
 
 def check_excluded(model: Any, names: Sequence[str]) -> None:
-    """Raise StageFailed for names that no node of out.onnx has, with the nearest that exist."""
+    """Checks the names of excluded nodes.
+
+    Raises:
+        StageFailed: No node of out.onnx has one of these names; the hint has the nearest that exist.
+    """
     node_names = [node.name for node in model.graph.node]
     unknown = [name for name in names if name not in set(node_names)]
     if not unknown:

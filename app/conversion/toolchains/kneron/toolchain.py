@@ -96,8 +96,9 @@ class KneronToolchain:
         """Runs a stage.
 
         Raises:
-            ToolchainMissing: There is no vendor's interpreter, or it cannot import the vendor's package.
-            ToolchainFailed: The vendor's run failed; or an error of preparing its inputs.
+            ToolchainMissing: The vendor's interpreter is missing, or cannot import the vendor's package.
+            ToolchainFailed: The vendor's run failed.
+            BadInput, StageFailed: Its inputs cannot be prepared; see `stage_model` and `stage_calibration`.
         """
         self.vendor.check()
         stages: dict[Stage, Callable[[StageRequest, Progress], StageResult]] = {

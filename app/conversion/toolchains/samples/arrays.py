@@ -122,8 +122,12 @@ def open_npy(path: Path, label: str, spec: InputSpec) -> ArrayStack:
 
 
 def open_npz(path: Path, label: str, inputs: Mapping[str, InputSpec]) -> dict[str, ArrayStack]:
-    """Opens a .npz file: one stack per input, all with the same count. Raises DamagedSamples, WrongSampleType,
-    WrongSampleShape."""
+    """Opens a .npz file: one stack per input, all with the same count.
+
+    Raises:
+        DamagedSamples: It cannot be read.
+        WrongSampleType, WrongSampleShape: Its arrays do not fit the inputs.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {info.filename: info.file_size for info in archive.infolist()}
@@ -227,7 +231,7 @@ def _check_type(label: str, header: NpyHeader, spec: InputSpec) -> None:
 
 
 def _count(label: str, header: NpyHeader, spec: InputSpec) -> int:
-    """Returns the number of samples that an array of this shape holds for the input. Raises WrongSampleShape.
+    """Returns the number of samples that an array of this shape holds for the input; any other shape is refused.
 
     For the input shape [b, ...]: [b, ...] is one sample, and so is the shape without the batch axis if b is 1;
     [N, b, ...] and [N*b, ...] are N.

@@ -70,8 +70,7 @@ def _refuse_huge_input(layout: Layout, spec: InputSpec) -> None:
 def preprocess_picture(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt.NDArray[Any]:
     """Returns the picture as an array of the input's whole shape and dtype; a fixed batch above 1 repeats the picture.
 
-    x = (pixel * scale - mean) / std. Raises DamagedSamples, WrongSampleShape (not an image input), BadInput (options
-    that do not fit the input).
+    x = (pixel * scale - mean) / std. For errors, see `PictureReader` and its `read`.
     """
     return PictureReader(spec, preprocess).read(path)
 
@@ -79,7 +78,8 @@ def preprocess_picture(path: Path, spec: InputSpec, preprocess: Preprocess) -> n
 class PictureReader:
     """Reads pictures for one input, with the arithmetic that also prepares them for a running model.
 
-    Raises WrongSampleShape, UnsupportedInput or BadInput when the input or the options cannot work with pictures.
+    Raises:
+        WrongSampleShape, UnsupportedInput, BadInput: The input or the options cannot work with pictures.
     """
 
     def __init__(self, spec: InputSpec, preprocess: Preprocess) -> None:
@@ -100,8 +100,12 @@ class PictureReader:
         return self._preprocessor.values(fitted)
 
     def verify(self, path: Path) -> None:
-        """Decodes a picture to its last byte and keeps nothing. Raises DamagedSamples like `read`, but is several times
-        faster: a JPEG is decoded at an eighth of its size, and nothing is fitted to the input."""
+        """Decodes a picture to its last byte and keeps nothing. This is several times faster than `read`: a JPEG is
+        decoded at an eighth of its size, and nothing is fitted to the input.
+
+        Raises:
+            DamagedSamples: It cannot be decoded.
+        """
         with _convert_errors(path), Image.open(path, formats=FORMATS) as picture:
             _refuse_huge(picture)
             picture.draft(picture.mode, (1, 1))

@@ -79,8 +79,12 @@ class SampleSet:
         return [name for source in self._list_rest() for name in _iterate_names(source)]
 
     def __iter__(self) -> Iterator[Sample]:
-        """Yields the samples. Raises DamagedSamples for the first file that cannot be read (unless skip_damaged),
-        WrongSampleType."""
+        """Yields the samples.
+
+        Raises:
+            DamagedSamples: A file cannot be read, and damaged ones are not skipped.
+            WrongSampleType: A value is not finite.
+        """
         for source in self._list_rest():
             try:
                 yield from self._iterate_samples(source)

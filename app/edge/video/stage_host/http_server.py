@@ -171,9 +171,11 @@ class StageServer:
 
 
 def with_pictures(call: Call, kind: StageKind) -> Call:
-    """With pictures where the kind wants pictures, whatever their fields are named.
+    """Returns the call with pictures where the kind takes pictures, whatever their fields are named.
 
-    Raises BadRequest, naming the field, for one that is missing and for a picture that is not wanted.
+    Raises:
+        BadRequest: A field is missing, has several pictures instead of one, or has a picture that the kind does not
+            take; the error names it.
     """
     fields, pictures = dict(call.fields), dict(call.pictures)
     names = {name for name, type_ in kind.inputs.items() if type_ in OF_PICTURES}

@@ -100,7 +100,7 @@ def running_deployment(*, port: int, is_kept: bool, notice: Notice, camera: str 
         camera: of the edge node, its video 0; empty: it has none.
 
     Raises:
-        CannotStart
+        CannotStart: Its parts do not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="modelmill-joint-"))
     with demonstration_stack(port, folder, notice, is_kept=is_kept) as stack:

@@ -253,8 +253,8 @@ def _read_tail(context: SchedulerContext, task: Task, attempt: Attempt, job: Ray
 
 
 def _keep_log(context: SchedulerContext, task: Task, attempt: Attempt, job: RayJob, tick: TickContext) -> int | None:
-    """Its size; None: there is none, or something is in its place. Raises Unavailable: Ray or the disk does not
-    answer, or has no room."""
+    """Copies the log and returns its size; None: there is none, or something is in its place. It is tried again if Ray
+    or the disk does not answer, or has no room."""
     try:
         return context.copies.replace(task.user, attempt.folder, _watch_chunks(context.gateway.log(job), tick))
     except Unavailable:

@@ -43,7 +43,8 @@ def ask_to_give_way(
 def judge_preemption(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> Allocation:
     """Stop an attempt that is to give way, once it has written a checkpoint since, or writes none in time.
 
-    Raises RayUnreachable.
+    Raises:
+        RayUnreachable: Ray does not answer.
     """
     task, attempt = allocation.task, allocation.attempt
     if attempt.preempt_asked_at is None or attempt.failure_kind is not None or not allocation.is_running:

@@ -223,7 +223,9 @@ def _of(allocation: Allocation, groups: Sequence[PlacementGroup]) -> list[Placem
 def copy_log(context: SchedulerContext, allocation: Allocation, tick: TickContext) -> None:
     """Copies new lines of a log; stops an attempt that has reached its idle limit.
 
-    Raises RayUnreachable, errors of homes.
+    Raises:
+        RayUnreachable: Ray does not answer.
+        ModelmillError: The home of the user cannot be written to.
     """
     attempt, job = allocation.attempt, allocation.job
     if job is None or job.status.is_terminal or not job.driver_node_id:

@@ -28,10 +28,13 @@ class Secrets:
         self._seen: set[bytes] = set()
 
     def resolve(self, names: Mapping[str, str]) -> dict[str, str]:
-        """Values by environment variable, as they are now. Raises SecretUnusable, which names the secret.
+        """Returns the values by environment variable, as they are now.
 
         Args:
             names: of secrets, by environment variable.
+
+        Raises:
+            SecretUnusable: One cannot be read; the error names it.
         """
         return {variable: self._read_value(name) for variable, name in names.items()}
 

@@ -73,8 +73,11 @@ class Scheduler:
         )
 
     def tick(self, now: datetime, watch: Watch = lambda: None) -> bool:
-        """Whether anything is in transition, just started or told to stop. Raises DatabaseUnavailable, and the errors
-        of watch."""
+        """Returns whether anything is in transition, just started or told to stop. Errors of watch are passed on.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+        """
         self._began_at = self._began_at or to_text(now)
         step = self._steps.note(now, self._steady())
         if step is not None:

@@ -156,8 +156,8 @@ class QuantizationSearch:
                 break
 
     def _has_enough(self) -> bool:
-        """Does one hold the goal, and is none in 8 bits worth looking for that does so better? Or shows no picture
-        anything of an SNR that is the goal, so that all candidates are alike?"""
+        """Whether the search may end: one candidate reaches the goal, and looking for a better one in 8 bits is not
+        worth it; or SNR is the goal and no picture has one, so that all candidates are alike."""
         best = self.trail.best
         if self.goal.kind == "snr" and not best.score.values:
             return True
@@ -207,7 +207,7 @@ class QuantizationSearch:
         return self.goal.threshold if self.goal.kind == "drop" else None
 
     def _can_be_explained(self, candidate: TriedCandidate) -> bool:
-        """Whether SNR is the goal, or a task, and known of it."""
+        """Whether the goal is an SNR or a loss of the task, and that of the candidate is known."""
         score = candidate.score
         is_known = {"snr": bool(score.values), "drop": score.drop_percent is not None}
         return not candidate.choice.is_float and is_known.get(self.goal.kind, False)

@@ -100,6 +100,7 @@ def measure(
     layers = {name: node.name for node in model.graph.node for name in node.output}
     weights = {weight.name: weight for weight in template.weights if only is None or weight.name in only}
     floors = [(silent_powers or {}).get(target, 0.0) for target in targets]
+    kind, times = (np.uint8, 1.0) if headroom is None else (np.uint16, headroom)
     rows: list[Sensitivity] = []
     for begin, end in _split_tensors(model, len(by_tensor)):
         if not has_time():
@@ -112,7 +113,6 @@ def measure(
             name = by_tensor[tensor]
             if tensor != name:
                 continue
-            kind, times = (np.uint8, 1.0) if headroom is None else (np.uint16, headroom)
             inputs = {m: feeds(name, ranges[m][name], kind, times) for m in ranges}
             limits = {m: ranges[m][name] for m in ranges}
             rows.append(_find_best_range(probe, name, layers.get(name, ""), limits, inputs, goal_db))
@@ -153,8 +153,8 @@ def _find_best_range(
         tensor: its name.
         layer: the node that makes it.
         ranges: by method, the usual one first.
-        inputs: of the graph, that round it to each of them, by method.
-        goal_db: far above it, any range is good enough.
+        inputs: what the section gets beside the samples to round the tensor within each range, by method.
+        goal_db: with an SNR far above it, other ranges are not tried.
     """
     usual, *others = ranges
     noise = probe.noise(inputs[usual], goal_db)
