@@ -272,8 +272,8 @@ class TensorSearch:
             Nothing if it cannot be measured.
         """
         template = self.template(base)
-        count = len(template.activations if only is None else only)
-        self._tell(f"measuring what each of {count} activations costs alone")
+        count = len(template.activations) + len(template.weights) if only is None else len(only)
+        self._tell(f"measuring what each of {count} tensors costs alone")
         self._measurements += 1
         headroom = HEADROOM if base.has_headroom else 1.0
         name = f"tensors {self._measurements} {json.dumps(base.steps())}"
