@@ -5,7 +5,7 @@ vulnerability service out counts as such: pip-audit would skip every package the
 knows of no vulnerability of a version that has some.
 
 What was read and accepted is in audit-accepted.toml, each finding with its reason and its last day. Where it is
-accepted that nobody could be asked the exit code is 3, for that is no audit that has passed.
+accepted that nobody could be asked, the exit code is 3: the audit has neither failed nor passed.
 """
 
 from __future__ import annotations

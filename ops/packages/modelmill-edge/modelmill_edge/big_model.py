@@ -55,7 +55,11 @@ class BigModelService:
 
     @staticmethod
     def from_environment(infer: Infer, *, labels: tuple[str, ...] = ()) -> BigModelService:
-        """For a script that an agent starts as the cloud worker of a service; elsewhere it is a KeyError."""
+        """For a script that an agent starts as the cloud worker of a service.
+
+        Raises:
+            KeyError: It was started otherwise.
+        """
         variables = os.environ
         return BigModelService(
             infer,

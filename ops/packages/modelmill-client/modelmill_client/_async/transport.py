@@ -127,7 +127,7 @@ class AsyncTransport:
         Raises:
             ApiError: The service refuses.
             Unreachable: Nothing answers.
-            BadUrl: The address of the service is none.
+            BadUrl: The address of the service is no URL.
         """
         try:
             async with self._http.stream(method, path, **arguments) as answer:

@@ -128,7 +128,7 @@ class Transport:
         Raises:
             ApiError: The service refuses.
             Unreachable: Nothing answers.
-            BadUrl: The address of the service is none.
+            BadUrl: The address of the service is no URL.
         """
         try:
             with self._http.stream(method, path, **arguments) as answer:
