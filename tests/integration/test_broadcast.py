@@ -182,4 +182,9 @@ def test_a_job_reports_its_broadcast_and_goes_on_although_the_server_is_gone(
         until(lambda: len(made.agent.results) > seen + 10)
         numbers = [row["n_loop"] for row in made.agent.results]
         assert numbers == sorted(numbers)
-    assert "It is not broadcast: " in made.agent.notes
+        until(lambda: last_of_broadcast(made.agent.notes).startswith("It is not broadcast: "))
+
+
+def last_of_broadcast(notes: str) -> str:
+    """The last line about it; a job may have other notes before and after."""
+    return next((line for line in reversed(notes.splitlines()) if "broadcast" in line), "")

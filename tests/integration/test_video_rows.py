@@ -151,12 +151,12 @@ def test_a_demand_is_in_the_next_decision(cluster: VideoCluster, sizes: str) -> 
     constraint = {"job_uid": uid, "user_constraint": {"delay": [0.1, 0.25], "acc_level": 4}}
     answer = cluster.http.post("/user/submit_job_user_constraint", json=constraint)
     assert answer.status_code == 200
-    result = until(lambda: [one for one in cluster.decisions(uid) if one["why"] == "constraint"])
-    since = result[0]["at"]
-    told = until(  # the policy may be late at first, on a busy machine
-        lambda: [one["reason"] for one in cluster.decisions(uid) if one["at"] >= since and "Demanded" in one["reason"]]
+    since = until(lambda: [one for one in cluster.decisions(uid) if one["why"] == "constraint"])[0]["at"]
+    decided = until(  # on a busy machine the policy may fail at first, because it is late
+        lambda: [one for one in cluster.decisions(uid) if one["at"] >= since and one["outcome"] in ("same", "new")]
     )
-    assert all("Demanded: [0.1, 0.25], 0.9." in reason.replace("(", "[").replace(")", "]") for reason in told)
+    reasons = [one["reason"].replace("(", "[").replace(")", "]") for one in decided]
+    assert all("Demanded: [0.1, 0.25], 0.9." in reason for reason in reasons), reasons
     wrong = {"job_uid": uid, "user_constraint": {"delay": "soon"}}
     assert cluster.http.post("/user/submit_job_user_constraint", json=wrong).status_code == 400
 
@@ -170,14 +170,13 @@ def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_ano
     for policy, outcome in (("raises", "raised"), ("sleeps", "late"), ("nonsense", "invalid")):
         plan = cluster.job(uid)["plan"]
         cluster.choose(uid, policy)
-        # On a busy machine the first ones may be late instead.
-        decision = until(
-            lambda ends=(policy, outcome): next(
-                (one for one in cluster.decisions(uid) if (one["policy"], one["outcome"]) == ends), None
-            )
+        decisions = until(
+            lambda policy=policy: [one for one in cluster.decisions(uid) if one["policy"] == policy],
+            lambda decisions, outcome=outcome: any(one["outcome"] == outcome for one in decisions),
         )
-        assert decision["plan"] is None
-        assert decision["reason"]
+        # On a busy machine a policy may also be late, or its process not start in time.
+        assert {one["outcome"] for one in decisions} <= {outcome, "late", "raised"}
+        assert all(one["plan"] is None and one["reason"] for one in decisions)
         cluster.advances(uid)
         assert (cluster.job(uid)["plan"], cluster.job(uid)["state"]) == (plan, "EXEC")
     cluster.choose(uid, "tells")

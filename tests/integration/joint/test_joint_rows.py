@@ -45,6 +45,7 @@ sys.modules[__name__] = kp
 """
 EDGE_SCRIPT = """
 import json, os, time
+from pathlib import Path
 import numpy as np
 from app.edge.joint.joint import JointInference
 
@@ -52,9 +53,11 @@ with JointInference.from_environment() as joint:
     outcome = joint.infer(np.zeros((8, 8), np.uint8))
     while outcome.source != "cloud":  # it had no time
         outcome = joint.infer(np.zeros((8, 8), np.uint8))
-    with open("{said}.new", "w") as file:
-        json.dump({{"outcome": outcome.to_json(), "environment": dict(os.environ)}}, file)
-    os.replace("{said}.new", "{said}")
+    file = Path("{said}")
+    answers = json.loads(file.read_text())["answers"] + 1 if file.exists() else 1
+    written = {{"answers": answers, "outcome": outcome.to_json(), "environment": dict(os.environ)}}
+    file.with_suffix(".new").write_text(json.dumps(written))
+    file.with_suffix(".new").replace(file)
     time.sleep(600)
 """
 CLOUD_SCRIPT = """
@@ -153,13 +156,17 @@ def test_the_requirements_sample_runs_its_two_scripts_unchanged(deployment: Join
     deployment.apply(sample)
     record = deployment.reaches(name, "Running")
     assert record["resource"]["spec"] == sample["spec"]
-    written = json.loads(until(lambda: _read(deployment.deployment.folder / "said.json")))
+    file = deployment.deployment.folder / "said.json"
+    written = json.loads(until(lambda: _read(file)))
     environment = written["environment"]
     assert (environment["PARAM_NMS_THRESHOLD"], environment["HEM_NAME"]) == ("0.6", "IBT")
     big = f"{environment['BIG_MODEL_IP']}:{environment['BIG_MODEL_PORT']}"
     assert big == worker(record, "cloud")["address"]
     assert np.argmax(written["outcome"]["final"]["probabilities"]) == 4, "the big model's answer"
-    counted = deployment.when(name, lambda record: int(metrics(record).get("uploadNumber", 0)) >= 1)
+    # A worker that is started again, on a busy machine, is answered once more.
+    counted = deployment.when(
+        name, lambda record: 1 <= int(metrics(record).get("uploadNumber", 0)) <= json.loads(file.read_text())["answers"]
+    )
     assert counted["resource"]["status"]["active"] == 2
     deployment.remove(name)
 
