@@ -28,8 +28,9 @@ def reaches(api: Api, expected: float, name: str, **labels: str) -> None:
 
 def logged(deployment: Deployment) -> list[dict[str, Any]]:
     """Every whole line of all processes that was written in our form."""
-    text = "\n".join(path.read_text() for path in sorted(deployment.folder.glob("*.log")))
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+    texts = [path.read_text() for path in sorted(deployment.folder.glob("*.log"))]
+    lines = [line for text in texts for line in text.splitlines(keepends=True)]
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
 
 
 def submit(api: Api) -> str:

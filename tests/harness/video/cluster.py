@@ -305,7 +305,7 @@ class VideoCluster(JointDeployment):
         """What the node's host of stages has written down of this job's calls."""
         calls = list[Json]()
         for log in self.agents[node].folder.rglob("services-*.log"):
-            lines = (json.loads(line) for line in log.read_text().splitlines() if line.endswith("}"))
+            lines = (json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("}\n"))
             calls += [line for line in lines if line["message"] == "Stage called" and line.get("job") == uid]
         return [call for call in calls if not str(call.get("frame")).startswith("golden")]
 
