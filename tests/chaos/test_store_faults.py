@@ -61,7 +61,7 @@ class Behind:
     logged: tuple[int, int]
 
     def has_logged(self, deployment: FailingDeployment, text: str) -> bool:
-        """Have both workers, since the outage began?"""
+        """Whether both workers have logged the text since the outage began."""
         return all(
             text in deployment.log(worker)[start:] for worker, start in zip(self.workers, self.logged, strict=True)
         )
@@ -100,6 +100,7 @@ def jobs_behind(deployment: FailingDeployment, proxies: list[TcpProxy], **plan: 
 
 @pytest.fixture
 def store_clock(deployment: FailingDeployment) -> Iterator[Callable[[float], None]]:
+    """Sets the clock by which workers wait for the store, until the test ends."""
     yield deployment.set_store_clock
     deployment.set_store_clock(None)
 
@@ -110,7 +111,7 @@ def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_min
 ) -> None:
     """Three outages at the same time, each of its own workers: a short one, a long one, and one without a word.
 
-    The half a minute passes by a clock of the test's, which goes on when the workers have said that they wait.
+    Half a minute passes on a clock of the test, which is advanced when the workers have logged that they wait.
     """
     assert sum(transfer_retry.PAUSES_S) == HALF_A_MINUTE_S
     short, long, silent = groups = prepare(deployment, proxies)

@@ -1,5 +1,5 @@
-"""Imported by the process of which the tests' programs are copies: it ends with the run, however that ends, and takes
-along what it has started."""
+"""Imported by the process that the tests' programs are forked from: it ends with the run, however that ends, and ends
+all that it has started."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PID, RUN = os.getpid(), os.getppid()
 
 
 def end(*_: object) -> None:
-    """Upon the end of the process that runs the tests. That of one of its threads, too, makes the kernel call this."""
+    """Ends everything if the run has ended. The kernel also sends the signal when one of the run's threads ends."""
     if os.getppid() != RUN:
         processes.send(processes.with_descendants([PID]) - {PID}, signal.SIGKILL)
         os._exit(0)
 
 
 def forget() -> None:
-    """In a copy, which ends by this signal as any other process."""
+    """In a fork, which this signal ends as any other process."""
     if signal.getsignal(signal.SIGTERM) is end:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

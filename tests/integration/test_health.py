@@ -68,10 +68,10 @@ def test_while_redis_stalls_and_every_thread_waits_for_it_the_probes_answer(web:
 
 
 def until_not_ready(deployment: Deployment, is_enough: Callable[[Any], bool]) -> None:
-    """Until it is not ready for that reason alone: on a busy machine what is well may be too late for one look, too.
+    """Waits until only what the test expects is away: on a busy machine something else may be late for one probe.
 
     Args:
-        is_enough: whether what is away, by its name, is what the test expects.
+        is_enough: is given the problem of each part that is away, by its name.
     """
 
     def detail() -> Any:

@@ -70,7 +70,7 @@ class Up:
         self.url = first.split()[4]
 
     def pids(self, *words: str) -> list[int]:
-        """Its processes with these words on their command line, subreapers left out unless nothing is asked for."""
+        """Its processes with these words on their command line, without subreapers if there are any words."""
         own = (pid for pid in _all_pids() if self._is_mine(pid))
         if not words:
             return list(own)

@@ -18,9 +18,9 @@ TICK_S = 0.02
 
 
 class FileClock:
-    """As far as `transfer_retry` uses the module `time`: the seconds are those in a file, while a test keeps one there.
+    """In place of the module `time` in `transfer_retry`: the time is the number in a file while a test keeps one there.
 
-    What this machine is busy with meanwhile is no part of them.
+    So it does not depend on how busy the machine is.
     """
 
     def __init__(self, file: Path) -> None:

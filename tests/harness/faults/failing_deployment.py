@@ -31,7 +31,7 @@ class FailingDeployment(FaultDeployment):
         return Settings(data_dir=self.folder / "data", redis_url=self.env["MODELMILL_REDIS_URL"], **self.given)
 
     def set_store_clock(self, seconds: float | None) -> None:
-        """By this clock workers measure their patience with the object store from now on. None: by the time again."""
+        """Sets the clock by which workers wait for the object store. None: it is the real time again."""
         clock = self.folder / "data" / "store-clock"
         if seconds is None:
             clock.unlink(missing_ok=True)
