@@ -13,7 +13,7 @@ from app.conversion.toolchains.libraries import CHECKS
 from tests.harness.faults.deployment import OWNER, FaultDeployment, Job, WorkerProcess, are_gone
 from tests.harness.faults.invariants import ONCE, assert_recovered
 from tests.harness.processes import commands_below
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.variants import exhaustive
 
 pytestmark = pytest.mark.slow
@@ -155,7 +155,7 @@ def _sweep_until(deployment: FaultDeployment, condition: Callable[[], bool]) -> 
     until(sweep_once, what="the sweep found it")
     until(lambda: not deployment.container.broker.holds("periodic", "sweep"), what="the last sweep is done")
     sweeper.terminate()
-    sweeper.wait(120)
+    sweeper.wait(PATIENCE_S)
 
 
 # --- told to end ------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_a_worker_told_to_end_in_mid_stage_says_so_and_leaves_nothing(deployment
     worker = deployment.worker("bie")
     job = hanging(deployment)
     worker.master.terminate()
-    assert worker.master.wait(120) == 0
+    assert worker.master.wait(PATIENCE_S) == 0
     assert not job.is_alive()
     assert_failed(deployment.ended(job), "the worker was shut down")
     assert not deployment.work_folder(job).exists()
@@ -176,7 +176,7 @@ def test_an_idle_worker_told_to_end_clears_its_slot(deployment: FaultDeployment)
     slot = deployment.settings().run / "slots" / "bie-0.json"
     assert slot.read_text()
     worker.master.send_signal(signal.SIGTERM)
-    assert worker.master.wait(120) == 0
+    assert worker.master.wait(PATIENCE_S) == 0
     assert slot.read_text() == ""
     assert not [name for name in deployment.container.store.workers() if "/bie/" in name]
 
@@ -190,7 +190,7 @@ def test_a_job_in_the_hands_of_a_worker_told_to_end_is_not_lost(deployment: Faul
     job.release()
     until(lambda: deployment.reached("before-take"), what="the message was fetched")
     worker.master.terminate()
-    assert worker.master.wait(120) == 0
+    assert worker.master.wait(PATIENCE_S) == 0
     deployment.release("before-take")
     assert_completed(deployment, [job])
 
@@ -223,7 +223,7 @@ def test_a_scheduler_told_to_end_between_record_and_queue_finishes_first(deploym
     scheduler.master.terminate()
     until(lambda: "Shutting down..." in deployment.log(scheduler), what="it was told")
     deployment.release("after-advance")
-    assert scheduler.master.wait(120) == 0
+    assert scheduler.master.wait(PATIENCE_S) == 0
     assert deployment.record(job).stage == "BIE" or deployment.container.broker.holds("bie", job.job_id)
     assert_completed(deployment, [job])
 

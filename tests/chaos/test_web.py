@@ -11,7 +11,7 @@ from tests.harness.faults.invariants import assert_recovered
 from tests.harness.faults.supervised_deployment import WEB, SupervisedDeployment
 from tests.harness.faults.viewers import Viewers
 from tests.harness.ports import free_port
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 VIEWERS = 30
@@ -50,7 +50,7 @@ def test_a_web_told_to_end_lets_its_viewers_go_and_ends_by_itself(supervised: Su
     with Viewers(f"http://127.0.0.1:{port}", job.job_id, VIEWERS, reconnects=False) as viewers:
         until(lambda: viewers.all_see(status="ONNX"), what="all see the first stage")
         web.terminate()
-        code = web.wait(120)
+        code = web.wait(PATIENCE_S)
         until(viewers.are_gone, what="all streams have ended")
         assert [viewer.cut_off for viewer in viewers.crowd] == [0] * VIEWERS
     # Uvicorn ends as whoever asked expects: by the signal itself, which systemd and containers count as a clean end.

@@ -13,7 +13,7 @@ import pytest
 from app.conversion.model import Stage
 from tests.harness.deployment import Process
 from tests.harness.faults.deployment import FaultDeployment, Job
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
@@ -54,7 +54,7 @@ def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deploy
     worker.master.terminate()
     until(lambda: "Taking no more work" in deployment.log(worker), what="it was told")
     job.release()
-    assert worker.master.wait(120) == 0
+    assert worker.master.wait(PATIENCE_S) == 0
     assert deployment.ended(job).status == "COMPLETED"
     assert job.starts() == ONCE
     assert not any(in_hand(deployment, other) for other in waiting)
@@ -68,7 +68,7 @@ def test_a_job_that_outlasts_the_grace_fails_with_the_reason(deployment: FaultDe
     worker = deployment.worker("bie", shutdown_grace_s="2")
     job = in_bie(deployment)
     worker.master.terminate()
-    assert worker.master.wait(120) == 0
+    assert worker.master.wait(PATIENCE_S) == 0
     record = deployment.ended(job)
     assert record.status == "FAILED"
     assert record.error is not None
@@ -88,7 +88,7 @@ def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(depl
         deployment.worker(old.queue)
         old.master.terminate()
         held.release()
-        assert old.master.wait(120) == 0
+        assert old.master.wait(PATIENCE_S) == 0
         jobs.append(held)
     assert {deployment.ended(job).status for job in jobs} == {"COMPLETED"}
     assert [job.starts() for job in jobs] == [ONCE] * 20
@@ -127,7 +127,7 @@ def test_a_web_told_to_end_closes_its_streams_so_that_viewers_come_back_to_the_n
         assert [_next_event(lines) for lines in viewers] == ["status"] * VIEWERS
         first.send_signal(signal.SIGTERM)
         rest = [_until_closed(lines) for lines in viewers]
-    assert first.wait(120) == -signal.SIGTERM  # uvicorn ends in order, then by the signal it was sent
+    assert first.wait(PATIENCE_S) == -signal.SIGTERM  # uvicorn ends in order, then by the signal it was sent
     # `done` or `gone` would tell a browser not to come back.
     assert not [line for lines in rest for line in lines if line in {"event: done", "event: gone"}]
     web(deployment)

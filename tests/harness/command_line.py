@@ -13,8 +13,7 @@ import pytest
 
 from app.cli import main
 from tests.harness.forked import Forked
-
-PATIENCE_S = 120
+from tests.harness.until import PATIENCE_S
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:

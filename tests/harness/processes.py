@@ -46,7 +46,7 @@ def commands_below(pid: int) -> list[list[str]]:
 
 def is_alive(pid: int) -> bool:
     """Not so once it has ended, also while its parent has not asked how."""
-    return _state(PROC / str(pid) / "stat") not in ("", "Z")
+    return _state(PROC / str(pid) / "stat") not in ("", "Z", "X")
 
 
 def memory_bytes(pids: Iterable[int]) -> int:

@@ -20,6 +20,7 @@ import pytest
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_ports
 from tests.harness.shared_server import shared_server
+from tests.harness.until import PATIENCE_S
 
 SCRIPT = REPOSITORY / "ops" / "s3-server"
 GIVEN = os.environ.get("MODELMILL_TEST_S3_ENDPOINT", "")
@@ -39,7 +40,7 @@ class S3Server:
         if self.folder is None:
             pytest.skip("the S3 server that MODELMILL_TEST_S3_ENDPOINT names cannot be administered from here")
         command = ["radosgw-admin", "-c", str(self.folder / "ceph.conf"), *arguments]
-        subprocess.run(command, check=True, capture_output=True, timeout=150)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
 
 @contextmanager
@@ -74,5 +75,5 @@ def _stop(line: str) -> None:
 
 
 def _end(home: str) -> None:
-    subprocess.run([SCRIPT, "--stop", home], check=True, timeout=150)
+    subprocess.run([SCRIPT, "--stop", home], check=True, timeout=PATIENCE_S)
     shutil.rmtree(home, ignore_errors=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,11 +20,11 @@ from tests.harness.deployment import DRAMATIQ
 from tests.harness.hosts.network import Host, Network, NotPermitted
 from tests.harness.hosts.port_forward import Forwarding
 from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.harness.until import until
 from tests.harness.valkey import Valkey
 
 QUEUES = {"onnx-a": "onnx", "bie-a": "bie", "bie-b": "bie", "nef-a": "nef"}
 WORKER_TTL_S = 3
-UP_S = 150
 
 
 @dataclass(frozen=True)
@@ -100,11 +99,11 @@ def _worker(*queues: str) -> list[str]:
 
 
 def _wait(site: Site) -> None:
-    deadline = time.monotonic() + UP_S
-    while not _is_up(site):
+    def describe() -> str:
         logs = {name: host.log()[-800:] for name, host in site.network.hosts.items()}
-        assert time.monotonic() < deadline, f"not all hosts came up: {sorted(site.container.store.workers())} {logs}"
-        time.sleep(0.2)
+        return f"all hosts are up: {sorted(site.container.store.workers())} {logs}"
+
+    until(lambda: _is_up(site), what=describe)
 
 
 def _is_up(site: Site) -> bool:

@@ -23,9 +23,10 @@ from app.main import create_app
 from app.nodes.model import WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
 from app.settings import Settings
-from tests.harness.agent.node import SERVES, SLEEPS, Node, is_alive
+from tests.harness.agent.node import SERVES, SLEEPS, Node
 from tests.harness.agent.program import KIND
 from tests.harness.onvif_camera import INTERFACE, OnvifCamera
+from tests.harness.processes import is_alive
 from tests.harness.reused_pid import sleeping_with_pid
 from tests.harness.until import until
 from tests.harness.valkey import Valkey

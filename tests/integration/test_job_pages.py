@@ -24,16 +24,12 @@ from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages.job_list import PAGE_JOBS
 from app.conversion.store import JobStore
 from app.kit.clock import now, to_text
-from tests.harness.api import FINISHED, Api, pngs, small_model, store_of
+from tests.harness.api import Api, has_ended, pngs, small_model, store_of
 from tests.harness.deployment import Deployment
 from tests.harness.until import until
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 HTMX = {"HX-Request": "true"}
-
-
-def has_ended(job: dict[str, Any]) -> bool:
-    return job["status"] in FINISHED
 
 
 @pytest.fixture(scope="module")

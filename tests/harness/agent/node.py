@@ -8,7 +8,6 @@ import sqlite3
 from pathlib import Path
 
 import httpx
-import psutil
 
 from tests.harness.forked import Forked
 from tests.harness.ports import free_port
@@ -84,13 +83,6 @@ class Node:
             return self.http.get("/healthz").status_code == 200
         except httpx.TransportError:
             return False
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _read(file: Path) -> bytes:

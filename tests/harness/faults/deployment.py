@@ -26,7 +26,7 @@ from app.kit.clock import now, to_text
 from app.main import create_app
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.faults.stages import NOTES, is_locked
-from tests.harness.processes import Tracked
+from tests.harness.processes import Tracked, is_alive
 from tests.harness.surroundings import MARK
 from tests.harness.until import until
 
@@ -283,10 +283,6 @@ _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
 
 def are_gone(pids: list[int]) -> bool:
     return not any(is_alive(pid) for pid in pids)
-
-
-def is_alive(pid: int) -> bool:
-    return _stat(pid)[0] not in "ZX"
 
 
 def parent(pid: int) -> int:

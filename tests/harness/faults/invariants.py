@@ -11,7 +11,8 @@ import redis
 
 from app.conversion.model import Stage
 from app.kit.sandbox import namespaces
-from tests.harness.faults.deployment import FaultDeployment, Job, is_alive, parent
+from tests.harness.faults.deployment import FaultDeployment, Job, parent
+from tests.harness.processes import is_alive
 from tests.harness.surroundings import MARK
 from tests.harness.until import until
 

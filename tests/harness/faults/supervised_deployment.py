@@ -24,8 +24,9 @@ from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part
 from app.standalone.supervisor import Supervisor
 from tests.harness.deployment import DRAMATIQ
-from tests.harness.faults.deployment import ACTORS, FaultDeployment, Job, is_alive, parent
+from tests.harness.faults.deployment import ACTORS, FaultDeployment, Job, parent
 from tests.harness.paths import REPOSITORY
+from tests.harness.processes import is_alive
 from tests.harness.until import until
 
 SCHEDULER = "scheduler"

@@ -38,6 +38,7 @@ from app.video.model.job import JobContent, Mode, RestartPolicy, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
 from app.video.model.stage_call import H264, KEPT, RAW, KeyframeNeeded, unpack_call
+from tests.harness.until import PATIENCE_S
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.web import Server
 
@@ -102,7 +103,7 @@ class Served:
     def stop(self) -> None:
         self.end()
         if self._thread is not None:
-            self._thread.join(120)
+            self._thread.join(PATIENCE_S)
         self.socket.close()
 
 

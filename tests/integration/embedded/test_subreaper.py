@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from app.standalone import subreaper
+from tests.harness.processes import is_alive
+from tests.harness.until import until
 
 SUBREAPER = Path(subreaper.__file__)
 NESTED = """
@@ -85,19 +86,6 @@ def reaped() -> Iterator[Callable[..., ReapedCommand]]:
         one.close()
 
 
-def is_alive(pid: int) -> bool:
-    """A zombie is not: it waits for a parent that may never look."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # it went before, or while it was read
-        return False
-
-
-def wait_until_dead(*pids: int) -> None:
-    while any(is_alive(pid) for pid in pids):
-        time.sleep(0.01)
-
-
 def test_the_exit_code_of_the_command_is_the_subreapers(reaped):
     assert reaped("sh", "-c", "exit 3").process.wait() == 3
 
@@ -151,7 +139,7 @@ def test_when_the_supervisor_is_killed_nothing_is_left():
     supervisor.kill()
     supervisor.wait()
 
-    wait_until_dead(*pids)
+    until(lambda: not any(map(is_alive, pids)))
     supervisor.stdout.close()
 
 
@@ -162,7 +150,7 @@ def test_when_the_subreaper_itself_is_killed_the_command_dies(reaped):
     one.process.kill()
     one.process.wait()
 
-    wait_until_dead(command)
+    until(lambda: not is_alive(command))
 
 
 def test_the_first_sigterm_reaches_the_command(reaped):

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from tests.harness.link import CHUNK_BYTES, RETRANSMISSION_S, Line, Link, Pace
+from tests.harness.until import PATIENCE_S
 
 FAST = Line(rtt_s=0.0, bits_per_s=0.0)
 
@@ -42,7 +43,7 @@ def _send_back(connection: socket.socket) -> None:
 
 
 def dial(link: Link) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", link.port), timeout=120)
+    return socket.create_connection(("127.0.0.1", link.port), timeout=PATIENCE_S)
 
 
 def read(connection: socket.socket, size: int) -> bytes:

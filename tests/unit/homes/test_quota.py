@@ -13,6 +13,7 @@ from app.homes.errors import NameTaken, QuotaExceeded, TooManyFiles
 from app.homes.files import HomeFiles
 from app.homes.model import HOME_FOLDERS, HomesOptions, Quota
 from app.homes.quota import Measurement, UsageTracker
+from tests.harness.until import PATIENCE_S
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_file_that_is_replaced_makes_room_for_its_successor(files: HomeFiles) 
 
 
 def test_two_uploads_at_once_do_not_pass_the_quota_together(files: HomeFiles, home: Path) -> None:
-    both = threading.Barrier(2, timeout=120)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
     ends: list[object] = []
 
     def upload(name: str) -> None:

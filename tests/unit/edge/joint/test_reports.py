@@ -31,6 +31,7 @@ from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.tally import RowChoice, Source
 from app.kit.process.periodic_thread import PeriodicThread
 from tests.harness.http_server import served
+from tests.harness.until import PATIENCE_S
 
 EDGE = Prediction(boxes=(Box(1, 1, 1900, 1000, 0.7),), candidates=(Box(1, 1, 5, 5, 0.3),))
 
@@ -108,7 +109,7 @@ def test_a_repeating_thread_survives_its_faults(caplog: pytest.LogCaptureFixture
     thread = PeriodicThread("report", step, every_s=0.01)
     with caplog.at_level(logging.ERROR):
         thread.start()
-        assert done.wait(120)
+        assert done.wait(PATIENCE_S)
         thread.close()
     assert len([record for record in caplog.records if "goes on" in record.getMessage()]) == 2
 

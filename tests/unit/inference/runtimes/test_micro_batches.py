@@ -19,6 +19,7 @@ from app.inference.runtimes.base import Array, Runtime
 from app.inference.runtimes.host import open_onnx
 from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike
 from tests.harness.models.vision import SIDE, answering, brightest_channel, opened, save
+from tests.harness.until import PATIENCE_S
 
 EIGHT = BatchOptions(8, wait_s=5.0)
 """More patience than a test needs, since a full call does not wait."""
@@ -55,7 +56,7 @@ def together(runtime: BatchingRuntime, arrays: list[Array]) -> list[Mapping[str,
     start = threading.Barrier(len(arrays))
 
     def answer(array: Array) -> Mapping[str, Array] | InferenceFailed:
-        start.wait(120)
+        start.wait(PATIENCE_S)
         try:
             return runtime.run(array)
         except InferenceFailed as error:

@@ -22,6 +22,7 @@ from app.kit.signatures.certificates import (
     is_revoked,
     new_request,
 )
+from tests.harness.until import PATIENCE_S
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 OURS, THEIRS = CertificateAuthority("ours"), CertificateAuthority("theirs")
@@ -80,7 +81,7 @@ def serving(credentials: Credentials) -> Iterator[int]:
 
 def dial(port: int, context: ssl.SSLContext, node: str = "cloud0") -> ssl.SSLSocket:
     """Raises OSError for one that refuses us, or that we refuse."""
-    raw = socket.create_connection(("127.0.0.1", port), timeout=120)
+    raw = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     connection = context.wrap_socket(raw, server_hostname=tls_name(node))
     try:
         greeting = connection.recv(100)  # in TLS 1.3, whether the server admits us is in what follows
@@ -157,7 +158,7 @@ def test_a_caller_without_a_certificate_or_in_clear_text_is_refused(cloud: Crede
     with serving(cloud) as port:
         with pytest.raises(OSError, match=r"certificate required|closed|reset"):
             dial(port, nobody)
-        with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=120) as plain:
+        with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain:
             plain.sendall(b"POST /x/predict HTTP/1.1\r\n\r\n")
             assert GREETING not in plain.recv(100)
 

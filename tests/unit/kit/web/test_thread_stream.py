@@ -11,6 +11,7 @@ import pytest
 
 from app.kit.web import thread_stream
 from app.kit.web.thread_stream import Abandoned, ThreadStream, hand_over
+from tests.harness.until import PATIENCE_S
 
 BATCH = thread_stream.BATCH_BYTES
 
@@ -22,7 +23,7 @@ def received(send: Callable[[ThreadStream[Any]], Any]) -> list[Any]:
         channel: ThreadStream[Any] = ThreadStream()
         receiving = asyncio.create_task(asyncio.to_thread(lambda: list(channel)))
         await send(channel)
-        return await asyncio.wait_for(receiving, 120)
+        return await asyncio.wait_for(receiving, PATIENCE_S)
 
     return asyncio.run(both())
 
@@ -65,7 +66,7 @@ def test_what_came_before_a_failure_is_received_before_it() -> None:
         await channel.put(1)
         await channel.put(2)
         await channel.end(Abandoned("gone"))
-        await asyncio.wait_for(receiving, 120)
+        await asyncio.wait_for(receiving, PATIENCE_S)
 
     def iter_until_failure(channel: ThreadStream[int]) -> list[int]:
         items = []
@@ -125,8 +126,8 @@ def test_a_sender_goes_on_when_the_receiver_has_closed() -> None:
 
         receiving = asyncio.create_task(asyncio.to_thread(receive_one))
         for number in range(100):
-            await asyncio.wait_for(channel.put(number, BATCH), 120)
-        await asyncio.wait_for(channel.end(), 120)
+            await asyncio.wait_for(channel.put(number, BATCH), PATIENCE_S)
+        await asyncio.wait_for(channel.end(), PATIENCE_S)
         await receiving
 
     asyncio.run(both())
@@ -141,7 +142,7 @@ def test_a_sender_that_waits_for_room_goes_on_when_the_receiver_closes() -> None
         await asyncio.sleep(0)
         assert not waiting.done()
         await asyncio.to_thread(channel.close)
-        await asyncio.wait_for(waiting, 120)
+        await asyncio.wait_for(waiting, PATIENCE_S)
 
     asyncio.run(both())
 
@@ -151,7 +152,7 @@ def test_a_sender_that_gives_up_does_not_wait_for_room() -> None:
         channel: ThreadStream[int] = ThreadStream()
         for number in range(thread_stream.MAX_BATCHES):
             await channel.put(number, BATCH)
-        await asyncio.wait_for(channel.end(Abandoned("gone")), 120)
+        await asyncio.wait_for(channel.end(Abandoned("gone")), PATIENCE_S)
 
     asyncio.run(both())
 
@@ -169,7 +170,7 @@ def test_a_receiver_that_came_first_sleeps_until_there_is_something() -> None:
         await asyncio.to_thread(has_begun.wait)
         await channel.put(7)
         await channel.end()
-        return await asyncio.wait_for(receiving, 120)
+        return await asyncio.wait_for(receiving, PATIENCE_S)
 
     assert asyncio.run(both()) == [7]
 
@@ -199,7 +200,7 @@ def test_a_receiver_that_gives_up_ends_the_sending() -> None:
         raise ValueError("too large")
 
     with pytest.raises(ValueError, match="too large"):
-        asyncio.run(asyncio.wait_for(hand_over(endless(), refuse), 120))
+        asyncio.run(asyncio.wait_for(hand_over(endless(), refuse), PATIENCE_S))
     assert taken >= 1
 
 

@@ -21,6 +21,7 @@ from app.training.metrics.collector import TrainingCollector, gpus
 from app.training.model import Demand, Node, State
 from app.training.service import ClusterPicture, ClusterView, Holder
 from tests.harness.training.scripted_ray import TOO_FEW, Bench, ScriptedRay
+from tests.harness.until import PATIENCE_S
 from tests.harness.valkey import Valkey
 
 NODE = Node("n", "10.0.0.1", 8, 8, 8, 8)
@@ -96,7 +97,7 @@ class Stalling(Database):
     @contextmanager
     def read(self) -> Iterator[Any]:
         self.asked += 1
-        self.goes_on.wait(120)
+        self.goes_on.wait(PATIENCE_S)
         with self.inner.read() as conn:
             yield conn
 

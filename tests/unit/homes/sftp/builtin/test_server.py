@@ -23,6 +23,7 @@ from app.homes.store import SftpAccount
 from app.kit.cli.command import CannotStart
 from app.kit.sql import Database
 from app.standalone.ports import next_free_port
+from tests.harness.until import PATIENCE_S
 
 
 class Channel:
@@ -70,12 +71,12 @@ def test_a_disk_that_hangs_for_one_session_keeps_no_other_waiting(
     executor, gate, used = ThreadPoolExecutor(2), threading.Event(), []
     homes = [SftpHome(tmp_path, "users/alice", SessionQuota("alice", Quota(), UsageTracker(60))) for _ in range(2)]
     stuck, well = (SftpSession(Channel(), home, executor, lambda: used.append(1)) for home in homes)
-    monkeypatch.setattr(homes[0], "lstat", lambda path: gate.wait(120) and SftpHome.lstat(homes[0], path))
+    monkeypatch.setattr(homes[0], "lstat", lambda path: gate.wait(PATIENCE_S) and SftpHome.lstat(homes[0], path))
 
     async def both() -> None:
         waiting = asyncio.create_task(stuck.lstat(b"datasets"))
         await asyncio.sleep(0)
-        attributes = await asyncio.wait_for(well.lstat(b"datasets"), 120)
+        attributes = await asyncio.wait_for(well.lstat(b"datasets"), PATIENCE_S)
         assert stat.S_ISDIR(attributes.permissions or 0)
         assert not waiting.done()
         gate.set()
