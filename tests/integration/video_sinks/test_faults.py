@@ -4,6 +4,7 @@ long backlog."""
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import threading
@@ -91,8 +92,8 @@ def test_a_wrong_password_is_said(shared_valkey: Valkey, receiver: Receiver) -> 
     ("kind", "silent_problem", "gone_problem"),
     [
         (SinkKind.HTTP, "no answer within 2 s", "its host cannot be reached: Connection refused"),
-        (SinkKind.MQTT, "the broker has not answered", "refused"),
-        (SinkKind.REDIS, "Timeout reading from", "Connection refused"),
+        (SinkKind.MQTT, "the broker has not answered", ".*refused.*"),
+        (SinkKind.REDIS, "Redis: Timeout reading from socket", ".*Connection refused.*"),
     ],
 )
 def test_a_receiver_that_does_not_answer_is_given_up_and_one_that_is_gone_is_said_to_be(
@@ -101,9 +102,9 @@ def test_a_receiver_that_does_not_answer_is_given_up_and_one_that_is_gone_is_sai
     sender: SinkSender = SENDERS[kind](HERE, try_s=2)
     with silent() as port:
         sink = sink_at(kind, f"{kind.value}://127.0.0.1:{port}/0/a")
-        assert silent_problem in sender.send(sink, [DELIVERY])
+        assert re.fullmatch(silent_problem, sender.send(sink, [DELIVERY]))
     sender = SENDERS[kind](HERE, try_s=60)
-    assert gone_problem in sender.send(sink, [DELIVERY])
+    assert re.fullmatch(gone_problem, sender.send(sink, [DELIVERY]))
 
 
 def test_an_hour_without_a_receiver_costs_few_tries_and_no_row(
