@@ -10,6 +10,7 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container
+from app.kit.access import AccessRule
 from app.model_registry.errors import ModelInUse
 from app.model_registry.model import NewVersion
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
@@ -139,6 +140,44 @@ def test_a_stage_that_cannot_switch_to_a_version_keeps_the_one_before_and_the_re
     assert "The decoder 'classifier' cannot read the model 'digits': its outputs are y [1, 1]" in problem
     add(classifying_model(4))
     assert listed() == (["digits@3"], "")
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_what_becomes_of_a_stage_while_its_models_are_looked_up_stays(
+    env: Env, container: Container, monkeypatch: pytest.MonkeyPatch, is_removed: bool
+) -> None:
+    catalogue, find = env.video.catalogue, container.models.find
+    catalogue.put(USER, SPEC, now=env.now)
+    edited = replace(SPEC, models=(("face_slim_320",),))
+
+    def change(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(container.models, "find", find)
+        if is_removed:
+            catalogue.remove("faces")
+        else:
+            catalogue.put(USER, edited, now=env.now)
+        return find(*args, **kwargs)
+
+    monkeypatch.setattr(container.models, "find", change)
+    catalogue.model_changed(USER, "face_rfb_640", now=env.now)
+    assert [listed.spec for listed in catalogue.all() if listed.spec.name == "faces"] == [edited] * (not is_removed)
+
+
+def test_a_stage_whose_users_change_while_its_models_are_looked_up_gets_them(
+    env: Env, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, catalogue, find = container.models, env.video.catalogue, container.models.find
+    catalogue.put(USER, SPEC, now=env.now)
+    allowed = AccessRule(("bob",))
+
+    def permit(*args: Any, **kwargs: Any) -> Any:
+        catalogue.permit("faces", allowed, by=USER)
+        return find(*args, **kwargs)
+
+    monkeypatch.setattr(models, "find", permit)
+    models.add_upload(USER, "face_slim_320", [vector_model()], now=env.now, versioning=NewVersion(is_next=True))
+    (listed,) = (each for each in catalogue.all() if each.spec.name == "faces")
+    assert (listed.allowed, listed.stage.variants[1][0].name) == (allowed, "face_slim_320@2")
 
 
 NO_STAGES = (

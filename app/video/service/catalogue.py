@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from app.inference.model_card import ModelCard
@@ -81,10 +82,20 @@ class Catalogue:
         for each in self.all():
             if any(follows(name, owner, model, by=each.owner) for name in each.spec.model_names):
                 try:
-                    self.put(each.owner, each.spec, now=now)
+                    stage = self._pin(each.owner, each.spec, now)
+                    pinned = replace(each, created_at=to_text(now), stage=stage, problem="")
                 except BadStage as error:
-                    with self.database.write() as conn:
-                        store.put_problem(conn, each.spec.name, f"{error.message}\n{error.hint}".strip())
+                    pinned = replace(each, problem=f"{error.message}\n{error.hint}".strip())
+                self._replace(each, pinned)
+
+    def _replace(self, before: store.StoredStage, after: store.StoredStage) -> None:
+        """Replaces a stage, unless it was removed or replaced meanwhile: its new models were looked up later."""
+        with self.database.write() as conn:
+            current = store.get_stage(conn, before.spec.name)
+            if current is None or replace(current, allowed=before.allowed) != before:
+                return
+            store.put_stage(conn, after)
+        self.on_change()
 
     def allowed(self, name: str) -> AccessRule:
         """Returns who may use it."""

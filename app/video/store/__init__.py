@@ -38,7 +38,6 @@ from app.video.store.stages import (
     measurements,
     put_allowed,
     put_measurements,
-    put_problem,
     put_stage,
     remove_stage,
 )

@@ -58,10 +58,6 @@ def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
     conn.execute(sa.update(stages).where(stages.c.name == name).values(allowed=json_text(allowed.to_json())))
 
 
-def put_problem(conn: Connection, name: str, problem: str) -> None:
-    conn.execute(sa.update(stages).where(stages.c.name == name).values(problem=problem))
-
-
 def get_stage(conn: Connection, name: str) -> StoredStage | None:
     row = conn.execute(sa.select(stages).where(stages.c.name == name)).first()
     return _stage_from_row(row) if row else None
