@@ -14,6 +14,7 @@ import pytest
 import app
 from app.conversion.toolchains.host.bie_report import AFTER_A_SEARCH as ADVICE
 from app.conversion.toolchains.host.quality import VERDICT_RULE
+from app.inference.sources import video
 from app.kit.web.languages import CHINESE, ENGLISH, catalogue
 from app.kit.web.templates import environment
 from app.kit.web.written_texts import CONTEXT, TextForm, forms_of
@@ -54,6 +55,16 @@ def test_a_text_is_known_by_its_form_and_a_name_stays_a_name() -> None:
     assert shown("Its node <b> is heard again.") == "節點 &lt;b&gt; 恢復回應。"
     assert shown(SILENT).startswith("節點 edge 沒有回應。"), "edge is a role elsewhere"
     assert shown("The edge worker 'a' starts on 'edge'.") == "邊緣工作程序 &#39;a&#39; 正在 &#39;edge&#39; 上啟動。"
+
+
+@pytest.mark.parametrize(
+    "reason", [*video.OF_CAMERAS.values(), *video.OF_STREAMS.values(), *video.REFUSALS.values(), video.UNTRUSTED]
+)
+def test_why_a_camera_cannot_be_opened_is_said_in_the_readers_language(reason: str) -> None:
+    text = shown(f"the camera gate cannot be opened as a video: {reason}")
+    assert text.startswith("the camera gate 無法作為影片開啟：")
+    assert "lang=" not in text
+    assert reason not in text
 
 
 def test_why_a_message_was_not_delivered_is_said_in_the_readers_language() -> None:
